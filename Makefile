@@ -53,8 +53,8 @@ lint:
 vuln: ## known vulnerabilities; says so where it cannot know
 	.ci/vuln
 
-race: ## every test, under the race detector. -parallel: most tests wait for processes, and a machine has few CPUs
-	go test -race -parallel 4 -timeout 30m ./...
+race: ## every test, under the race detector, which sleeps a second at each exit if it is let. -parallel: most tests wait for processes, and a machine has few CPUs
+	GORACE="atexit_sleep_ms=100 $$GORACE" go test -race -parallel 4 -timeout 30m ./...
 	go test -run TestMemoryOfALongAnswer ./rpc # which the detector's own memory would hide
 
 crash: ## kill -9 of runnel 200 times, of supervisors 100 times, processes that share a state for a minute (make test does some of each)
@@ -77,10 +77,10 @@ fleet: ## on Linux, a fleet on three NATS servers: $(RUNNEL_FLEET_ROUNDS) times 
 	RUNNEL_FLEET_TIME=$(RUNNEL_FLEET_TIME) RUNNEL_FLEET_SEED=$(RUNNEL_FLEET_SEED) go test -race -count=1 -v -timeout 24h -run '^TestStateWhileNodesDie$$' ./tasks/nats
 
 fuzz: ## every fuzz target $(FUZZTIME), and $(RANDOM_SESSIONS) random sessions
-	@for package in $$(go list ./...); do \
-		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz' || true); do \
-			echo "$$package $$target"; \
-			go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 5s $$package || exit 1; \
+	@for file in $$(grep -rl --include='*_test.go' '^func Fuzz' internal partials rpc tasks tools); do \
+		for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9]*\)(.*/\1/p' $$file); do \
+			echo "./$${file%/*} $$target"; \
+			go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 5s ./$${file%/*} || exit 1; \
 		done; \
 	done
 	RUNNEL_TEST_RUNS=$(RANDOM_SESSIONS) go test -race -timeout 2h -run '^TestRandomSessions$$' ./internal/e2e

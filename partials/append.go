@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Append adds the chunks of one write and copies their data. It waits while the slowest reader, or else the
-// backing if there is one, lags too much, until ctx ends. The chunks stay together, in the order of the calls.
+// Append adds the chunks of one write, copying their data. While the slowest reader (with a backing, only the backing) lags too far, it
+// waits, until ctx ends at the latest. The chunks stay together, and calls stay in order.
 func (l *Log) Append(ctx context.Context, chunks ...Chunk) error {
 	size := int64(0)
 	for i := range chunks {
@@ -25,12 +25,12 @@ func (l *Log) Append(ctx context.Context, chunks ...Chunk) error {
 	return nil
 }
 
-// admit waits until size more may be appended. l.mu is held before and after, and not while it waits.
+// admit waits until size more may be appended. l.mu is held before and after, but not while it waits.
 func (l *Log) admit(ctx context.Context, size int64) error {
 	for {
 		switch {
 		case l.closed || l.followed:
-			return ErrClosed
+			return errClosed
 		case l.failed != nil:
 			return l.failed
 		case l.spill != nil && l.backing == nil && l.cost+size >= l.keeps():
@@ -43,13 +43,14 @@ func (l *Log) admit(ctx context.Context, size int64) error {
 	}
 }
 
-// hasRoom reports whether nobody lags too much for size more. What is larger than maxPending waits until all is read. l.mu is held.
+// hasRoom reports whether size more leaves nobody lagging too far. A write larger than maxPending waits until everything has been read.
+// l.mu is held.
 func (l *Log) hasRoom(size int64) bool {
 	pending := l.pending()
 	return !l.spilling && (pending == 0 || pending+size <= l.maxPending) && !l.loses()
 }
 
-// spillNow calls spill. l.mu is held before and after, and not meanwhile.
+// spillNow calls spill. l.mu is held before and after, but not meanwhile.
 func (l *Log) spillNow() {
 	spill := l.spill
 	l.spill, l.spilling = nil, true
@@ -60,9 +61,9 @@ func (l *Log) spillNow() {
 	l.wakeAppends()
 }
 
-// loses reports whether a reader lags so far that the backing is about to leave out what it has not read: of a log with a
-// limit the middle goes. Append waits for it then, however slow it is. l.mu is held.
+// loses reports whether a reader lags so far that the backing is about to discard what it has not read: a log with a limit loses its
+// middle. Then Append waits for that reader, however slow it is. l.mu is held.
 func (l *Log) loses() bool {
-	far := max(l.limit/4, dueBytes) // the backing keeps more than that of the end
+	far := max(l.limit/4, dueBytes) // the backing keeps more than this of the end
 	return l.backing != nil && l.limit > 0 && slices.ContainsFunc(l.readers, func(r *cursor) bool { return l.end-r.pos > far })
 }

@@ -5,21 +5,21 @@ import (
 	"fmt"
 )
 
-// With a backing, Append waits for the backing and for no slow reader: a reader that lags, or came late, reads what the backing has
-// saved. Append waits only for one that would lose something by it (SetLimit).
+// With a backing, Append waits for the backing and not for slow readers: a reader that lags or comes late reads what the backing has saved.
+// Append only waits for a reader that would otherwise lose something (SetLimit).
 //
 //	Append ─▶ Log ─ Unsaved ─▶ the backing's owner writes ─ MarkSaved ─▶ memory is let go
 //	           └─ Next ─ Reader ◀─ Load ─ backing
 
 const (
-	// loadBytes is what a reader that lags takes from the backing at once: a full partial of the default size.
+	// loadBytes is what a lagging reader takes from the backing at once: a full partial of the default size.
 	loadBytes = 64 << 10
-	// dueBytes is when a log's backing is hurried: well before Append waits.
+	// dueBytes is when the log hurries its backing: well before Append waits.
 	dueBytes = 128 << 10
 )
 
-// Back gives the log a backing, for all that memory still holds and all that comes. A log has one at a time; one that comes back
-// after Unback goes on after what it has saved. Back may be called while the log is written and read.
+// Back gives the log a backing for everything that memory still holds and everything that follows. A log has one at a time; one that comes
+// back after Unback continues after what it has saved. Back may be called while the log is written and read.
 func (l *Log) Back(b Backing) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -36,7 +36,8 @@ func (l *Log) Back(b Backing) {
 	l.due()
 }
 
-// Unback takes the log's backing away: what is in memory stays, and what the backing alone has is lost to the log.
+// Unback takes the log's backing away: the log keeps what is in memory, and loses what only the backing has.
+// Call it when the backing will get nothing more.
 func (l *Log) Unback() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -51,21 +52,22 @@ func (l *Log) Backed() bool {
 	return l.backing != nil
 }
 
-// SetLimit bounds what a backing keeps of the log, in bytes: the head and the tail of it, each more than a quarter.
+// SetLimit bounds what a backing keeps of the log, in bytes: its head and its tail, each more than a quarter.
+// Call it before the work starts.
 func (l *Log) SetLimit(bytes int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.limit = bytes
 }
 
-// Limit is what SetLimit has set, 0 if nothing.
+// Limit returns what SetLimit has set, 0 if nothing.
 func (l *Log) Limit() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.limit
 }
 
-// due reports to the backing what is due, each urgency once until it has taken everything. l.mu is held.
+// due tells the backing what is due, each urgency once until the backing has taken everything. l.mu is held.
 func (l *Log) due() {
 	if l.backing == nil || l.failed != nil || l.saved.pos == l.end {
 		return
@@ -80,8 +82,8 @@ func (l *Log) due() {
 	}
 }
 
-// Unsaved returns the next extent that the backing does not have, of about limit bytes. Its owner calls it until
-// there is none, writes what it got, and calls MarkSaved or, if it could not be written, Fail or Retry.
+// Unsaved returns the next extent that the backing does not have, of about limit bytes. The backing's owner calls it until there is none,
+// writes what it got, and calls MarkSaved or, if that could not be written, Fail or Retry.
 func (l *Log) Unsaved(limit int) (Extent, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,7 +107,7 @@ func (l *Log) Unsaved(limit int) (Extent, bool) {
 	return s, true
 }
 
-// MarkSaved says that the backing has all that Unsaved returned.
+// MarkSaved records that the backing has everything that Unsaved returned.
 func (l *Log) MarkSaved() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -115,7 +117,8 @@ func (l *Log) MarkSaved() {
 	l.due()
 }
 
-// Retry gives back what Unsaved returned since MarkSaved: it could not be written.
+// Retry gives back what Unsaved has returned since MarkSaved, because it could not be written.
+// Call it when the next try may succeed.
 func (l *Log) Retry() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -123,9 +126,11 @@ func (l *Log) Retry() {
 }
 
 // ErrLost refuses an append to a log whose backing has failed.
+// A tool that gets it should return, since nothing more that it writes can be kept.
 var ErrLost = errors.New("the output could not be stored")
 
-// Fail says that the backing cannot keep the output. Appends fail from now on, with ErrLost and the reason.
+// Fail records that the backing cannot keep the output. From now on appends fail with ErrLost and the reason.
+// A backing's owner calls it when the error will not go away, otherwise Retry.
 func (l *Log) Fail(reason error) {
 	l.mu.Lock()
 	first := l.failed == nil
@@ -140,7 +145,8 @@ func (l *Log) Fail(reason error) {
 	}
 }
 
-// Failed is why the log's output could not be stored, nil if it could.
+// Failed returns why the log's output could not be stored, nil if it could.
+// Ask it at the end of a task: a result whose output is lost must not count as completed.
 func (l *Log) Failed() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

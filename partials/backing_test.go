@@ -134,7 +134,7 @@ func TestAppendWaitsForBackingOnly(t *testing.T) {
 		l.Back(s)
 		r := l.NewReader(0)
 		defer r.Close()
-		line := text(strings.Repeat("x", 1023) + "\n")
+		line := chunkOf(strings.Repeat("x", 1023) + "\n")
 		for range 10 << 10 {
 			mustAppend(t, l, line)
 			if l.cost-l.saved.cost >= 512<<10 {
@@ -177,7 +177,7 @@ func TestAppendWaitsForWhoWouldLose(t *testing.T) {
 		l.Back(s)
 		l.SetLimit(limit)
 		r := l.NewReader(0)
-		chunk := text(strings.Repeat("x", 64<<10))
+		chunk := chunkOf(strings.Repeat("x", 64<<10))
 		appended := make(chan error, 1)
 		go func() {
 			for range 2 * limit / len(chunk.Data) {
@@ -266,15 +266,15 @@ func TestDue(t *testing.T) {
 	l, s := NewLog(nil), &shelf{}
 	l.Back(s)
 	for range 3 {
-		mustAppend(t, l, text("a line\n"))
+		mustAppend(t, l, chunkOf("a line\n"))
 	}
-	mustAppend(t, l, text(strings.Repeat("x", dueBytes)))
-	mustAppend(t, l, text("a line\n"))
+	mustAppend(t, l, chunkOf(strings.Repeat("x", dueBytes)))
+	mustAppend(t, l, chunkOf("a line\n"))
 	if !slices.Equal(s.dues, []bool{false, true}) {
 		t.Fatalf("told %v", s.dues)
 	}
 	s.keep(l)
-	mustAppend(t, l, text("a line\n"))
+	mustAppend(t, l, chunkOf("a line\n"))
 	if !slices.Equal(s.dues, []bool{false, true, false}) {
 		t.Fatalf("told %v", s.dues)
 	}
@@ -285,10 +285,10 @@ func TestFailedBackingEndsTheLog(t *testing.T) {
 	var lost error
 	l := NewLog(&LogOptions{Lost: func(reason error) { lost = reason }})
 	l.Back(&shelf{})
-	mustAppend(t, l, text("x"))
+	mustAppend(t, l, chunkOf("x"))
 	l.Fail(full)
 	l.Fail(errors.New("again"))
-	if err := l.Append(t.Context(), text("y")); !errors.Is(err, full) || !errors.Is(err, ErrLost) || !errors.Is(lost, full) {
+	if err := l.Append(t.Context(), chunkOf("y")); !errors.Is(err, full) || !errors.Is(err, ErrLost) || !errors.Is(lost, full) {
 		t.Errorf("append: %v, told: %v", err, lost)
 	}
 	if b, _ := readAt(t, l, 0, 10); data(b) != "x" {
@@ -374,7 +374,7 @@ func readWithoutLock(t *testing.T, sent bool) {
 	d, r := NewSEP1905([]byte(`{"jsonrpc":"2.0"`), []byte("1"), "t", s.segments), l.NewReader(0)
 	defer r.Close()
 	for range 2 * backedRetain / 1000 { // half of it is no longer in memory
-		mustAppend(t, l, text(strings.Repeat("x", 999)+"\n"))
+		mustAppend(t, l, chunkOf(strings.Repeat("x", 999)+"\n"))
 		if sent {
 			b, _ := r.Next(1000)
 			d.Encode(nil, b)
@@ -419,17 +419,17 @@ func TestDamagedTailGivesNoNumbers(t *testing.T) {
 	}
 }
 
-// A backing that comes back goes on behind what it has kept.
+// A backing that comes back goes on after what it has kept.
 func TestBackingComesBack(t *testing.T) {
 	l, s := NewLog(nil), &shelf{}
 	l.Back(s)
-	mustAppend(t, l, text("one "))
+	mustAppend(t, l, chunkOf("one "))
 	s.keep(l)
 	l.Unback()
-	mustAppend(t, l, text("two "))
+	mustAppend(t, l, chunkOf("two "))
 	l.Back(s)
 	s.keep(l)
-	mustAppend(t, l, text("three"))
+	mustAppend(t, l, chunkOf("three"))
 	s.keep(l)
 	var got []byte
 	for _, k := range s.kept {
@@ -449,7 +449,7 @@ func TestFollowedLogGrows(t *testing.T) {
 	r := l.NewReader(0)
 	defer r.Close()
 	s.kept = append(s.kept, Extent{Marks: []byte{4 << 4}, Data: []byte("more")})
-	if err := l.Grow(4, nil); err != nil {
+	if err := l.grow(4, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.Wait(t.Context(), 1); err != nil {
@@ -458,7 +458,7 @@ func TestFollowedLogGrows(t *testing.T) {
 	if b, ok := r.Next(100); !ok || data(b) != "more" {
 		t.Errorf("read %q", data(b))
 	}
-	if err := l.Append(t.Context(), text("mine")); !errors.Is(err, ErrClosed) {
+	if err := l.Append(t.Context(), chunkOf("mine")); !errors.Is(err, errClosed) {
 		t.Errorf("append to a log that somebody else writes: %v", err)
 	}
 	l.Close()
@@ -482,7 +482,7 @@ func TestFollowedLogHasATail(t *testing.T) {
 		if !kept {
 			tail = tail[1:]
 		}
-		if err := l.Grow(end, tail); err != nil {
+		if err := l.grow(end, tail); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -503,7 +503,7 @@ func TestFollowedLogHasATail(t *testing.T) {
 	if all != "one\ntwo\nsix\ngap\nend\n" {
 		t.Errorf("all of it is %q", all)
 	}
-	if err := l.Grow(100, []Extent{{Start: 20, Data: []byte("x")}}); err == nil {
+	if err := l.grow(100, []Extent{{Start: 20, Data: []byte("x")}}); err == nil {
 		t.Error("a damaged extent is taken")
 	}
 	for range 2 * backedRetain / 100 {
@@ -530,7 +530,7 @@ func TestPagesKeepTheirLimit(t *testing.T) {
 	l := NewLog(nil)
 	s := NewSegments(l)
 	for range 40 {
-		mustAppend(t, l, text(strings.Repeat("x", 64<<10-1)+"\n"))
+		mustAppend(t, l, chunkOf(strings.Repeat("x", 64<<10-1)+"\n"))
 		s.Number(l.Size())
 	}
 	const limit = 512 << 10

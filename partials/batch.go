@@ -7,18 +7,19 @@ import (
 	"unicode/utf8"
 )
 
-// Batch is a run of chunks, as they lie in the log. What it holds must not be changed.
+// Batch is a run of chunks as they lie in the log. Its contents must not be changed.
+// Use Items to send it on as content, and Chunks to show or store it as it was written.
 type Batch struct {
 	Start int64 // position of the first byte
 	End   int64 // position after the last one
-	Lost  bool  // the output from Start to End is no longer kept; the one chunk says so
+	Lost  bool  // the output from Start to End is no longer kept; its one chunk says so
 
-	data    []byte   // the chunks, perhaps with others around them
-	begin   int      // where the first one begins in data
-	records []record // one a chunk; the last ends where data ends, or before
+	data    []byte   // the chunks, possibly with others around them
+	begin   int      // where the first chunk begins in data
+	records []record // one for each chunk; the last may end before data does
 }
 
-// record says where a chunk ends and what it is.
+// record says where a chunk ends and what kind it is.
 type record struct {
 	end    uint32 // in data
 	kind   Kind
@@ -27,15 +28,16 @@ type record struct {
 	whole  bool
 }
 
-// tooLong reports whether a chunk of n bytes is a text of which only a part goes into limit.
+// tooLong reports whether a chunk of n bytes is a text that has to be cut to fit into limit.
 func (r *record) tooLong(n, limit int) bool { return r.kind == Text && !r.whole && n > limit }
 
-// continues reports whether a chunk goes on with the text of the one before it: both are one content item.
+// continues reports whether a chunk continues the text of the one before, so that both are one content item.
 func (r *record) continues(before *record) bool {
 	return r.kind == Text && before.kind == Text && r.stream == before.stream
 }
 
-// NewBatch makes a batch of chunks that follow each other in a log from position start on.
+// NewBatch makes a batch of consecutive chunks that begin at position start of a log.
+// Use it in a Backing and in tests of a Dialect; otherwise batches come from a Reader.
 func NewBatch(start int64, chunks ...Chunk) Batch {
 	b := Batch{Start: start, End: start}
 	for _, c := range chunks {
@@ -46,7 +48,9 @@ func NewBatch(start int64, chunks ...Chunk) Batch {
 	return b
 }
 
-// LostWords stand for output that is no longer kept; empty for less than a character: reading from inside one begins after it.
+// LostWords is the text that replaces output that is no longer kept. It is empty for less than a character, since a reader inside a
+// character begins after it.
+// Use it where output is shown as text; a reader gets it as a chunk.
 func LostWords(bytes int64) string {
 	if bytes < utf8.UTFMax {
 		return ""
@@ -54,14 +58,14 @@ func LostWords(bytes int64) string {
 	return fmt.Sprintf("[%d bytes of output are no longer kept]\n", bytes)
 }
 
-// lostBatch makes the batch that stands for output that is no longer kept.
+// lostBatch makes the batch that replaces output that is no longer kept.
 func lostBatch(start, end int64) Batch {
 	b := NewBatch(start, Chunk{Data: []byte(LostWords(end - start))})
 	b.End, b.Lost = end, true
 	return b
 }
 
-// Chunks are the chunks of the batch, as they were written.
+// Chunks returns the chunks of the batch, as they were written.
 func (b Batch) Chunks() []Chunk {
 	chunks := make([]Chunk, 0, len(b.records))
 	at := b.begin
@@ -72,7 +76,7 @@ func (b Batch) Chunks() []Chunk {
 	return chunks
 }
 
-// Items are the content items of the batch: chunks of text that continue each other are one.
+// Items yields the content items of the batch: chunks of text that continue each other are one item.
 func (b *Batch) Items() iter.Seq[Chunk] {
 	return func(yield func(Chunk) bool) {
 		at := b.begin
@@ -99,13 +103,13 @@ func (b *Batch) stop() int {
 // bytes is the data of all chunks.
 func (b *Batch) bytes() []byte { return b.data[b.begin:b.stop()] }
 
-// hold makes b a copy of another one, in the memory that it has.
+// hold makes b a copy of another batch, in the memory that b already has.
 func (b *Batch) hold(other Batch) {
 	*b = Batch{Start: other.Start, End: other.Start, data: b.data[:0], records: b.records[:0]}
 	b.add(other)
 }
 
-// add appends a copy of what comes next. b must be one that began empty.
+// add appends a copy of the batch that comes next. b must have begun empty.
 func (b *Batch) add(next Batch) {
 	shift := len(b.data) - next.begin
 	b.data = append(b.data, next.bytes()...)
@@ -117,7 +121,7 @@ func (b *Batch) add(next Batch) {
 	b.End = next.End
 }
 
-// cost is what the chunks count in memory.
+// cost is how much the chunks count in memory.
 func (b *Batch) cost() int64 {
 	cost, at := int64(0), b.begin
 	for i := range b.records {
@@ -128,10 +132,10 @@ func (b *Batch) cost() int64 {
 	return cost
 }
 
-// minCost is what a chunk counts at least, in bytes of memory: its record counts too.
+// minCost is the least that a chunk counts, in bytes of memory: its record takes some, too.
 const minCost = 16
 
-// costOf is what a chunk of n bytes counts in memory, with its record.
+// costOf is how much a chunk of n bytes counts in memory, with its record.
 func costOf(n int) int64 { return max(int64(n), minCost) }
 
 // split takes the first n chunks out of b.
@@ -144,7 +148,7 @@ func (b *Batch) split(n int) Batch {
 	return first
 }
 
-// cut takes what stands before a position out of b: of the chunk that goes on after it, a part.
+// cut takes everything before a position out of b, including a part of the chunk around it.
 func (b *Batch) cut(pos int64) Batch {
 	at := b.begin + int(min(max(pos, b.Start), b.End)-b.Start)
 	n := sort.Search(len(b.records), func(n int) bool { return int(b.records[n].end) > at })

@@ -9,30 +9,29 @@ import (
 
 const (
 	firstBlock = 1 << 10         // most logs are short
-	maxBlock   = 64 << 10        // large enough that a block costs nothing, small enough to be let go soon
+	maxBlock   = 64 << 10        // large enough to cost nothing, small enough to be released soon
 	maxText    = mcp.MaxText / 2 // longer text is cut when it is appended
 )
 
-// block holds chunks that follow each other. data never grows beyond its capacity, so what a
-// reader holds of it stays where it is.
+// block holds consecutive chunks. data never grows beyond its capacity, so what a reader holds of it stays in place.
 type block struct {
 	start   int64
-	cost    int64 // the log's up to here, the block included
+	cost    int64 // that of the log up to the end of this block
 	data    []byte
 	records []record
 }
 
 func (b *block) end() int64 { return b.start + int64(len(b.data)) }
 
-// held is what memory holds of a log.
+// held is the part of a log that memory holds.
 type held struct {
 	end    int64    // the log's
-	cost   int64    // all that was appended counts so much (costOf)
-	gone   int64    // the part of cost that memory has let go
+	cost   int64    // how much everything that was appended counts (costOf)
+	gone   int64    // the part of cost that memory has released
 	blocks []*block // oldest first; data before blocks[0].start is gone
 }
 
-// from is the position from which on memory holds the log.
+// from is the position from which memory holds the log.
 func (h *held) from() int64 {
 	if len(h.blocks) == 0 {
 		return h.end
@@ -40,7 +39,7 @@ func (h *held) from() int64 {
 	return h.blocks[0].start
 }
 
-// drop lets go of blocks that end at position pos or before, as long as more than retain is held.
+// drop releases blocks that end at position pos or before, as long as more than retain stays.
 func (h *held) drop(pos, retain int64) {
 	n := 0
 	for n < len(h.blocks)-1 && h.blocks[n].end() <= pos && h.cost-h.blocks[n].cost >= retain {
@@ -53,7 +52,7 @@ func (h *held) drop(pos, retain int64) {
 	h.blocks = h.blocks[n:]
 }
 
-// size is how many bytes of memory it takes.
+// size returns how many bytes of memory it takes.
 func (h *held) size() int64 {
 	n := int64(0)
 	for _, b := range h.blocks {
@@ -62,7 +61,7 @@ func (h *held) size() int64 {
 	return n
 }
 
-// write adds chunks, text longer than maxText in pieces.
+// write appends chunks, cutting text longer than maxText.
 func (h *held) write(chunks []Chunk) {
 	var b *block
 	if n := len(h.blocks); n > 0 {
@@ -102,8 +101,8 @@ func (h *held) next(b *block, n int) *block {
 	return b
 }
 
-// place finds a position in blocks, or the next one at which a chunk or a character begins: the block that holds it and those that follow,
-// which chunk of that block, and where in its data. Where there is none it returns no blocks.
+// place finds a position, or the next one at which a chunk or a character begins. It returns the block that holds it with those after it,
+// the number of the chunk in that block, and the offset in its data. If there is no such position it returns no blocks.
 func place(blocks []*block, pos int64) (from []*block, n, at int) {
 	if len(blocks) == 0 || pos >= blocks[len(blocks)-1].end() {
 		return nil, 0, 0

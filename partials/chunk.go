@@ -23,16 +23,17 @@ const (
 	Item             // one content block, encoded
 )
 
-// Chunk is one piece of output, as it was written.
+// Chunk is a piece of output, as it was written.
+// Use it with Log.Append where a tool needs more than text and items.
 type Chunk struct {
 	Kind   Kind
 	Stream Stream // only Text has one
 	Data   []byte
-	More   bool // the next chunk belongs to the same write: both stay together in one notification
-	Whole  bool // Text that is not cut, such as a line; 64 KiB at most
+	More   bool // the next chunk belongs to the same write: one notification carries both
+	Whole  bool // Text that must not be cut, such as a line; at most 64 KiB
 }
 
-// cutText returns how much of data to take, limit bytes at most: whole lines if there are any, else whole characters.
+// cutText returns how much of data to take, at most limit bytes: whole lines if there are any, otherwise whole characters.
 func cutText(data []byte, limit int) int {
 	if i := bytes.LastIndexByte(data[:limit], '\n'); i >= 0 {
 		return i + 1

@@ -9,20 +9,21 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// Dialect spells output as lines of one client's protocol. It is pure: it starts nothing, waits for nothing and
-// reads no clock. It gives its numbers when it encodes, and what it encodes is written.
+// Dialect spells output as lines of one client's protocol. It is pure: it starts nothing, waits for nothing and reads no clock. It numbers
+// lines as it encodes them, and everything that it encodes is written.
+// Implement it for a protocol that is not here yet; the pump does the rest.
 type Dialect interface {
-	// Encode appends one line, with its newline, that carries b, or nothing if b has nothing for it.
+	// Encode appends one line, with its newline, that carries b; or nothing, if b has nothing for it.
 	Encode(dst []byte, b Batch) []byte
-	// End appends the line that marks the end of the output, in dialects that have one.
+	// End appends the line that marks the end of the output, if the dialect has one.
 	End(dst []byte) []byte
-	// Count is how far its numbers have come, and Resume lets a new one of the same kind go on from there: another process may
-	// encode what follows.
+	// Count returns how far its numbers have come, for a mark from which a stream can be continued, even by another process.
 	Count() int64
+	// Resume lets a new Dialect of the same kind continue from a Count. Call it before anything is encoded.
 	Resume(count int64)
 }
 
-// EndlessDialect is a Dialect made of its Encode: one without an end mark.
+// EndlessDialect makes a Dialect of its Encode function. Use it for one without numbers and without an end mark.
 type EndlessDialect func(dst []byte, b Batch) []byte
 
 // Encode implements Dialect.
@@ -31,7 +32,7 @@ func (d EndlessDialect) Encode(dst []byte, b Batch) []byte { return d(dst, b) }
 // End implements Dialect.
 func (d EndlessDialect) End(dst []byte) []byte { return dst }
 
-// Count implements Dialect: there are no numbers.
+// Count implements Dialect: it has no numbers.
 func (d EndlessDialect) Count() int64 { return 0 }
 
 // Resume implements Dialect.
@@ -67,7 +68,7 @@ func appendItems(dst []byte, b *Batch, longest int) []byte {
 	return dst
 }
 
-// appendItem appends an item, or what stands for one that is too long for a line.
+// appendItem appends an item, or a note in its place if it is too long for a line.
 func appendItem(dst, item []byte, longest int) []byte {
 	if len(item) <= longest {
 		return append(dst, item...)
@@ -77,7 +78,7 @@ func appendItem(dst, item []byte, longest int) []byte {
 	return append(dst, ` bytes: it is in the task's result]"}`...)
 }
 
-// relatedTask is the _meta of what belongs to a task.
+// relatedTask is the _meta of a message that belongs to a task.
 func relatedTask(id string) []byte {
 	quoted, _ := json.Marshal(id)
 	return fmt.Appendf(nil, `{"io.modelcontextprotocol/related-task":{"taskId":%s}}`, quoted)

@@ -93,9 +93,9 @@ func randomChunk(rng *rand.Rand) Chunk {
 	case 1:
 		return Chunk{Stream: Stderr, Data: []byte(fmt.Sprintf("warning %d\u2028\n", rng.IntN(100)))}
 	case 2:
-		return text(strings.Repeat("wide €\x01\"\\", 1+rng.IntN(300)))
+		return chunkOf(strings.Repeat("wide €\x01\"\\", 1+rng.IntN(300)))
 	default:
-		return text(fmt.Sprintf("line %d\n", rng.Uint32()))
+		return chunkOf(fmt.Sprintf("line %d\n", rng.Uint32()))
 	}
 }
 
@@ -187,17 +187,17 @@ func TestPumpKeepsItsPace(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- pump.Run(t.Context()) }()
 		sleep := func(d time.Duration) { time.Sleep(d); synctest.Wait() }
-		mustAppend(t, l, text("a")) // at once
+		mustAppend(t, l, chunkOf("a")) // at once
 		sleep(10 * time.Millisecond)
-		mustAppend(t, l, text("b")) // with c, at 50 ms
+		mustAppend(t, l, chunkOf("b")) // with c, at 50 ms
 		sleep(10 * time.Millisecond)
-		mustAppend(t, l, text("c"))
+		mustAppend(t, l, chunkOf("c"))
 		sleep(180 * time.Millisecond)
-		mustAppend(t, l, text("d")) // at once: the last was long ago
+		mustAppend(t, l, chunkOf("d")) // at once: the last was long ago
 		sleep(10 * time.Millisecond)
-		mustAppend(t, l, text(strings.Repeat("e", 1000))) // full: at once
+		mustAppend(t, l, chunkOf(strings.Repeat("e", 1000))) // full: at once
 		sleep(10 * time.Millisecond)
-		mustAppend(t, l, text("f"))
+		mustAppend(t, l, chunkOf("f"))
 		l.Close() // the end: at once
 		if err := <-done; err != nil {
 			t.Fatal(err)
@@ -216,9 +216,9 @@ func (f laneFunc) Write(_ context.Context, encode func([]byte) []byte) error { f
 func TestPaceZeroKeepsWritesApart(t *testing.T) {
 	l := NewLog(nil)
 	for i := range 100 {
-		mustAppend(t, l, text(fmt.Sprint("chunk", i)))
+		mustAppend(t, l, chunkOf(fmt.Sprint("chunk", i)))
 	}
-	mustAppend(t, l, Chunk{Data: []byte("x"), More: true}, text("y"))
+	mustAppend(t, l, Chunk{Data: []byte("x"), More: true}, chunkOf("y"))
 	l.Close()
 	var lane buffer
 	if err := NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), turns{&lane}, PumpOptions{}).Run(t.Context()); err != nil {
@@ -242,7 +242,7 @@ func TestStopSilences(t *testing.T) {
 		pump := NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), turns{lane}, PumpOptions{})
 		done := make(chan error, 1)
 		go func() { done <- pump.Run(t.Context()) }()
-		mustAppend(t, l, text("output"))
+		mustAppend(t, l, chunkOf("output"))
 		synctest.Wait()
 		pump.Stop()
 		close(stalled)
@@ -267,7 +267,7 @@ func (p *Pump) stoppedRun(t *testing.T) error {
 
 func TestLinesStayBelowOneMiB(t *testing.T) {
 	l := NewLog(nil)
-	mustAppend(t, l, text(strings.Repeat("\x01", 3<<20)))
+	mustAppend(t, l, chunkOf(strings.Repeat("\x01", 3<<20)))
 	mustAppend(t, l, Chunk{Kind: Item, Data: fmt.Appendf(nil, `{"type":"image","data":"%s","mimeType":"x"}`, strings.Repeat("A", 2<<20))})
 	var group []Chunk
 	for range 40 {
@@ -293,7 +293,7 @@ func TestLinesStayBelowOneMiB(t *testing.T) {
 	if !strings.Contains(lane.String(), "an item of 2097") {
 		t.Error("the item that is too large is not named")
 	}
-	// What PR #383 has still to say at the end may be too much for one line, too.
+	// The rest that PR #383 has to say at the end may be too much for one line, too.
 	rest := slices.Repeat([]json.RawMessage{mcp.Text(strings.Repeat("x", 400<<10))}, 5)
 	d := NewPR383(NewProgress(head, json.RawMessage(`1`), "", true), func() Ending { return Ending{Rest: rest} })
 	items := 0
@@ -311,7 +311,7 @@ func TestLinesStayBelowOneMiB(t *testing.T) {
 func TestProgress(t *testing.T) {
 	type step func(p *Progress) []byte
 	say := func(s string) step {
-		return func(p *Progress) []byte { return p.Encode(nil, NewBatch(0, text(s))) }
+		return func(p *Progress) []byte { return p.Encode(nil, NewBatch(0, chunkOf(s))) }
 	}
 	tell := func(done, total float64, message string) step {
 		return func(p *Progress) []byte { return p.Report(nil, done, total, message) }
@@ -363,11 +363,11 @@ func TestProgress(t *testing.T) {
 
 func TestLastLine(t *testing.T) {
 	for want, chunks := range map[string][]Chunk{
-		"":      {text("\n\n")},
-		"b":     {text("a\nb\n\n  \n")},
-		"begun": {text("x\nbe"), text("gu"), text("n")},
-		"90%":   {text("10%\r50%\r90%")},
-		"done":  {text("done"), {Kind: Item, Data: []byte("{}")}},
+		"":      {chunkOf("\n\n")},
+		"b":     {chunkOf("a\nb\n\n  \n")},
+		"begun": {chunkOf("x\nbe"), chunkOf("gu"), chunkOf("n")},
+		"90%":   {chunkOf("10%\r50%\r90%")},
+		"done":  {chunkOf("done"), {Kind: Item, Data: []byte("{}")}},
 	} {
 		if got := NewBatch(0, chunks...).LastLine(); got != want {
 			t.Errorf("got %q, want %q", got, want)
@@ -403,7 +403,7 @@ var subscription = json.RawMessage(`{"io.modelcontextprotocol/subscriptionId":"l
 // mixedChunks are n chunks, the second of three on stderr, and what a client shall see of them.
 func mixedChunks(out, errs string, n int) (chunks []Chunk, want []piece) {
 	for i := range n {
-		c, stream := text(out), ""
+		c, stream := chunkOf(out), ""
 		if i%3 == 1 {
 			c, stream = Chunk{Stream: Stderr, Data: []byte(errs)}, "stderr"
 		}
@@ -424,7 +424,7 @@ func pieces(t *testing.T, content []json.RawMessage) (list []piece) {
 func TestPumpTellsWhatIsNoLongerKept(t *testing.T) {
 	l := NewLog(&LogOptions{Retain: 1000})
 	for range 100_000 {
-		mustAppend(t, l, text("line\n"))
+		mustAppend(t, l, chunkOf("line\n"))
 	}
 	l.Close()
 	var lane buffer
@@ -444,7 +444,7 @@ func TestLostOutputIsOneSegment(t *testing.T) {
 		short := NewLog(&LogOptions{Retain: 1000})
 		short.end = far
 		for range 10_000 {
-			mustAppend(t, short, text("line\n"))
+			mustAppend(t, short, chunkOf("line\n"))
 		}
 		short.Close()
 		cut := Stored(&shelf{kept: []Extent{

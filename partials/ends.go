@@ -6,10 +6,11 @@ import (
 	"math"
 )
 
-// ErrEnds says that stored numbers of segments are damaged.
+// ErrEnds reports that stored numbers of segments are damaged.
+// A state tests for it to fail the damaged task instead of the read.
 var ErrEnds = errors.New("the numbers of its segments cannot be read")
 
-// EncodeEnds spells where segments end (Segments.Given), for a state that stores it: as differences, the first one from last.
+// EncodeEnds encodes where segments end (Segments.Given), for a state that stores it: as differences, the first one from last.
 func EncodeEnds(last int64, ends []int64) (stored []byte) {
 	for _, end := range ends {
 		stored = binary.AppendVarint(stored, end-last)
@@ -18,7 +19,8 @@ func EncodeEnds(last int64, ends []int64) (stored []byte) {
 	return stored
 }
 
-// DecodeEnds reads what EncodeEnds has spelled, or fails with ErrEnds.
+// DecodeEnds decodes what EncodeEnds has encoded, or fails with ErrEnds.
+// A state calls it when it reads the numbers back.
 func DecodeEnds(last int64, stored []byte) (ends []int64, err error) {
 	for len(stored) > 0 {
 		d, size := binary.Varint(stored)

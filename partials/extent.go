@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Extent is a part of a log as a backing keeps it: whole chunks, and whole writes where they are not very long.
+// Extent is a part of a log as a backing keeps it: whole chunks, and whole writes unless they are very long.
 type Extent struct {
 	Start int64  // position of the first byte of Data
 	Marks []byte // where the chunks end and what they are, as Unsaved gave them
@@ -23,7 +23,7 @@ var errDamaged = errors.New("reading stored output: it is damaged")
 // End is the position after the extent.
 func (s *Extent) End() int64 { return s.Start + int64(len(s.Data)) }
 
-// mark adds a chunk's length, and what it is in four bits.
+// mark appends a chunk's length, with four bits that say what it is.
 func (s *Extent) mark(r *record, size int) {
 	m := uint64(size)<<4 | uint64(r.kind)&1 | uint64(r.stream)&1<<1
 	if r.more {
@@ -35,7 +35,7 @@ func (s *Extent) mark(r *record, size int) {
 	s.Marks = binary.AppendUvarint(s.Marks, m)
 }
 
-// block decodes an extent. A damaged one gives an error.
+// block decodes an extent, or returns an error if it is damaged.
 func (s *Extent) block() (*block, error) {
 	if s.decoded != nil {
 		return s.decoded, nil
@@ -69,8 +69,9 @@ func (s *Extent) block() (*block, error) {
 	return b, nil
 }
 
-// Check finds what is wrong with an extent that was stored: what Unsaved gave has marks for all of its data, of text that is UTF-8 and
-// items that are JSON on one line.
+// Check returns an error if a stored extent is damaged: the marks must cover all the data, text must be UTF-8, and items must be JSON on
+// one line.
+// A state calls it on what it has read back, before it returns that from Backing.Load.
 func (s *Extent) Check() error {
 	b, err := s.block()
 	if err != nil {

@@ -4,8 +4,8 @@ import "runnel/rpc/mcp"
 
 const itemOverhead = 64 // bytes of a content item around its text
 
-// fill makes a batch of up to limit bytes of blocks, from mark n of the first one on, and there from at on: whole writes where they fit.
-// each is what a chunk counts beside its data. What lies in one block is not copied, other batches are made in buffer's memory.
+// fill makes a batch of at most limit bytes from blocks, starting at offset at in chunk n of the first one: whole writes where they fit.
+// each is what a chunk counts in addition to its data. A batch from a single block is not copied; others are built in buffer.
 func fill(blocks []*block, n, at, limit, each int, buffer *Batch) (b Batch) {
 	f := filling{limit: limit, each: each}
 	for i, block := range blocks {
@@ -30,7 +30,7 @@ func fill(blocks []*block, n, at, limit, each int, buffer *Batch) (b Batch) {
 	}
 	if text := b.bytes(); len(b.records) == 1 && b.records[0].tooLong(len(text), limit) {
 		b = b.cut(b.Start + int64(cutText(text, limit)))
-	} else if f.whole > 0 && f.whole < f.chunks { // else half a write is all that there is room for
+	} else if f.whole > 0 && f.whole < f.chunks { // otherwise even one write does not fit
 		b = b.split(f.whole)
 	}
 	return b
@@ -41,14 +41,14 @@ type filling struct {
 	limit, each int
 
 	chunks int
-	whole  int    // how many of them are whole writes
-	size   int    // bytes of their data, and about as many as go around it in the notification
-	weight int    // as JSON at worst
+	whole  int    // how many of them form whole writes
+	size   int    // bytes of their data, plus about what surrounds it in the notification
+	weight int    // at worst, as JSON
 	last   record // the last chunk
 	full   bool
 }
 
-// fit returns how many of the records fit, the first of which begins at at.
+// fit returns how many of the records fit, of which the first begins at at.
 func (f *filling) fit(records []record, at int) int {
 	for i := range records {
 		r := &records[i]
@@ -70,7 +70,7 @@ func (f *filling) fit(records []record, at int) int {
 		if !r.more {
 			f.whole = f.chunks
 		}
-		if long { // a part of it goes
+		if long { // a part of it fits
 			f.full = true
 			return i + 1
 		}

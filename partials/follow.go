@@ -1,6 +1,7 @@
 package partials
 
-// Stored makes a log of what a backing has kept, up to position end. It is closed: nothing can be appended.
+// Stored makes a log of what a backing has kept, up to position end. It is closed, so nothing can be appended.
+// A state uses it for a task that has ended.
 func Stored(b Backing, end int64) *Log {
 	l := NewLog(nil)
 	l.backing, l.end, l.closed = b, end, true
@@ -8,17 +9,17 @@ func Stored(b Backing, end int64) *Log {
 	return l
 }
 
-// Follow makes a log that has a backing one that somebody else writes: what a backing keeps (Stored), or one without output yet. Grow
-// says how far it has come.
+// Follow makes a new or a Stored log one that another process writes. Segments.Grow then says how far it has come.
+// Use it in a process that shows the task but does not run it.
 func (l *Log) Follow() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed, l.followed, l.retain = false, true, min(l.retain, backedRetain)
 }
 
-// Grow moves the end of a followed log; Close ends it as it ends any other. tail are the last extents before the new end, for
-// readers that are nearly there; without them they read the backing.
-func (l *Log) Grow(end int64, tail []Extent) error {
+// grow moves the end of a followed log; Close ends it like any other. tail are the last extents before the new end, for readers that are
+// almost there; without them those read from the backing.
+func (l *Log) grow(end int64, tail []Extent) error {
 	blocks, err := decode(tail)
 	if err != nil {
 		return err
@@ -45,7 +46,7 @@ func (l *Log) Grow(end int64, tail []Extent) error {
 	return nil
 }
 
-// Resume makes a new log go on at position end: what comes before it is kept by the backing that it is given next (Back).
+// Resume makes a new log continue at position end. What comes before is kept by the backing that it is given next (Back).
 func (l *Log) Resume(end int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,48 +9,47 @@ import (
 	"sync"
 )
 
-// ErrClosed refuses an append to a log whose task has ended.
-var ErrClosed = errors.New("the task's log is closed")
+// errClosed refuses an append to a log whose task has ended.
+var errClosed = errors.New("the task's log is closed")
 
-// LogOptions of a Log. The zero value works, and so does nil.
+// LogOptions configure a Log. The zero value works, and so does nil.
 type LogOptions struct {
-	MaxPending int // bytes that the slowest reader may lag before Append waits; 0 = DefaultMaxPending
-	Retain     int // bytes of memory that are kept for readers still to come, beyond what present ones need; 0 = 8 MiB
-	// Memory is shared by logs without a backing: when many of them are long, each keeps less. nil = with no other.
+	MaxPending int // how many bytes the slowest reader may lag before Append waits; 0 = DefaultMaxPending
+	Retain     int // bytes of memory kept for later readers, beyond what present ones need; 0 = 8 MiB
+	// Memory is shared by logs without a backing: the more of them are long, the less each keeps. nil = not shared.
 	Memory *Memory
-	// Lost is called when the log's backing has failed (Log.Fail); nothing can be appended any more. It must not block.
+	// Lost is called when the log's backing has failed (Log.Fail) and nothing more can be appended. It must not block.
 	Lost func(reason error)
-	// Spill is called once, by an Append that waits for it, before memory lets go of anything that no backing has: it may
-	// give the log one (Back). If it does not, what readers still to come may want is lost from then on.
+	// Spill is called once, by an Append that waits for it, before memory releases anything that no backing has. It may give the log a
+	// backing (Back). If it does not, later readers miss what is released from then on.
 	Spill func()
 }
 
-// DefaultMaxPending is LogOptions.MaxPending where nothing is said.
+// DefaultMaxPending is the default of LogOptions.MaxPending.
 const DefaultMaxPending = 1 << 20
 
 // Backing keeps the output of one log beyond what memory holds of it (backing.go).
 type Backing interface {
-	// Due says that the log has output that the backing does not have; full, that Append may soon wait for it.
-	// It is called under the log's lock: it must not block, nor call the log.
+	// Due announces output that the backing does not have; full: Append may soon have to wait for it. It is called under the log's lock: it
+	// must not block, nor call the log.
 	Due(full bool)
 
-	// Load returns extents that follow each other, about limit bytes together: from the one that holds
-	// position pos on, or, if what stood there is gone, from the next one after it. None means that nothing
-	// from pos on is kept.
+	// Load returns consecutive extents, about limit bytes in total, beginning with the one that holds position pos or, if that is gone, the
+	// next one. It returns none if nothing from pos on is kept.
 	Load(ctx context.Context, pos int64, limit int) ([]Extent, error)
 }
 
 // Log is the append-only output of one task. A position in it is the number of bytes of data before it.
 //
-// Who waits for whom:
+// Who waits, and for what:
 //
-//   - Append waits for room (append.go): without a backing until the slowest reader has read on, with one until the backing has taken
-//     what there is. A reader that has read on or is closed calls wakeAppends, and so does the backing's owner (MarkSaved).
+//   - Append waits for room (append.go): without a backing until the slowest reader has read on, with one until the backing has taken what
+//     there is. A reader that reads on or is closed calls wakeAppends, and so does the backing's owner (MarkSaved).
 //   - A reader waits for output (watch). Append, Grow and Close wake it (wakeReaders).
 //   - The backing's owner waits for Due, which Append calls.
 //
-// The lock of the log covers its readers' cursors, too. It is the innermost: Pump.mu and Segments.mu are taken before
-// it, in this order, and under it nothing waits and nothing is called but Backing.Due and what wakes a reader.
+// The lock of the log also guards its readers' cursors. It is the innermost: Pump.mu and Segments.mu are taken before it, in this order.
+// Under it nothing waits, and nothing is called but Backing.Due and what wakes a reader.
 type Log struct {
 	maxPending int64
 	lost       func(error)
@@ -59,14 +58,14 @@ type Log struct {
 	held
 	retain   int64   // LogOptions.Retain; less with a backing
 	shared   *Memory // LogOptions.Memory
-	long     bool    // shared counts it
+	long     bool    // counted in shared
 	closed   bool
-	followed bool  // somebody else writes the log (follow.go)
-	failed   error // why the backing cannot keep it
+	followed bool  // another process writes the log (follow.go)
+	failed   error // the reason why the backing cannot keep it
 
 	// The waiters.
 	readers  []*cursor     // those that Append waits for
-	expected *cursor       // one of them, which stands for the first to come (Expect)
+	expected *cursor       // one of them, standing in for the first reader to come (Expect)
 	room     chan struct{} // closed when a reader or the backing has moved on; nil if no Append waits
 	waiters  []*waiter     // readers that wait for output
 
@@ -74,13 +73,13 @@ type Log struct {
 	backing  Backing // nil if there is none
 	saver    cursor  // the end of the last extent that Unsaved returned
 	saved    cursor  // the end of what the backing has
-	told     urgency // the last one that Due has said since Unsaved found nothing
+	told     urgency // the last urgency passed to Due since Unsaved found nothing
 	limit    int64   // see SetLimit
 	spill    func()  // LogOptions.Spill; nil once it has been called
-	spilling bool    // it has not returned
+	spilling bool    // spill has been called and has not returned
 }
 
-// urgency is what a backing was told.
+// urgency is how urgent a call of Due was.
 type urgency uint8
 
 const (
@@ -95,13 +94,13 @@ type waiter struct {
 
 	// Guarded by log.mu.
 	waits bool
-	at    int64 // how long the log must be
+	at    int64 // how long the log must be to wake it
 }
 
-// cursor is how far somebody has read a log.
+// cursor is how far somebody has read in a log.
 type cursor struct {
 	pos  int64
-	cost int64 // about what stands before pos counts (costOf)
+	cost int64 // about what the data before pos counts (costOf)
 }
 
 // NewLog makes an empty log.
@@ -120,8 +119,8 @@ func NewLog(o *LogOptions) *Log {
 	return l
 }
 
-// await returns when at least n bytes are there for c to read or the log is closed; io.EOF when it is closed and all is read; or ctx's
-// error. What is there already is returned even when ctx is done.
+// await returns nil when c has at least n bytes to read, or fewer and the log is closed; io.EOF when everything is read and the log is
+// closed; or the cause of ctx. If there already is enough to read, it returns nil even when ctx has ended.
 func (l *Log) await(ctx context.Context, c *cursor, n int64) error {
 	grown := make(chan struct{})
 	w := &waiter{wake: func() { close(grown) }}
@@ -142,7 +141,7 @@ func (l *Log) await(ctx context.Context, c *cursor, n int64) error {
 	return context.Cause(ctx)
 }
 
-// watch wakes w when at least n bytes are there for c to read or the log is closed: at once if that is so already.
+// watch wakes w when c has at least n bytes to read or the log is closed: at once if that is already so.
 func (l *Log) watch(w *waiter, c *cursor, n int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -154,7 +153,7 @@ func (l *Log) watch(w *waiter, c *cursor, n int64) {
 	}
 }
 
-// hasten lets w, if it still waits, be woken by the first byte that is there for c to read.
+// hasten makes a waiting w wake at the first byte that c can read.
 func (l *Log) hasten(w *waiter, c *cursor) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -164,7 +163,7 @@ func (l *Log) hasten(w *waiter, c *cursor) {
 	}
 }
 
-// unwatch ends the wait of w, if it waits.
+// unwatch stops w from waiting.
 func (l *Log) unwatch(w *waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -172,7 +171,7 @@ func (l *Log) unwatch(w *waiter) {
 	l.wakeReaders()
 }
 
-// wakeReaders wakes the readers that have what they wait for. l.mu is held.
+// wakeReaders wakes the readers whose condition is met. l.mu is held.
 func (l *Log) wakeReaders() {
 	l.waiters = slices.DeleteFunc(l.waiters, func(w *waiter) bool {
 		if ready := l.closed || l.end >= w.at; ready && w.waits {
@@ -183,7 +182,7 @@ func (l *Log) wakeReaders() {
 	})
 }
 
-// awaitRoom waits for wakeAppends, and reports false if ctx ends first. l.mu is held before and after, and not meanwhile.
+// awaitRoom waits for wakeAppends, and reports false if ctx ends first. l.mu is held before and after, but not meanwhile.
 func (l *Log) awaitRoom(ctx context.Context) bool {
 	if l.room == nil {
 		l.room = make(chan struct{})
@@ -199,7 +198,7 @@ func (l *Log) awaitRoom(ctx context.Context) bool {
 	}
 }
 
-// wakeAppends lets the appends that wait for room look again. l.mu is held.
+// wakeAppends lets waiting appends check again. l.mu is held.
 func (l *Log) wakeAppends() {
 	if l.room != nil {
 		close(l.room)
@@ -207,7 +206,8 @@ func (l *Log) wakeAppends() {
 	}
 }
 
-// pending is what the one that lags most has not read, as memory: the backing, or else a reader. l.mu is held.
+// pending is how much the one that lags most has not read, as counted in memory: the backing if there is one, otherwise a reader. l.mu is
+// held.
 func (l *Log) pending() int64 {
 	if l.backing != nil {
 		return l.cost - l.saved.cost
@@ -233,10 +233,10 @@ func (l *Log) slowest() int64 {
 	return pos
 }
 
-// trim lets go of blocks that no reader needs and that are not kept for later ones. l.mu is held.
+// trim releases blocks that no reader needs and that need not be kept for later ones. l.mu is held.
 func (l *Log) trim() {
 	retain := l.retain
-	if l.spill == nil { // with one, nothing is let go before it has been called
+	if l.spill == nil { // before spill has been called nothing is released
 		retain = l.keeps()
 	}
 	if len(l.blocks) > 1 && l.cost-l.blocks[0].cost >= retain {
@@ -244,7 +244,7 @@ func (l *Log) trim() {
 	}
 }
 
-// keeps is how much memory keeps for readers still to come. l.mu is held.
+// keeps is how much memory keeps for later readers. l.mu is held.
 func (l *Log) keeps() int64 {
 	if l.long {
 		return l.shared.each(l.retain)
@@ -252,7 +252,7 @@ func (l *Log) keeps() int64 {
 	return l.retain
 }
 
-// share makes shared count the log if it is long, or no more. l.mu is held.
+// share adds the log to those that shared counts as long, or removes it. l.mu is held.
 func (l *Log) share(long bool) {
 	if l.shared == nil || l.long == long {
 		return
@@ -265,7 +265,7 @@ func (l *Log) share(long bool) {
 	}
 }
 
-// Close ends the log: readers read what is there, then io.EOF.
+// Close ends the log: readers get what is there, then io.EOF.
 func (l *Log) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -284,14 +284,15 @@ func (l *Log) Closed() bool {
 	return l.closed
 }
 
-// Size is the position of the log's end: how many bytes were appended.
+// Size returns the position of the log's end: how many bytes were appended.
 func (l *Log) Size() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.end
 }
 
-// Lag is how many bytes the reader that lags most has not read.
+// Lag returns how many bytes the reader that lags most has not read.
+// Use it to see whether a client still reads.
 func (l *Log) Lag() (lag int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -301,12 +302,14 @@ func (l *Log) Lag() (lag int64) {
 	return lag
 }
 
-// Grown returns when the log is longer than size, with io.EOF when it never will be, or with ctx's error.
+// Grown returns nil when the log is longer than size, io.EOF if it never will be, or the cause of ctx.
+// Use it to wait for output without reading it.
 func (l *Log) Grown(ctx context.Context, size int64) error {
 	return l.await(ctx, &cursor{pos: size}, 1)
 }
 
-// Held is how many bytes of memory the log's data takes.
+// Held returns how many bytes of memory the log takes.
+// Use it where the memory of many logs is counted.
 func (l *Log) Held() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"unicode/utf8"
 )
 
-func text(s string) Chunk { return Chunk{Data: []byte(s)} }
+func chunkOf(s string) Chunk { return Chunk{Data: []byte(s)} }
 
 func mustAppend(t testing.TB, l *Log, chunks ...Chunk) {
 	t.Helper()
@@ -42,7 +42,7 @@ func TestReadersReadAllInOrder(t *testing.T) {
 		got := []*bytes.Buffer{{}}
 		for range rng.IntN(300) {
 			line := strings.Repeat("é", rng.IntN(1+1<<rng.IntN(17)/8)) + "\n"
-			mustAppend(t, l, text(line))
+			mustAppend(t, l, chunkOf(line))
 			want.WriteString(line)
 			if rng.IntN(60) == 0 {
 				at := rng.Int64N(l.Size())
@@ -80,10 +80,10 @@ func TestTextIsCutBetweenLinesThenCharacters(t *testing.T) {
 		limit int
 		want  []string
 	}{
-		{text("one\ntwo\nthree"), 8, []string{"one\ntwo\n", "three"}},
-		{text("one\ntwo\nthree"), 7, []string{"one\n", "two\n", "three"}},
-		{text("ääää"), 5, []string{"ää", "ää"}},
-		{text("ä"), 1, []string{"ä"}},
+		{chunkOf("one\ntwo\nthree"), 8, []string{"one\ntwo\n", "three"}},
+		{chunkOf("one\ntwo\nthree"), 7, []string{"one\n", "two\n", "three"}},
+		{chunkOf("ääää"), 5, []string{"ää", "ää"}},
+		{chunkOf("ä"), 1, []string{"ä"}},
 		{Chunk{Data: []byte("a whole line\n"), Whole: true}, 5, []string{"a whole line\n"}},
 	} {
 		l := NewLog(nil)
@@ -102,9 +102,9 @@ func TestTextIsCutBetweenLinesThenCharacters(t *testing.T) {
 func TestWritesStayTogether(t *testing.T) {
 	l := NewLog(nil)
 	item := func(s string, more bool) Chunk { return Chunk{Kind: Item, Data: []byte(s), More: more} }
-	mustAppend(t, l, text("before"))
+	mustAppend(t, l, chunkOf("before"))
 	mustAppend(t, l, item(`{"a":1}`, true), item(`{"a":2}`, true), item(`{"a":3}`, false))
-	mustAppend(t, l, text("after"))
+	mustAppend(t, l, chunkOf("after"))
 	r := l.NewReader(0)
 	var got []string
 	for b, ok := r.Next(10); ok; b, ok = r.Next(10) {
@@ -121,7 +121,7 @@ func TestTinyChunksCountTheirRecords(t *testing.T) {
 	defer r.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for l.Append(ctx, text("x")) == nil {
+	for l.Append(ctx, chunkOf("x")) == nil {
 	}
 	if held := l.Held(); held > 3<<20 {
 		t.Errorf("%d bytes are held for a reader that stands still, 1 MiB allowed and its slack", held)
@@ -132,9 +132,9 @@ func TestAppendWaitsForSlowestReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLog(&LogOptions{MaxPending: 100})
 		r := l.NewReader(0)
-		mustAppend(t, l, text(strings.Repeat("x", 100)))
+		mustAppend(t, l, chunkOf(strings.Repeat("x", 100)))
 		appended := make(chan error, 1)
-		go func() { appended <- l.Append(t.Context(), text("y")) }()
+		go func() { appended <- l.Append(t.Context(), chunkOf("y")) }()
 		synctest.Wait()
 		select {
 		case err := <-appended:
@@ -146,9 +146,9 @@ func TestAppendWaitsForSlowestReader(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		mustAppend(t, l, text(strings.Repeat("x", 80)))
+		mustAppend(t, l, chunkOf(strings.Repeat("x", 80)))
 		ctx, cancel := context.WithCancelCause(t.Context())
-		go func() { appended <- l.Append(ctx, text("z")) }()
+		go func() { appended <- l.Append(ctx, chunkOf("z")) }()
 		synctest.Wait()
 		stop := errors.New("stop")
 		cancel(stop)
@@ -156,20 +156,20 @@ func TestAppendWaitsForSlowestReader(t *testing.T) {
 			t.Errorf("after its context ended append returned %v", err)
 		}
 
-		go func() { appended <- l.Append(t.Context(), text("z")) }()
+		go func() { appended <- l.Append(t.Context(), chunkOf("z")) }()
 		synctest.Wait()
 		r.Close()
 		if err := <-appended; err != nil {
 			t.Errorf("after the reader was closed append returned %v", err)
 		}
-		mustAppend(t, l, text(strings.Repeat("x", 1000))) // no reader: nothing to wait for
+		mustAppend(t, l, chunkOf(strings.Repeat("x", 1000))) // no reader: nothing to wait for
 
 		r = l.NewReader(l.Size())
-		mustAppend(t, l, text(strings.Repeat("x", 1000))) // one write is never too large
-		go func() { appended <- l.Append(t.Context(), text("z")) }()
+		mustAppend(t, l, chunkOf(strings.Repeat("x", 1000))) // one write is never too large
+		go func() { appended <- l.Append(t.Context(), chunkOf("z")) }()
 		synctest.Wait()
 		l.Close()
-		if err := <-appended; !errors.Is(err, ErrClosed) {
+		if err := <-appended; !errors.Is(err, errClosed) {
 			t.Errorf("after the log was closed append returned %v", err)
 		}
 		r.Close()
@@ -189,7 +189,7 @@ func TestAppendWaitsForAReaderToCome(t *testing.T) {
 			appended := make(chan error, writes)
 			go func() {
 				for range writes {
-					appended <- l.Append(t.Context(), text(strings.Repeat("x", 16<<10)))
+					appended <- l.Append(t.Context(), chunkOf(strings.Repeat("x", 16<<10)))
 				}
 			}()
 			if time.Sleep(time.Second); len(appended) != 4 {
@@ -228,12 +228,12 @@ func TestWait(t *testing.T) {
 		wait := func(ctx context.Context, n int64) { waited <- r.Wait(ctx, n) }
 
 		go wait(t.Context(), 3)
-		mustAppend(t, l, text("ab"))
+		mustAppend(t, l, chunkOf("ab"))
 		synctest.Wait()
 		if len(waited) > 0 {
 			t.Fatal("woken by less than was waited for")
 		}
-		mustAppend(t, l, text("c"))
+		mustAppend(t, l, chunkOf("c"))
 		if err := <-waited; err != nil {
 			t.Fatal(err)
 		}
@@ -263,7 +263,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	const pending, retain = 256 << 10, 128 << 10
 	l := NewLog(&LogOptions{MaxPending: pending, Retain: retain})
 	r := l.NewReader(0)
-	line := text(strings.Repeat("x", 99) + "\n")
+	line := chunkOf(strings.Repeat("x", 99) + "\n")
 	most := int64(0)
 	for total := 0; total < 64<<20; total += len(line.Data) {
 		if l.Size()-r.Pos() > pending-1000 {
@@ -287,7 +287,7 @@ func TestTailReaderShowsTheLast(t *testing.T) {
 	l := NewLog(&LogOptions{MaxPending: 10})
 	r := l.NewTail()
 	for i := range 10_000 {
-		mustAppend(t, l, text(fmt.Sprintf("line %d\n", i))) // never waits for a tail
+		mustAppend(t, l, chunkOf(fmt.Sprintf("line %d\n", i))) // never waits for a tail
 	}
 	b, ok := r.Next(1)
 	if !ok || len(data(b)) > 2*tailBytes || b.LastLine() != "line 9999" {
@@ -296,13 +296,13 @@ func TestTailReaderShowsTheLast(t *testing.T) {
 	if _, ok := r.Next(1); ok {
 		t.Error("shown twice")
 	}
-	mustAppend(t, l, text("compi"))
+	mustAppend(t, l, chunkOf("compi"))
 	r.Next(1)
-	mustAppend(t, l, text("ling foo"))
+	mustAppend(t, l, chunkOf("ling foo"))
 	if b, _ := r.Next(1); b.LastLine() != "compiling foo" {
 		t.Errorf("a line in two halves: %q", b.LastLine())
 	}
-	mustAppend(t, l, text(strings.Repeat("é", 5000)))
+	mustAppend(t, l, chunkOf(strings.Repeat("é", 5000)))
 	if b, _ := r.Next(1); !utf8.ValidString(data(b)) {
 		t.Error("a tail begins inside a character")
 	}
@@ -320,7 +320,7 @@ func TestAppendAndReadAllocateNothing(t *testing.T) {
 	} {
 		l := NewLog(&LogOptions{Retain: 1})
 		r := l.NewReader(0)
-		chunk := text("chunk 000123 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n")
+		chunk := chunkOf("chunk 000123 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n")
 		line := make([]byte, 0, 4096)
 		step := func() {
 			mustAppend(t, l, chunk)
@@ -341,7 +341,7 @@ func BenchmarkChunk(b *testing.B) {
 	l := NewLog(nil)
 	r := l.NewReader(0)
 	d := NewSEP2679([]byte(`{"jsonrpc":"2.0"`), "786512e2-9e0d-44bd-8f29-789f320fe840", nil)
-	chunk := text("chunk 000123 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n")
+	chunk := chunkOf("chunk 000123 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n")
 	line := make([]byte, 0, 4096)
 	b.SetBytes(int64(len(chunk.Data)))
 	b.ReportAllocs()
@@ -352,7 +352,7 @@ func BenchmarkChunk(b *testing.B) {
 	}
 }
 
-// Who comes when the beginning is gone holds nobody up for it.
+// A reader who comes when the beginning is gone holds nobody up for it.
 func TestLateReaderIsNotBehindForWhatIsGone(t *testing.T) {
 	l := NewLog(&LogOptions{Retain: 64 << 10})
 	chunk := Chunk{Data: bytes.Repeat([]byte{'x'}, 64<<10)}
@@ -374,14 +374,14 @@ func TestLateReaderIsNotBehindForWhatIsGone(t *testing.T) {
 // A position inside the last character of a chunk is the beginning of the next one.
 func TestReadBehindACharacter(t *testing.T) {
 	l := NewLog(nil)
-	mustAppend(t, l, text("é"))
-	mustAppend(t, l, text("x"))
+	mustAppend(t, l, chunkOf("é"))
+	mustAppend(t, l, chunkOf("x"))
 	if b, next := readAt(t, l, 1, 10); len(b.Chunks()) != 1 || data(b) != "x" || b.Start != 2 || next != 3 {
 		t.Errorf("got %d chunks, %q, from %d to %d", len(b.Chunks()), data(b), b.Start, next)
 	}
 }
 
-// Of a merged result, all that memory has let go is one item.
+// In a merged result, everything that memory has let go is one item.
 func TestMergedTellsOnceWhatIsGone(t *testing.T) {
 	l := NewLog(&LogOptions{Retain: 64 << 10})
 	s := NewSegments(l)

@@ -3,39 +3,41 @@ package partials
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"math"
 	"slices"
 	"sort"
 	"strconv"
 
 	"runnel/rpc/mcp"
+	"runnel/tools/text"
 )
 
-// Page is some segments in a row.
+// Page is a run of consecutive segments.
+// Segments.After returns it, for the answer to a request for segments.
 type Page struct {
 	Content  []byte // a JSON array of segments, with seqNr if they were asked for
 	Count    int
-	Complete bool // nothing follows, ever
+	Complete bool // nothing will ever follow
 	IsError  bool // with Complete: the task failed
 
-	last int64 // the number of the last segment, or of the one before the page if that is empty
+	last int64 // the number of the last segment; of the one before the page if the page is empty
 }
 
 // Ending is how a task's output ends.
+// Pass it to Segments.Finish when the work has returned.
 type Ending struct {
-	Rest    []json.RawMessage // content items, encoded, that the result has beyond the output: the last segments
+	Rest    []json.RawMessage // encoded content items that the result has beyond the output: the last segments
 	IsError bool
 }
 
-// numbering is where the segments of a log are. To read them may wait for the disk, so whoever reads has a copy of his own, and no lock.
+// numbering says where the segments of a log are. Reading them may wait for the disk, so each reader takes a copy and holds no lock.
 type numbering struct {
 	log    *Log
 	ends   []int64 // ends[n-1] is where segment n ends in the log
-	ending *Ending // nil until the work has returned: its items have the numbers after ends
+	ending *Ending // nil until the work has returned; its items are numbered after ends
 }
 
-// begin is where segment n begins in the log.
+// begin is the position in the log at which segment n begins.
 func (s *numbering) begin(n int64) int64 {
 	if n == 1 {
 		return 0
@@ -43,19 +45,19 @@ func (s *numbering) begin(n int64) int64 {
 	return s.ends[n-2]
 }
 
-// end is where the last segment ends in the log.
+// end is the position in the log at which the last segment ends.
 func (s *numbering) end() int64 { return s.begin(int64(len(s.ends)) + 1) }
 
-// ended reports whether the segments after the log are known, and nothing comes before them.
+// ended reports whether the segments after the log are known, and the log has no more before them.
 func (s *numbering) ended() bool { return s.ending != nil && s.log.endsAt(s.end()) }
 
-// upTo is the numbers of what ends at a position or before.
+// upTo is the numbering of the segments that end at a position or before.
 func (s numbering) upTo(end int64) numbering {
 	after := sort.Search(len(s.ends), func(i int) bool { return s.ends[i] > end })
 	return numbering{log: s.log, ends: s.ends[:after]}
 }
 
-// item is segment n, as it stands in the log or in the ending, if it is an item of up to longest bytes.
+// item is segment n, from the log or the ending; one of more than longest bytes is replaced by a note.
 func (s *numbering) item(n int64, longest int) []byte {
 	if rest := int(n) - len(s.ends) - 1; rest >= 0 {
 		return appendItem(nil, s.ending.Rest[rest], longest)
@@ -68,7 +70,7 @@ func (s *numbering) item(n int64, longest int) []byte {
 	return appendItems(nil, &b, longest)
 }
 
-// page is the segments after number last, of about limit bytes.
+// page returns the segments after number last, of about limit bytes.
 func (s *numbering) page(last int64, limit int) Page {
 	c := collector{page: Page{Content: []byte{'['}}, limit: limit}
 	total, ended := int64(len(s.ends)), s.ended()
@@ -85,7 +87,7 @@ func (s *numbering) page(last int64, limit int) Page {
 	return p
 }
 
-// standard is all of an output that only has an ending, in the standard format: without numbers.
+// standard returns all of an output that consists only of its ending, in the standard format: without numbers.
 func (s *numbering) standard() Page {
 	return Page{Content: appendArray(nil, s.ending.Rest), Complete: true, IsError: s.ending.IsError}
 }
@@ -100,7 +102,7 @@ func (s *numbering) merged(limit int) (items []byte, cut bool) {
 	next, size := 1, 0
 	lost := s.log.lostTo()
 	if gone := sort.Search(len(s.ends), func(i int) bool { return s.ends[i] >= lost }); lost > 0 && gone < len(s.ends) {
-		b := lostBatch(0, s.ends[gone]) // all that is gone is one item
+		b := lostBatch(0, s.ends[gone]) // everything that is gone becomes one item
 		head, next = append(head, appendItems(nil, &b, math.MaxInt)), gone+2
 	}
 	for ; next <= total; next++ {
@@ -119,7 +121,7 @@ func (s *numbering) merged(limit int) (items []byte, cut bool) {
 		tail = append(tail, item)
 	}
 	if left > 0 {
-		head = append(head, mcp.Text(fmt.Sprintf("[%d segments of output are left out here]", left)))
+		head = append(head, mcp.Text(text.LeftOut(int64(left), "segments")))
 	}
 	slices.Reverse(tail)
 	return appendArray(nil, append(head, tail...)), left > 0
@@ -141,13 +143,13 @@ func appendArray(dst []byte, items []json.RawMessage) []byte {
 type collector struct {
 	page  Page
 	limit int
-	begin int // where the page begins in its content
+	begin int // where the page begins in Content
 }
 
-// numberBytes is about what a number adds to an item.
+// numberBytes is about how much a number adds to an item.
 const numberBytes = 24
 
-// add puts an item on the page if there is room. The first one always has.
+// add puts an item on the page if it fits. The first one always does.
 func (c *collector) add(n int64, item []byte) bool {
 	if c.page.Count > 0 && len(c.page.Content)-c.begin+len(item)+numberBytes > c.limit {
 		return false

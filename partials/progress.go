@@ -9,24 +9,24 @@ import (
 	"strconv"
 
 	"runnel/rpc/rawjson"
+	"runnel/tools/text"
 )
 
-// Progress is the dialect of clients that only know notifications/progress: a number that rises and, where the
-// protocol version has it, the last line of output as the message. It shows the last of the
-// output, not all of it, and goes with a tail reader (Log.NewTail).
+// Progress is the dialect of clients that only know notifications/progress: a rising number and, if the protocol version allows, the last
+// line of output as the message. It shows only the latest output, so it goes with a tail reader (Log.NewTail).
 type Progress struct {
 	head    []byte // a line up to the progress
 	message bool
 
-	scale float64 // factor of the tool's reports: 1, or more where lines of output got further than its first report
+	scale float64 // factor for the tool's reports: more than 1 if lines of output had come further than its first report
 	done  float64 // the tool's last report, scaled
 	total float64 // likewise; 0: unknown
-	extra int     // notifications since then that were not the tool's report
+	extra int     // notifications after that report, which it did not cause
 	begun bool
 	told  bool    // the tool has reported
 	last  float64 // the progress of the last notification
 
-	reports [8]string // the last lines of its last reports' messages: as lines of output they are not news
+	reports [8]string // the last lines of its latest messages: as lines of output they are not news
 	report  int       // where the next one goes
 
 	written int // notifications
@@ -35,12 +35,13 @@ type Progress struct {
 // maxMessage is the longest message, in bytes: hosts show it on one line.
 const maxMessage = 256
 
-// extraSteps is how many notifications that are not the tool's reports rise as far together as its last report
-// (or 1): so little each that the tool's next report is still above them.
+// extraSteps is how many notifications besides the tool's reports rise together as far as its last report (or 1): so little each that the
+// tool's next report is still above them.
 const extraSteps = 1e6
 
-// NewProgress makes the progress dialect of one request. token is its progressToken as it came, taskID the task's id
-// if the client has it ("" otherwise). message: the protocol version has a message in progress.
+// NewProgress makes the progress dialect of one request. token is its progressToken as it was sent, taskID the task's id if the client
+// knows it, else "". message: the protocol version has messages in progress.
+// Use it for a request with a progressToken, alone or under NewPR383.
 func NewProgress(head []byte, token json.RawMessage, taskID string, message bool) *Progress {
 	h := fmt.Appendf(nil, `%s,"method":"notifications/progress","params":{`, head)
 	if taskID != "" {
@@ -51,36 +52,36 @@ func NewProgress(head []byte, token json.RawMessage, taskID string, message bool
 	return &Progress{head: fmt.Appendf(h, `"progressToken":%s,"progress":`, token), message: message, scale: 1}
 }
 
-// Encode implements Dialect: it shows the last line that is not blank, or that there is one where the version has no message.
+// Encode implements Dialect: it shows the last line that is not blank or, in a version without messages, that there is one.
 func (p *Progress) Encode(dst []byte, b Batch) []byte {
 	line := []byte(b.LastLine())
-	if len(line) == 0 || p.told && p.total > 0 && p.last >= p.total || slices.Contains(p.reports[:], string(clipMessage(line))) {
-		return dst // past the total, only the end is left to say
+	if len(line) == 0 || p.told && p.total > 0 && p.last >= p.total || slices.Contains(p.reports[:], string(text.Cut(line, maxMessage))) {
+		return dst // past the total, only the end remains to be said
 	}
 	return p.Beat(dst, line)
 }
 
-// Written is how many notifications there have been: a heartbeat is due when it stands still.
+// Written returns how many notifications were written: a heartbeat is due when that number stands still.
 func (p *Progress) Written() int { return p.written }
 
 // End implements Dialect: the response is the end.
 func (p *Progress) End(dst []byte) []byte { return dst }
 
-// Count implements Dialect: it is the last progress, rounded up.
+// Count implements Dialect: the last progress, rounded up.
 func (p *Progress) Count() int64 { return int64(math.Ceil(min(p.last, math.MaxInt32))) }
 
-// Resume implements Dialect: the progress goes on rising. What the tool had reported of it is not known.
+// Resume implements Dialect: the progress continues to rise. What the tool reported before is not known.
 func (p *Progress) Resume(count int64) {
 	p.extra, p.begun, p.last = int(count), count > 0, float64(count)
 }
 
-// Beat appends a notification that is not the tool's report: a sign of life, with a message or none.
+// Beat appends a notification that is not a report of the tool: a sign of life, with or without a message.
 func (p *Progress) Beat(dst, message []byte) []byte {
 	p.tick()
 	return p.encode(dst, message)
 }
 
-// tick lets the progress rise: by one while it only counts notifications, by a little after a report.
+// tick raises the progress: by one while it only counts notifications, by very little after a report.
 func (p *Progress) tick() {
 	p.extra++
 	p.begun, p.last = true, float64(p.extra)
@@ -89,8 +90,8 @@ func (p *Progress) tick() {
 	}
 }
 
-// Report appends what a tool says of its progress, or nothing if that does not rise: "The progress value MUST increase
-// with each notification" (basic/utilities/progress). total 0 means unknown.
+// Report appends the progress that a tool reports, or nothing if it does not rise: "The progress value MUST increase with each
+// notification" (basic/utilities/progress). A total of 0 means unknown.
 func (p *Progress) Report(dst []byte, done, total float64, message string) []byte {
 	if !finite(done - total) {
 		return dst
@@ -101,7 +102,7 @@ func (p *Progress) Report(dst []byte, done, total float64, message string) []byt
 			return p.Beat(dst, []byte(message))
 		}
 		if p.begun && done <= p.last {
-			p.scale = math.Ceil((p.last + 1) / done) // the share that is done stays what it is
+			p.scale = math.Ceil((p.last + 1) / done) // the share that is done stays the same
 		}
 	}
 	done, total = done*p.scale, total*p.scale
@@ -118,7 +119,7 @@ func finite(n float64) bool { return !math.IsNaN(n) && !math.IsInf(n, 0) }
 
 func (p *Progress) remember(message string) {
 	line := lastLine([]byte(message))
-	p.reports[p.report%len(p.reports)] = string(clipMessage(line))
+	p.reports[p.report%len(p.reports)] = string(text.Cut(line, maxMessage))
 	p.report++
 }
 
@@ -127,13 +128,13 @@ func (p *Progress) encode(dst, message []byte) []byte {
 	dst = p.appendValue(append(dst, p.head...))
 	if p.message && len(message) > 0 {
 		dst = append(dst, `,"message":"`...)
-		dst = rawjson.AppendText(dst, clipMessage(message))
+		dst = rawjson.AppendText(dst, text.Cut(message, maxMessage))
 		dst = append(dst, '"')
 	}
 	return append(dst, '}', '}', '\n')
 }
 
-// appendValue appends the progress, with the total unless it is past that: signs of life go on when all is done.
+// appendValue appends the progress, with the total unless the progress is past it: signs of life continue after that.
 func (p *Progress) appendValue(dst []byte) []byte {
 	dst = appendNumber(dst, p.last)
 	if p.total > 0 && p.last <= p.total {
@@ -145,7 +146,8 @@ func (p *Progress) appendValue(dst []byte) []byte {
 
 func appendNumber(dst []byte, n float64) []byte { return strconv.AppendFloat(dst, n, 'f', -1, 64) }
 
-// LastLine returns the last line of text in a batch that is not blank.
+// LastLine returns the last line of text in the batch that is not blank.
+// Use it for a status, which has room for one line.
 func (b Batch) LastLine() string {
 	var text []byte
 	for _, c := range b.Chunks() {
@@ -160,12 +162,4 @@ func (b Batch) LastLine() string {
 func lastLine(text []byte) []byte {
 	text = bytes.TrimRight(text, " \t\r\n")
 	return bytes.TrimSpace(text[bytes.LastIndexAny(text, "\r\n")+1:])
-}
-
-// clipMessage cuts a message to maxMessage bytes, between characters.
-func clipMessage(m []byte) []byte {
-	if len(m) <= maxMessage {
-		return m
-	}
-	return bytes.ToValidUTF8(m[:maxMessage], nil)
 }

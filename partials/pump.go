@@ -10,38 +10,40 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Lane is one output of many who write.
+// Lane is an output that several writers share.
+// rpc.Caller is one; implement it to send output somewhere else.
 type Lane interface {
-	// Turns lets somebody take turns on the lane. enter asks for the next one, once the last has begun: then encode is called, and what it
-	// appends to dst is written; or over, with the reason, if there will be no turn. leave takes that back if it is not too late. Neither
+	// Turns registers a writer. enter asks for its next turn, once the last one has begun: then encode is called, and what it appends to
+	// dst is written; or over, with the reason, if there will be no turn. leave withdraws that request if it is not too late. Neither
 	// waits, nor calls encode or over itself: both may be called under locks, and from within encode.
 	Turns(encode func(dst []byte) []byte, over func(err error)) (enter, leave func())
 }
 
-// PumpOptions of a Pump.
+// PumpOptions configure a Pump.
 type PumpOptions struct {
-	// Pace is the least time between two notifications. 0: every write to the log is a notification of its own.
+	// Pace is the shortest time between two notifications. 0: each write to the log is a notification of its own.
 	Pace time.Duration
-	// MaxBytes of content in one notification; a batch that is full goes at once, whatever the pace. 0 = 64 KiB.
+	// MaxBytes limits the content of a notification; a full batch is sent at once, whatever the pace. 0 = 64 KiB.
 	MaxBytes int
-	// Sparse keeps the pace at both ends too: the first notification waits, and what is left at the end is not written.
+	// Sparse keeps the pace at both ends, too: the first notification waits, and what is left at the end is not written.
 	Sparse bool
 }
 
 const (
 	// DefaultPace is what SEP-2679 recommends (5.3, "a minimum interval between notifications (e.g., 50ms)").
 	DefaultPace = 50 * time.Millisecond
-	// DefaultMaxBytes is PumpOptions.MaxBytes where nothing is said.
+	// DefaultMaxBytes is the default of PumpOptions.MaxBytes.
 	DefaultMaxBytes = mcp.MaxText / 2
-	// lineOverhead is about what a line is longer than its content: at pace 0 one turn on the lane takes as many lines as fit into MaxBytes.
+	// lineOverhead is about how much longer a line is than its content: at pace 0, a turn on the lane takes as many lines as fit into
+	// MaxBytes.
 	lineOverhead = 256
 )
 
-// Pump moves a task's output from a reader through a dialect to a lane: the first of it at once, then at most one
-// notification per pace. When the client does not read, the lane waits, and the next notification carries more.
+// Pump moves a task's output from a reader through a dialect to a lane: the first of it at once, then at most one notification per pace.
+// While the client does not read, the lane waits, and the next notification carries more.
 //
 // It has no goroutine of its own: whoever appends to the log, or a timer, asks for its turn on the lane, which calls encode. At any time
-// one of these will go on with it:
+// one of these will continue it:
 //
 //	the log (wake) ─▶ the lane (encode) ─▶ the log, and with a pace a timer (due), which makes the log hurry
 //	  └─▶ load, a goroutine, while only the backing has what comes next ─▶ the lane
@@ -52,9 +54,9 @@ type Pump struct {
 
 	waiter waiter // for output
 	enter  func() // asks for a turn on the lane
-	leave  func() // takes that back
+	leave  func() // withdraws that request
 
-	mu      sync.Mutex // held while a line is encoded; taken under no lock of the lane's, and nothing may be waited for under it
+	mu      sync.Mutex // held while a line is encoded; taken under no lock of the lane's, and nothing may wait under it
 	ctx     context.Context
 	done    func(error) // nil before Start and after the end
 	stopped bool
@@ -63,7 +65,7 @@ type Pump struct {
 	timer   *time.Timer // runs until then
 }
 
-// NewPump makes a pump. It closes r when it is done.
+// NewPump makes a pump, which closes r when it is done.
 func NewPump(r *Reader, d Dialect, lane Lane, o PumpOptions) *Pump {
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = DefaultMaxBytes
@@ -78,11 +80,11 @@ func NewPump(r *Reader, d Dialect, lane Lane, o PumpOptions) *Pump {
 	return p
 }
 
-// errStopped is why a pump that was stopped ends.
+// errStopped is the reason for the end of a pump that was stopped.
 var errStopped = errors.New("pump stopped")
 
-// Start writes out what is appended to the log until the log is closed and all of it is written, until Stop, or until the lane is gone.
-// Then it calls done, once, with nil or the reason; done must wait for nothing. ctx ends reading from a backing, soon after Stop.
+// Start writes what is appended to the log until the log is closed and all of it is written, until Stop, or until the lane is gone. Then it
+// calls done, once, with nil or the reason; done must not wait. The end of ctx stops reads from a backing; it comes soon after Stop.
 func (p *Pump) Start(ctx context.Context, done func(error)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -98,7 +100,7 @@ func (p *Pump) Start(ctx context.Context, done func(error)) {
 	}
 }
 
-// Run is Start for those who wait for the end. The end of ctx is one, too.
+// Run is Start for callers that wait for the end. It also ends with ctx.
 func (p *Pump) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -111,7 +113,8 @@ func (p *Pump) Run(ctx context.Context) error {
 	return <-done
 }
 
-// Stop silences the pump: when it returns, nothing more of the output will be written. It does not wait for the client.
+// Stop silences the pump: after it has returned, no more output is written. It does not wait for the client.
+// Call it when the client has cancelled the request.
 func (p *Pump) Stop() { p.end(errStopped) }
 
 // end ends the pump, once.
@@ -131,10 +134,10 @@ func (p *Pump) end(err error) {
 	}
 }
 
-// await asks for the next turn when n bytes are there to write, or the end.
+// await asks for the next turn when there are n bytes to write, or at the end.
 func (p *Pump) await(n int64) { p.r.log.watch(&p.waiter, &p.r.cursor, n) }
 
-// rest is await from one notification to the next: what fills one, and the end, need no time. mu is held.
+// rest is await between two notifications: a full batch, and the end, do not wait for the pace. mu is held.
 func (p *Pump) rest() {
 	p.next = time.Now().Add(p.o.Pace)
 	if p.timer == nil {
@@ -143,7 +146,7 @@ func (p *Pump) rest() {
 		p.timer.Reset(p.o.Pace)
 	}
 	if p.r.tail {
-		p.await(math.MaxInt64) // it shows little
+		p.await(math.MaxInt64) // it shows only the last line
 	} else {
 		p.await(int64(p.o.MaxBytes))
 	}
@@ -151,9 +154,9 @@ func (p *Pump) rest() {
 
 // due is called by the timer.
 func (p *Pump) due() {
-	p.mu.Lock() // the timer may be quicker than rest
+	p.mu.Lock() // the timer may be faster than rest
 	defer p.mu.Unlock()
-	if !time.Now().Before(p.next) { // else a full one has gone out meanwhile
+	if !time.Now().Before(p.next) { // otherwise a full notification has gone out meanwhile
 		p.r.log.hasten(&p.waiter, &p.r.cursor)
 	}
 }
@@ -168,13 +171,13 @@ func (p *Pump) wake() {
 }
 
 const (
-	// loadTries is how often, and loadRetry how soon, output is looked for again that cannot be read: a process may have no file left
-	// for a moment.
+	// loadTries is how often output that cannot be read is tried again, and loadRetry the time between: a process may be out of file
+	// descriptors for a moment.
 	loadTries = 100
 	loadRetry = 100 * time.Millisecond
 )
 
-// load fetches what comes next, and asks for a turn. Output that cannot be read after all tries is left out, and the client is told so.
+// load fetches what comes next, and asks for a turn. Output that cannot be read after all tries is left out, with a note to the client.
 func (p *Pump) load() {
 	for range loadTries {
 		if p.r.load(p.ctx) == nil {
@@ -191,7 +194,7 @@ func (p *Pump) load() {
 	p.enter()
 }
 
-// encode is what the lane calls. It reads as late as it can, when its line is written: a client that is slow gets larger batches.
+// encode is called by the lane. It reads as late as possible, when its line is written: a slow client gets larger batches.
 func (p *Pump) encode(dst []byte) []byte {
 	p.mu.Lock()
 	over := p.over
@@ -205,7 +208,8 @@ func (p *Pump) encode(dst []byte) []byte {
 	return dst
 }
 
-// write writes what there is, and waits for more; after the end, for a last turn, when the lane has taken that. mu is held.
+// write writes what there is and waits for more. After the end it asks for one last turn, which comes when the lane has taken everything.
+// mu is held.
 func (p *Pump) write(dst []byte) []byte {
 	unwanted := p.o.Sparse && p.r.log.Closed() && time.Now().Before(p.next)
 	b, ok := Batch{}, false
@@ -223,7 +227,7 @@ func (p *Pump) write(dst []byte) []byte {
 		dst = p.dialect.End(dst)
 		p.over = true
 		p.enter()
-	default: // only the backing has it now
+	default: // only the backing has it by now
 		p.await(1)
 	}
 	return dst

@@ -21,9 +21,9 @@ func TestStopEndsAPumpThatWaits(t *testing.T) {
 				p := NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), turns{lane}, o)
 				ended := make(chan error, 1)
 				go func() { ended <- p.Run(t.Context()) }()
-				mustAppend(t, l, text("first"))
+				mustAppend(t, l, chunkOf("first"))
 				synctest.Wait()
-				mustAppend(t, l, text("for the next notification"))
+				mustAppend(t, l, chunkOf("for the next notification"))
 				synctest.Wait()
 				p.Stop()
 				synctest.Wait()
@@ -47,11 +47,11 @@ func TestTailWaitsForItsTime(t *testing.T) {
 		p := NewPump(l.NewTail(), NewProgress(nil, json.RawMessage("1"), "", true), turns{&buffer{}}, PumpOptions{Pace: time.Hour})
 		done := make(chan error, 1)
 		go func() { done <- p.Run(t.Context()) }()
-		mustAppend(t, l, text("first\n"))
+		mustAppend(t, l, chunkOf("first\n"))
 		synctest.Wait() // it has been shown
-		mustAppend(t, l, text("second\n"))
+		mustAppend(t, l, chunkOf("second\n"))
 		synctest.Wait()
-		mustAppend(t, l, text("third\n"))
+		mustAppend(t, l, chunkOf("third\n"))
 		l.mu.Lock()
 		if !p.waiter.waits {
 			t.Error("woken before its time")
@@ -72,7 +72,7 @@ func TestAppendWaitsForNoStoppedPump(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		for range 3 {
-			if err := l.Append(ctx, text("more than ten bytes")); err != nil {
+			if err := l.Append(ctx, chunkOf("more than ten bytes")); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -90,7 +90,7 @@ func (fullLane) Write(ctx context.Context, _ func([]byte) []byte) error {
 // A pump whose context has ended says nothing.
 func TestPumpOfAnEndedContextIsSilent(t *testing.T) {
 	l, lane := NewLog(nil), &buffer{}
-	mustAppend(t, l, text("too late"))
+	mustAppend(t, l, chunkOf("too late"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), turns{lane}, PumpOptions{}).Run(ctx); err == nil {
@@ -129,7 +129,7 @@ func TestPumpReadsAgain(t *testing.T) {
 				l, s := NewLog(&LogOptions{MaxPending: 1 << 30}), &shelf{}
 				l.Back(failing{s, time.Now().Add(c.fails)})
 				for range 8 {
-					mustAppend(t, l, text(long))
+					mustAppend(t, l, chunkOf(long))
 				}
 				s.keep(l)
 				var out buffer
@@ -208,8 +208,8 @@ func (l *oneWriterLane) Turns(encode func(dst []byte) []byte, _ func(error)) (en
 	return enter, func() {}
 }
 
-// What is appended while the log, the lane, the timer or a load has the pump is never left lying: when nobody has anything to do, all is
-// written; with a pace, when its time has passed; and so is the end, once.
+// A chunk that is appended while the log, the lane, the timer or a load has the pump is never left lying: when nobody has anything to do, everything
+// is written; with a pace, when its time has passed; and so is the end, once.
 func TestPumpMissesNoWake(t *testing.T) {
 	for seed := range uint64(60) {
 		synctest.Test(t, func(t *testing.T) {
@@ -250,7 +250,7 @@ func TestPumpMissesNoWake(t *testing.T) {
 					wrote[i] += n
 					tools.Go(func() {
 						for range n {
-							mustAppend(t, l, text("#"+strings.Repeat("x", rng.IntN(200))))
+							mustAppend(t, l, chunkOf("#"+strings.Repeat("x", rng.IntN(200))))
 							if rng.IntN(4) == 0 {
 								time.Sleep(time.Duration(rng.IntN(300)) * time.Microsecond)
 							}
@@ -303,7 +303,7 @@ func TestPumpOfTheShortestPace(t *testing.T) {
 		out <- len(encode(nil))
 	})}, PumpOptions{Pace: 1}).Start(t.Context(), func(error) {})
 	for n := range 5000 {
-		mustAppend(t, l, text("x"))
+		mustAppend(t, l, chunkOf("x"))
 		select {
 		case <-out:
 		case <-time.After(time.Minute):
@@ -317,11 +317,11 @@ func TestPumpEndsBeyondAFollowedLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		there, s := NewLog(nil), &shelf{}
 		there.Back(s)
-		mustAppend(t, there, text("seen, "))
+		mustAppend(t, there, chunkOf("seen, "))
 		s.keep(there)
 		here := Stored(s, there.Size())
 		here.Follow()
-		mustAppend(t, there, text("stored since"))
+		mustAppend(t, there, chunkOf("stored since"))
 		s.keep(there)
 		asked, ended := 0, 0
 		lane := laneFunc(func(encode func([]byte) []byte) {

@@ -5,11 +5,12 @@ import (
 	"math"
 )
 
-// ReaderAt returns a reader from position pos on, for which Append does not wait and which is read with Read. It need not be closed.
+// ReaderAt returns a reader that starts at position pos, for use with Read. Append does not wait for it, and it need not be closed.
+// Use it to read on from a position at leisure, such as for a viewer.
 func (l *Log) ReaderAt(pos int64) *Reader { return &Reader{log: l, cursor: cursor{pos: max(pos, 0)}} }
 
-// Read returns up to limit bytes of whole chunks, at least one chunk if there is any, and moves on past them. It waits for no output,
-// only for the backing. What is no longer kept is passed over: Batch.Start says where the batch begins. It is valid until the next call.
+// Read returns up to limit bytes of whole chunks, at least one chunk if there is any, and moves past them. It never waits for output, only
+// for the backing. It skips output that is no longer kept: Batch.Start says where the batch begins. The batch is valid until the next call.
 func (r *Reader) Read(ctx context.Context, limit int) (Batch, error) {
 	for {
 		if err := r.load(ctx); err != nil {
@@ -19,11 +20,12 @@ func (r *Reader) Read(ctx context.Context, limit int) (Batch, error) {
 		if ok && !b.Lost || r.pos >= r.log.Size() {
 			return b, nil
 		}
-		// Else memory let it go since load looked.
+		// Otherwise memory has released it since load looked.
 	}
 }
 
-// ReadAt is Read from position pos on; it returns the position to go on from, too.
+// ReadAt is Read at position pos; it also returns the position to continue from.
+// Use it to read a piece of a log once, such as a page.
 func (l *Log) ReadAt(ctx context.Context, pos int64, limit int) (Batch, int64, error) {
 	r := l.ReaderAt(pos)
 	b, err := r.Read(ctx, limit)
@@ -39,7 +41,7 @@ func (l *Log) Tail(n int) Batch {
 	return b
 }
 
-// between returns what stands from position begin to end, and reports whether all of it is kept.
+// between returns the output from position begin to end, and reports whether all of it is kept.
 func (l *Log) between(begin, end int64) (all Batch, ok bool) {
 	all = Batch{Start: begin, End: begin}
 	for r := l.ReaderAt(begin); all.End < end; {
@@ -52,7 +54,7 @@ func (l *Log) between(begin, end int64) (all Batch, ok bool) {
 	return all, true
 }
 
-// lostTo is where the log begins that can be read: before it, memory has let go what no backing has.
+// lostTo is the first position that can still be read: what was before, memory has released without a backing.
 func (l *Log) lostTo() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -7,28 +7,29 @@ import (
 	"time"
 )
 
-// Reader reads a log at its own pace. It is used by one goroutine at a time.
+// Reader reads a log at its own pace. Only one goroutine may use it at a time.
 type Reader struct {
 	log  *Log
 	tail bool // see NewTail
-	each int  // bytes that each chunk counts in a batch beside its data, where each makes a line
+	each int  // what each chunk counts in a batch in addition to its data, where each becomes a line
 
 	cursor // guarded by log.mu
 
 	// The backing's output at pos, if memory does not have it.
 	loaded []*block
-	gap    int64 // beyond pos: what stands up to here is no longer kept
+	gap    int64 // if beyond pos: the output up to here is no longer kept
 
 	buffer Batch // memory for batches of more than one block
 }
 
-// NewReader returns a reader that starts at position pos. Append waits for it if the log has no backing. The caller must close it.
+// NewReader returns a reader that starts at position pos. Without a backing, Append waits for it. The caller must close it.
+// Use it for a delivery that must miss nothing; a viewer that may fall back to the backing uses ReaderAt.
 func (l *Log) NewReader(pos int64) *Reader {
 	r := &Reader{log: l, cursor: cursor{pos: pos}}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if pos <= l.from() {
-		r.cost = l.gone // Append does not wait for what is not in memory
+		r.cost = l.gone // Append does not wait for output that is not in memory
 	} else {
 		r.cost = l.cost - (l.end - pos) // at most: small chunks after pos count more
 	}
@@ -37,7 +38,8 @@ func (l *Log) NewReader(pos int64) *Reader {
 	return r
 }
 
-// Expect makes Append wait for a reader that is about to come as for one that is there and has read nothing, for patience at most.
+// Expect makes Append wait for a reader that is about to come, as it would for one that has read nothing yet, for at most patience.
+// Use it where the client opens its stream only after it has got the handle.
 func (l *Log) Expect(patience time.Duration) {
 	r := l.NewReader(0)
 	l.mu.Lock()
@@ -46,17 +48,17 @@ func (l *Log) Expect(patience time.Duration) {
 	time.AfterFunc(patience, r.Close)
 }
 
-// NewTail returns a reader that shows only the last of what there is (about 4 KiB) each time it reads,
-// and for which Append does not wait.
+// NewTail returns a reader that only shows the end of the output (about 4 KiB) each time it reads. Append does not wait for it.
+// Use it where only the latest output matters, such as progress messages.
 func (l *Log) NewTail() *Reader {
 	return &Reader{log: l, tail: true}
 }
 
-// tailBytes is what a tail reader looks at: enough for a last line.
+// tailBytes is how much a tail reader looks at: enough for a last line.
 const tailBytes = 4 << 10
 
-// Next returns up to limit bytes of what comes next, whole writes where they fit, and moves on past it.
-// It returns false if there is nothing now. The batch is valid until the next call.
+// Next returns up to limit bytes of what comes next, whole writes where they fit, and moves past it. It returns false if there is nothing
+// at the moment. The batch is valid until the next call.
 func (r *Reader) Next(limit int) (Batch, bool) {
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()
@@ -64,11 +66,11 @@ func (r *Reader) Next(limit int) (Batch, bool) {
 		if r.pos == r.log.end {
 			return Batch{}, false
 		}
-		// From before what is new: its first line may have begun there.
+		// It starts before the new output, where its first line may have begun.
 		return r.last(tailBytes)
 	}
 	if r.log.backing == nil {
-		r.gap = r.log.from() // memory has let go what was before
+		r.gap = r.log.from() // memory has released what was before
 	}
 	if r.gap > r.pos {
 		return r.passGap(), true
@@ -81,7 +83,7 @@ func (r *Reader) Next(limit int) (Batch, bool) {
 	return b, ok
 }
 
-// next is Next within what is in memory or loaded: it returns false where that has nothing at r.pos. log.mu is held.
+// next is Next for what is in memory or loaded: it returns false if that has nothing at r.pos. log.mu is held.
 func (r *Reader) next(limit int) (Batch, bool) {
 	source := r.source()
 	blocks, n, at := place(source, r.pos)
@@ -97,8 +99,8 @@ func (r *Reader) next(limit int) (Batch, bool) {
 	return b, true
 }
 
-// last reads what stands at the end of the log, about n bytes: the last batch of them, which is mostly the only one (an item that
-// reaches into them may be one of its own). log.mu is held.
+// last reads about n bytes at the end of the log and returns the last batch of them. That is mostly the only one; an item that only reaches
+// into them may be another. log.mu is held.
 func (r *Reader) last(n int64) (b Batch, ok bool) {
 	r.pos = max(r.log.end-n, 0)
 	for b, ok = r.next(math.MaxInt); ok && r.pos < r.log.end; {
@@ -110,8 +112,9 @@ func (r *Reader) last(n int64) (b Batch, ok bool) {
 	return b, ok
 }
 
-// Wait returns when at least n bytes are there to read or the log is closed, having fetched from the backing what memory does not
-// hold; io.EOF when it is closed and all is read; or ctx's error. What is there already is returned even when ctx is done.
+// Wait returns nil when there are at least n bytes to read, or fewer and the log is closed, and has then loaded what memory does not hold;
+// io.EOF when everything is read and the log is closed; or an error of ctx or the backing. If there already is enough to read, the end of
+// ctx does not matter.
 func (r *Reader) Wait(ctx context.Context, n int64) error {
 	if err := r.log.await(ctx, &r.cursor, n); err != nil {
 		return err
@@ -119,21 +122,21 @@ func (r *Reader) Wait(ctx context.Context, n int64) error {
 	return r.load(ctx)
 }
 
-// Pos is the position after what was read.
+// Pos returns the position after what was read.
 func (r *Reader) Pos() int64 {
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()
 	return r.pos
 }
 
-// Close ends the reader: Append does not wait for it any more. It may be called again.
+// Close ends the reader: Append no longer waits for it. It may be called again.
 func (r *Reader) Close() {
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()
 	r.log.leave(&r.cursor)
 }
 
-// leave ends the wait for a reader, if there is one. l.mu is held.
+// leave removes a reader from those that Append waits for. l.mu is held.
 func (l *Log) leave(c *cursor) {
 	if i := slices.Index(l.readers, c); i >= 0 {
 		l.readers = slices.Delete(l.readers, i, i+1)
@@ -147,14 +150,14 @@ func (r *Reader) lacks() bool {
 	return !r.tail && r.log.backing != nil && r.pos < r.log.end && r.gap <= r.pos && r.source() == nil
 }
 
-// ended reports whether the log is closed and all of it is read. What is loaded of a followed log may go beyond its end.
+// ended reports whether the log is closed and read to its end. What is loaded of a followed log may go beyond that end.
 func (r *Reader) ended() bool {
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()
 	return r.log.closed && r.pos >= r.log.end
 }
 
-// load fetches from the backing what r reads next, if memory does not have it. It must not be called under a lock.
+// load fetches what r reads next from the backing, if memory does not have it. It must not be called under a lock.
 func (r *Reader) load(ctx context.Context) error {
 	l := r.log
 	l.mu.Lock()
@@ -185,14 +188,14 @@ func (r *Reader) load(ctx context.Context) error {
 	return nil
 }
 
-// leaveOut passes over what only the backing has.
+// leaveOut skips what only the backing has.
 func (r *Reader) leaveOut() {
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()
 	r.gap = r.log.from()
 }
 
-// source is where r reads on: what it has loaded or what is in memory; nil if that must be loaded. log.mu is held.
+// source is where r continues to read: what it has loaded, or what is in memory; nil if it has to be loaded. log.mu is held.
 func (r *Reader) source() []*block {
 	if n := len(r.loaded); n > 0 {
 		if r.pos >= r.loaded[0].start && r.pos < r.loaded[n-1].end() {
@@ -206,7 +209,7 @@ func (r *Reader) source() []*block {
 	return r.log.blocks
 }
 
-// passGap is the batch that stands for output that is not kept. log.mu is held.
+// passGap returns the batch that replaces output that is not kept. log.mu is held.
 func (r *Reader) passGap() Batch {
 	b := lostBatch(r.pos, r.gap)
 	r.cost += r.gap - r.pos

@@ -272,13 +272,13 @@ func carryProgress(t *testing.T, rng *rand.Rand, s *script) (got, want []piece) 
 	lane.eachLine(t, func(line []byte) {
 		message := rising(line)
 		if len(message) > maxMessage || strings.ContainsAny(message, "\r\n") || !strings.Contains(text.String()+reported+beaten, message) {
-			t.Errorf("message %q is no line of the output", message)
+			t.Errorf("message %q is not a line of the output", message)
 		}
 	})
 	return nil, nil
 }
 
-// What the progress that is no output says.
+// The messages of progress that is not output.
 const reported, beaten = "reported", "running"
 
 // reportProgress reports progress and sends signs of life beside the output, until stop is called.
@@ -535,7 +535,7 @@ func checkMerged(t *testing.T, segments *Segments, items []string) {
 	t.Helper()
 	merged := func(limit int) (content []json.RawMessage, size int, marked bool) {
 		b, cut := segments.Merged(limit)
-		if cut != bytes.Contains(b, []byte("are left out here")) {
+		if cut != bytes.Contains(b, []byte("segments left out ...")) {
 			t.Errorf("cut %v, but no mark says so", cut)
 		}
 		if err := json.Unmarshal(b, &content); err != nil {
@@ -630,7 +630,7 @@ func fuzzChunks(out, errs string, n uint8) (chunks []Chunk, want []piece, ok boo
 		return nil, nil, false // the log holds valid UTF-8 only
 	}
 	for i := range int(n) + 1 {
-		c, stream := text(out), ""
+		c, stream := chunkOf(out), ""
 		if i%3 == 1 {
 			c, stream = Chunk{Stream: Stderr, Data: []byte(errs)}, "stderr"
 		}

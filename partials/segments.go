@@ -8,58 +8,59 @@ import (
 	"sync"
 )
 
-// Segments numbers a task's output for SEP-1905: segment n, from 1, is one content item. A number is given when
-// the item is first sent, by whichever mechanism sends it, or before that, when it is stored (Number), and the item stays the same
-// from then on: whoever asks again gets the same bytes under the same number ("Sequence Number Requirements").
+// Segments numbers a task's output for SEP-1905: segment n, counting from 1, is one content item. An item gets its number when it is first
+// sent, by whichever mechanism, or earlier, when it is stored (Number). From then on it does not change: every request gets the same bytes
+// under the same number ("Sequence Number Requirements").
 type Segments struct {
 	mu sync.Mutex // taken before the log's
 	numbering
-	frozen    bool  // no numbers are given here: they are where the log is written (Follow)
+	frozen    bool  // numbers are given where the log is written, not here (Follow)
 	last      int64 // the last number that was sent
 	completed bool  // the call was sent isComplete: true
 }
 
-// NewSegments numbers the output in log.
+// NewSegments returns Segments that number the output in log.
+// Make them with the log of a new task.
 func NewSegments(log *Log) *Segments { return &Segments{numbering: numbering{log: log}} }
 
-// RestoreSegments makes the segments of a stored log: with the numbers that were given, and how the output ended
-// (nil if it has not).
+// RestoreSegments makes the segments of a stored log, with the numbers that were given and the way the output ended (nil if it has not).
+// A state uses it for a task that it has read.
 func RestoreSegments(log *Log, ends []int64, ending *Ending) *Segments {
 	return &Segments{numbering: numbering{log: log, ends: ends, ending: ending}}
 }
 
-// Continue goes on with the numbers that were given to what a resumed log has (Log.Resume), by where segments end.
+// Continue sets the numbers that were already given to the output of a resumed log (Log.Resume), by where its segments end.
 func (s *Segments) Continue(ends []int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ends = ends
 }
 
-// Follow leaves it to whoever writes the log to give numbers, until the output has ended; Grow brings them.
+// Follow leaves numbering to the process that writes the log until the output has ended; Grow brings the numbers.
 func (s *Segments) Follow() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.frozen = true
 }
 
-// Grow moves the end of a followed log (Log.Grow) and takes the numbers that were given up to there, by where segments end.
+// Grow moves the end of a followed log (Log.grow), and adds the numbers that were given up to there, by where segments end.
 func (s *Segments) Grow(end int64, tail []Extent, ends []int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.log.Grow(end, tail); err != nil {
+	if err := s.log.grow(end, tail); err != nil {
 		return err
 	}
 	s.ends = append(s.ends, ends...)
 	return nil
 }
 
-// Number gives numbers to all that the log holds up to position end, at least.
+// Number gives numbers to at least everything that the log holds up to position end.
 func (s *Segments) Number(end int64) {
 	s.numberWhile(func() bool { return s.end() < end })
 }
 
-// numberWhile gives numbers while more, called with s.mu held, says so. To read what they are given to may wait for the disk: it is
-// read without s.mu, for which Encode would wait, and all other output with it.
+// numberWhile gives numbers while more, which is called with s.mu held, returns true. Reading what is to be numbered may wait for the disk,
+// so it happens without s.mu: Encode would wait for that, and all other output with it.
 func (s *Segments) numberWhile(more func() bool) {
 	for {
 		s.mu.Lock()
@@ -70,7 +71,7 @@ func (s *Segments) numberWhile(more func() bool) {
 		}
 		batch, _, err := s.log.ReadAt(context.Background(), from, DefaultMaxBytes)
 		s.mu.Lock()
-		if err == nil && s.end() == from { // else somebody else has given numbers meanwhile
+		if err == nil && s.end() == from { // otherwise somebody else has given numbers meanwhile
 			s.numberBatch(batch)
 		}
 		stuck := s.end() == from
@@ -81,22 +82,23 @@ func (s *Segments) numberWhile(more func() bool) {
 	}
 }
 
-// Numbered is how many segments have numbers, and where the last of them ends.
+// Numbered returns how many segments have numbers, and where the last of them ends.
 func (s *Segments) Numbered() (n int, end int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.ends), s.end()
 }
 
-// EndOf is where segment n ends in the log, or the last one that has a number if n has none.
+// EndOf returns where segment n ends in the log, or the last numbered one if n has no number yet.
+// Use it to continue a stream after the last segment that a client has.
 func (s *Segments) EndOf(n int64) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.begin(min(n, int64(len(s.ends))) + 1)
 }
 
-// Given returns where the segments from number n+1 on end in the log, as far as they have numbers and end at position end or
-// before. What was given once stays, so this is how numbers are stored.
+// Given returns where the segments from number n+1 on end in the log, as far as they have numbers and end at position end or before.
+// Numbers never change once given, so this is how they are stored.
 func (s *Segments) Given(n int, end int64) []int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,27 +107,26 @@ func (s *Segments) Given(n int, end int64) []int64 {
 	return slices.Clone(given[:after])
 }
 
-// Ending is how the output ended, nil if it has not.
+// Ending returns how the output ended, nil if it has not.
 func (s *Segments) Ending() *Ending {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ending
 }
 
-// Finish says how the output ended; the first call counts. It must be called before the log is closed.
+// Finish sets how the output ended; only the first call counts. It must be called before the log is closed.
 func (s *Segments) Finish(e Ending) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.frozen = false // nobody else numbers the rest
+	s.frozen = false // from now on only this process gives numbers
 	if s.ending == nil {
 		first := e // e itself would be allocated each time
 		s.ending = &first
 	}
 }
 
-// After returns the segments after number last, of about limit bytes, and numbers those that have no
-// number yet. "the server returns segments starting from lastSeqNr + 1" ("Resuming Streaming"). What another mechanism has sent
-// is among them.
+// After returns the segments after number last, of about limit bytes, and numbers those that have no number yet. "the server returns
+// segments starting from lastSeqNr + 1" ("Resuming Streaming"). They include what another mechanism has already sent.
 func (s *Segments) After(last int64, limit int) Page {
 	s.numberFor(last, limit)
 	numbers := s.numbers()
@@ -134,15 +135,16 @@ func (s *Segments) After(last int64, limit int) Page {
 	return page
 }
 
-// Merged returns all segments in order with "the seqNr field removed", as a JSON array of about limit bytes at most: of
-// a longer output the middle is left out, cut says that, and an item does.
+// Merged returns all segments in order with "the seqNr field removed", as a JSON array of at most about limit bytes. The middle of a longer
+// output is left out: cut reports it, and an item says so.
+// Use it for the result of a task whose request asked for streaming.
 func (s *Segments) Merged(limit int) (items []byte, cut bool) {
-	s.Number(math.MaxInt64) // the tail is found from its end
+	s.Number(math.MaxInt64) // the tail is found from the end
 	numbers := s.numbers()
 	return numbers.merged(limit)
 }
 
-// numbers are the numbers that were given, for one who reads what has them.
+// numbers returns a copy of the numbers given so far, for reading the segments.
 func (s *Segments) numbers() numbering {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,7 +153,7 @@ func (s *Segments) numbers() numbering {
 	return numbers
 }
 
-// sent notes that a page is sent, and whether the call is complete with it.
+// sent notes that a page is sent, and whether it completes the call.
 func (s *Segments) sent(p Page, complete bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,19 +163,19 @@ func (s *Segments) sent(p Page, complete bool) {
 	s.completed = s.completed || complete
 }
 
-// numberFor gives the numbers that a page of limit bytes after number last needs.
+// numberFor gives the numbers that are needed for a page of limit bytes after number last.
 func (s *Segments) numberFor(last int64, limit int) {
 	s.numberWhile(func() bool {
 		if last > int64(len(s.ends)) {
-			return s.ending != nil // only the ending may have something after such a number, and it comes after the whole log
+			return s.ending != nil // only the ending can have segments after such a number, and it comes after the whole log
 		}
 		return s.end()-s.begin(last+1) < int64(limit)
 	})
 }
 
-// numberBatch gives a number to each content item of a batch that has none. s.mu is held.
+// numberBatch numbers the content items of a batch that have no number yet. s.mu is held.
 func (s *Segments) numberBatch(b Batch) {
-	s.numberTo(b.Start) // output that the log has let go is one segment, which says so
+	s.numberTo(b.Start) // output that is gone is one segment, which says so
 	if b.Lost {
 		s.numberTo(b.End)
 		return
@@ -185,7 +187,7 @@ func (s *Segments) numberBatch(b Batch) {
 	}
 }
 
-// numberTo gives a number to what has none up to a position. s.mu is held.
+// numberTo gives one number to everything unnumbered before a position. s.mu is held.
 func (s *Segments) numberTo(pos int64) {
 	if pos > s.end() {
 		s.ends = append(s.ends, pos)

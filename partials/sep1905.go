@@ -9,23 +9,22 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// sep1905 is SEP-1905 streaming: responses with the call's own id, whose results carry partial-content. The end of the
-// output is isComplete: true.
+// sep1905 is SEP-1905 streaming: responses with the call's own id, whose results carry partial-content. The last one says isComplete: true.
 type sep1905 struct {
 	segments *Segments
 	head     []byte // a line up to the result's members
 	meta     []byte // the result's last member
 
-	held Batch // read after the last segment that was sent
+	held Batch // read, but not yet sent: the beginning of the next segment
 
-	// Set by Resume: what was sent on a connection that was lost counts for nothing.
+	// Set by Resume: what was sent on a lost connection does not count.
 	resumed bool
 	last    int64 // the last number that was sent here
-	told    bool  // isComplete: true was
+	told    bool  // isComplete: true was sent
 }
 
-// NewSEP1905 makes the dialect of SEP-1905 (https://github.com/modelcontextprotocol/modelcontextprotocol/pull/1905) for one call
-// with the id of its request. Segments must be finished before the log is closed.
+// NewSEP1905 makes the dialect of SEP-1905 (https://github.com/modelcontextprotocol/modelcontextprotocol/pull/1905) for one call, with the
+// id of its request. Segments.Finish must be called before the log is closed.
 func NewSEP1905(head []byte, id json.RawMessage, taskID string, segments *Segments) Dialect {
 	return &sep1905{
 		segments: segments,
@@ -34,8 +33,8 @@ func NewSEP1905(head []byte, id json.RawMessage, taskID string, segments *Segmen
 	}
 }
 
-// Encode appends a response with what has numbers and was not sent yet ("Never send the same seqNr through multiple mechanisms"), up
-// to the end of b; more than one if it would not fit into a line.
+// Encode appends a response with the numbered segments up to the end of b that were not sent yet ("Never send the same seqNr through
+// multiple mechanisms"), or several responses if they would not fit into one line.
 func (d *sep1905) Encode(dst []byte, b Batch) []byte {
 	s := d.segments
 	if d.resumed {
@@ -59,7 +58,7 @@ func (d *sep1905) Encode(dst []byte, b Batch) []byte {
 	d.held.cut(s.begin(min(s.last, int64(len(s.ends))) + 1))
 	rest := d.held
 	d.held = Batch{}
-	d.held.hold(rest) // the memory of b is the reader's
+	d.held.hold(rest) // the memory of b belongs to the reader
 	if c.page.Count == 0 {
 		return dst
 	}
@@ -78,7 +77,7 @@ func (d *sep1905) close(c collector) []byte {
 	return append(dst, '}', '}', '\n')
 }
 
-// hold keeps what was read until all of its segment has been: one that got its number when it was stored may end in a later batch.
+// hold keeps what was read until its whole segment has been read: a segment numbered when it was stored may end in a later batch.
 func (d *sep1905) hold(b Batch) {
 	switch {
 	case b.Lost:
@@ -90,7 +89,7 @@ func (d *sep1905) hold(b Batch) {
 	}
 }
 
-// item is segment n: what was read of it, since to read it again might wait for the disk. s.mu is held.
+// item is segment n, from what was read: reading it again might wait for the disk. s.mu is held.
 func (d *sep1905) item(n int64) []byte {
 	begin, end := d.segments.begin(n), d.segments.ends[n-1]
 	d.held.cut(begin)
@@ -100,11 +99,11 @@ func (d *sep1905) item(n int64) []byte {
 			return appendItems(nil, &item, mcp.MaxContent)
 		}
 	}
-	return d.segments.item(n, mcp.MaxContent) // some of it is no longer kept
+	return d.segments.item(n, mcp.MaxContent) // a part of it is no longer kept
 }
 
-// End appends what nobody was sent yet, and the end, unless the first response said so: the last response, or more
-// than one if it would not fit into a line.
+// End appends what has not been sent yet and the end mark, unless the first response already had it: as one last response, or several if it
+// would not fit into a line.
 func (d *sep1905) End(dst []byte) []byte {
 	s := d.segments
 	s.Number(math.MaxInt64)
@@ -145,7 +144,7 @@ func (d *sep1905) Count() int64 {
 
 func (d *sep1905) Resume(count int64) { d.resumed, d.last = true, count }
 
-// rest appends all of the numbers after the last one that was sent, and the end if it is known.
+// rest appends everything after the last number that was sent, and the end mark if the end is known.
 func (d *sep1905) rest(dst []byte, numbers numbering) []byte {
 	for !d.told {
 		page := numbers.page(d.last, mcp.MaxContent)
@@ -178,8 +177,8 @@ func appendResult(dst []byte, member string, page Page, meta []byte) []byte {
 	return append(dst, '}')
 }
 
-// First is the result of the streaming call itself: the task and its _meta, both encoded, and what there is of its
-// output, about limit bytes.
+// First returns the result of the streaming call itself: the task and its _meta, both encoded, and the output so far, about limit bytes of
+// it.
 func (s *Segments) First(task, meta []byte, limit int) (response json.RawMessage, complete bool) {
 	s.numberFor(0, limit)
 	numbers := s.numbers()
@@ -187,18 +186,18 @@ func (s *Segments) First(task, meta []byte, limit int) (response json.RawMessage
 	s.sent(page, page.Complete)
 	result := fmt.Appendf(nil, `{"task":%s`, task)
 	if page.Count == 0 && !page.Complete {
-		// "Return only task": an empty first page would leave nothing to resume from.
+		// "Return only task": an empty first page would leave the client nothing to resume from.
 		return fmt.Appendf(result, `,"_meta":%s}`, meta), false
 	}
 	member := "partial-content"
 	if page.IsError && len(numbers.ends) == 0 {
-		member, page = "content", numbers.standard() // all of it was on the page, so it is here
+		member, page = "content", numbers.standard() // the page was complete, so everything is here
 	}
 	result = append(result, ',')
 	return append(result, appendResult(nil, member, page, meta)[1:]...), page.Complete
 }
 
-// Resume is the result of tasks/result with lastSeqNr.
+// Resume returns the result of tasks/result with lastSeqNr.
 func (s *Segments) Resume(last int64, taskID string, limit int) json.RawMessage {
 	return appendResult(nil, "partial-content", s.After(last, limit), relatedTask(taskID))
 }

@@ -6,15 +6,15 @@ import (
 	"strconv"
 )
 
-// sep2679 is SEP-2679: notifications/tasks/partial. The end of the output is the task's terminal status.
+// sep2679 is SEP-2679: notifications/tasks/partial. The task's terminal status marks the end of the output.
 type sep2679 struct {
 	head []byte // a line up to the content
 	seq  int64
 }
 
-// NewSEP2679 makes the dialect of SEP-2679 for one task. head is what every line begins with: `{"jsonrpc":"2.0"` and
-// what else its receiver needs. meta is nil but on a subscription of the stateless era: the _meta object that names it; seq counts from
-// 0 on each one.
+// NewSEP2679 makes the dialect of SEP-2679 for one task. head is the beginning of every line: `{"jsonrpc":"2.0"` and whatever else its
+// receiver needs. meta is nil except on a subscription of the stateless era, where it is the _meta object that names the subscription; seq
+// counts from 0 on each one.
 func NewSEP2679(head []byte, taskID string, meta json.RawMessage) Dialect {
 	head = fmt.Appendf(nil, `%s,"method":"notifications/tasks/partial","params":{`, head)
 	if meta != nil {

@@ -6,13 +6,14 @@ import (
 	"strconv"
 )
 
-// sep2998 is SEP-2998: notifications/tools/partial_result on plain calls of the stateless era. The response is whole.
+// sep2998 is SEP-2998: notifications/tools/partial_result on plain calls of the stateless era. The response still carries the whole result.
 type sep2998 struct {
 	head []byte // a line up to the seq
 	seq  int64
 }
 
-// NewSEP2998 makes the dialect of SEP-2998. token is the request's partialResultToken as it came.
+// NewSEP2998 makes the dialect of SEP-2998. token is the request's partialResultToken as it was sent.
+// Use it for a request with such a token.
 func NewSEP2998(head []byte, token json.RawMessage) Dialect {
 	return &sep2998{head: fmt.Appendf(nil, `%s,"method":"notifications/tools/partial_result","params":{"partialResultToken":%s,"seq":`, head, token)}
 }

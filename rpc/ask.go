@@ -13,15 +13,15 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// ask sends a question, as soon as the other side has read what came before it, and waits for its first answer. It returns the
-// other side's error as an *[Error], and an error that wraps [ErrClosed] when no answer can come. If ctx ends first, the other side is told by
-// notifications/cancelled, and ask returns the cause of ctx.
+// ask sends a question as soon as the other side has read what came before it, and waits for the first answer. It returns the other side's
+// error as an *[Error], and an error that wraps [ErrClosed] if no answer can come. If ctx ends first, ask sends notifications/cancelled and
+// returns the cause of ctx.
 func (p *peer) ask(ctx context.Context, q *question) (json.RawMessage, error) {
 	wait, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(p.input, cancel)()
-	if q.w != p.w { // an exchange; what a peer on pipes has answered may wait there, though it reads no more
-		defer context.AfterFunc(q.w.failed, cancel)() // nobody takes it, nor what comes of it
+	if q.w != p.w { // an exchange; on pipes an answer may still be waiting to be read, even though nothing more can be written
+		defer context.AfterFunc(q.w.failed, cancel)() // nobody takes the question, so no answer will come
 	}
 	waiter, err := p.dispatch(wait, q)
 	if err != nil {
@@ -29,7 +29,7 @@ func (p *peer) ask(ctx context.Context, q *question) (json.RawMessage, error) {
 		return nil, p.unanswered(ctx, q, err)
 	}
 	err = waiter.Wait(wait, nil)
-	if err != nil && !p.outgoing.recall(q) { // an answer that is there counts, whatever else has happened
+	if err != nil && !p.outgoing.recall(q) { // an answer that has arrived counts, whatever else has happened
 		err = waiter.Wait(context.Background(), nil)
 	}
 	switch {
@@ -45,8 +45,8 @@ func (p *peer) ask(ctx context.Context, q *question) (json.RawMessage, error) {
 	return nil, err
 }
 
-// dispatch sends a question when its turn has come. Its line is queued only after that, so one at a time waits for its turn: many that
-// have theirs together would all fill memory.
+// dispatch sends a question when its turn has come. Only one question at a time waits for its turn, and its line is built after that: many
+// questions that got their turn together could fill memory.
 func (p *peer) dispatch(ctx context.Context, q *question) (waiter jsonrpc2.Waiter, err error) {
 	select {
 	case p.asking <- struct{}{}:
@@ -66,7 +66,7 @@ func (p *peer) dispatch(ctx context.Context, q *question) (waiter jsonrpc2.Waite
 	return p.conn.DispatchCall(ctx, q.method, q.params, opts...)
 }
 
-// unanswered says why a question has no answer.
+// unanswered returns the reason why a question has no answer.
 func (p *peer) unanswered(ctx context.Context, q *question, err error) error {
 	switch {
 	case ctx.Err() != nil:

@@ -11,14 +11,15 @@ const maxBatch = 1000
 // batch collects the answers to the members of a JSON-RPC batch, which go out as one array
 // when the last one is there (JSON-RPC 2.0, section 6). Only 2025-03-26 has batches.
 //
-// No batch is begun while more than maxUnread bytes of answers wait, be it for others of their batch or for the client.
+// A batch is refused while more than maxUnread bytes of answers are unread, whether they wait for the rest of their batch or for the
+// client.
 type batch struct {
 	w     *writer
-	held  *atomic.Int64 // bytes of answers in all batches that are not complete
-	calls []func()      // start those in it; owned by the reader, which calls them when it has gone through the batch
+	held  *atomic.Int64 // bytes of answers in all incomplete batches
+	calls []func()      // each starts one call of the batch; owned by the reader, which runs them after it has read the whole batch
 
 	mu    sync.Mutex
-	open  int    // members without an answer, and the reader while it goes through them
+	open  int    // members without an answer, plus the reader while it is still reading the batch
 	line  []byte // the answers so far
 	slots int
 	after []After
@@ -31,7 +32,7 @@ func (b *batch) join() {
 	b.mu.Unlock()
 }
 
-// add puts an answer, without its line end, into the array.
+// add appends an answer, without its newline, to the array.
 func (b *batch) add(answer []byte, slots int, a After) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -47,7 +48,7 @@ func (b *batch) add(answer []byte, slots int, a After) {
 	}
 }
 
-// leave ends what join began. The last one to leave sends the array; there is none if nothing was answered.
+// leave ends what join began. The last one to leave sends the array, unless nothing was answered.
 func (b *batch) leave() {
 	b.mu.Lock()
 	b.open--
@@ -59,7 +60,7 @@ func (b *batch) leave() {
 	switch {
 	case !last || len(b.line) == 0:
 	case b.slots == 0:
-		_ = b.w.try(append(b.line, "]\n"...)) // fails only when nobody is there to read it
+		_ = b.w.try(append(b.line, "]\n"...)) // fails only if nobody is there to read it
 	default:
 		err := b.w.queue(append(b.line, "]\n"...), b.slots)
 		if err != nil {
@@ -71,7 +72,8 @@ func (b *batch) leave() {
 	}
 }
 
-// start starts the calls of the batch. Not before the reader has left: what follows the answers (After.Do) must not run on its goroutine.
+// start starts the calls of the batch. The reader leaves first: After.Do, which runs when the answers are sent, must not run on its
+// goroutine.
 func (b *batch) start() {
 	b.leave()
 	for _, start := range b.calls {

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Broadcast wakes all who watch something whenever it changes, such as the list of tools. Use it where they look at the thing itself again,
-// so that one wake-up does for several changes. The zero value has no watchers.
+// Broadcast wakes everyone who watches something, such as the list of tools, when it changes. Use it where the watchers then look at the
+// thing itself, so that one wake-up can stand for several changes. The zero value has no watchers.
 type Broadcast struct {
 	mu       sync.Mutex
 	watchers []chan struct{}
 }
 
-// Watch begins to watch: changed receives after one or more calls of Send. stop ends it.
+// Watch starts watching: changed receives a value after one or more calls of Send. stop ends it.
 func (b *Broadcast) Watch() (changed <-chan struct{}, stop func()) {
 	watcher := make(chan struct{}, 1)
 	b.mu.Lock()
@@ -27,7 +27,7 @@ func (b *Broadcast) Watch() (changed <-chan struct{}, stop func()) {
 	}
 }
 
-// Send wakes all watchers. It does not wait for them.
+// Send wakes all watchers without waiting for them.
 func (b *Broadcast) Send() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -39,12 +39,12 @@ func (b *Broadcast) Send() {
 	}
 }
 
-// ListPace is the least time between two notifications that a list has changed: a client reads it again after each. What has a pace of its
-// own, and ends in such a notification, need not be faster.
+// ListPace is the shortest time between two notifications that a list has changed, because a client reads the list again after each one.
+// Anything that ends in such a notification need not be faster.
 const ListPace = time.Second
 
-// Announce calls tell for the changes of a list that come on changed: once for those that come in less than a second, or while tell
-// waits. It ends with ctx, or when tell fails. Whoever tells a client of list_changed runs it, with a watcher's channel.
+// Announce calls tell when changed receives a value, at most once per [ListPace]: changes in between are combined. It returns when ctx ends
+// or tell fails. Use it with the channel of a Watch to send list_changed notifications to a client.
 func Announce(ctx context.Context, changed <-chan struct{}, tell func() error) {
 	for {
 		select {

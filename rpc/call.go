@@ -9,26 +9,24 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// start answers a request that was admitted, in a goroutine of its own; those of a batch when the reader has gone through it.
+// start answers an admitted request in a goroutine of its own. The requests of a batch start after the whole batch has been read.
 func (c *call) start(h func(context.Context) (any, error)) {
-	c.handler = h
+	run := func() {
+		GrowStack()
+		c.answer(c.handle(h))
+	}
 	if c.batch == nil {
-		go c.run()
+		go run()
 		return
 	}
 	c.batch.join()
-	c.batch.calls = append(c.batch.calls, func() { go c.run() })
-}
-
-func (c *call) run() {
-	GrowStack()
-	c.answer(c.handle())
+	c.batch.calls = append(c.batch.calls, func() { go run() })
 }
 
 // answer sends the response.
 //
-// It does not go through Conn.Reply, which would encode the result three times, 5 µs or a fifth of an echo, and write "<" as six bytes; it
-// knows neither the other side's own id nor batches. The Conn keeps nothing of a request that it has handed over, so it misses nothing.
+// It does not go through Conn.Reply, which would encode the result three times (5 µs, a fifth of an echo), write "<" as six bytes, and know
+// neither the other side's own id nor batches. The Conn keeps nothing of a request that it has handed over, so it misses nothing.
 func (c *call) answer(result any, err error) {
 	wanted := c.incoming.finish(c)
 	defer c.incoming.leave(c)
@@ -49,7 +47,7 @@ func (c *call) answer(result any, err error) {
 	}
 	e := newEncoder()
 	defer e.free()
-	if c.batch == nil { // in which responses do not stand alone
+	if c.batch == nil { // the responses of a batch do not stand alone
 		e.buf.WriteString(a.Mark)
 	}
 	if err := e.response(c.head, c.id, a.Result, c.failure(err), c.dress); err != nil {
@@ -66,19 +64,18 @@ func (c *call) answer(result any, err error) {
 	a.settle(sent)
 }
 
-// handle calls the handler. A panic of one handler is its own.
-func (c *call) handle() (result any, err error) {
+// handle calls the handler. A panic fails only this request.
+func (c *call) handle(h func(context.Context) (any, error)) (result any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			c.log.Error().Str("method", c.method).Str("panic", fmt.Sprint(p)).Bytes("stack", debug.Stack()).Msg("a handler panicked")
 			result, err = nil, errInternal
 		}
 	}()
-	return c.handler(c.ctx)
+	return h(c.ctx)
 }
 
-// failure turns a handler's error into what the client is told, nil if there is none.
-// It is the only place where an error gets its code.
+// failure turns a handler's error into the error that the client gets, nil for nil. It is the only place where an error gets its code.
 func (c *call) failure(err error) *Error {
 	if err == nil {
 		return nil

@@ -13,14 +13,14 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// Client is a connection to a server, for whoever calls the tools of others: a command line, or a runnel before another server. Its methods
-// may be used at once by several goroutines.
+// Client is a connection to a server. Use it to call the tools of others, from a command line or from a runnel that stands before another
+// server. Its methods may be called by several goroutines at once.
 type Client struct {
 	*peer
 	opt   DialOptions
-	child *child // nil: pipes of somebody else's
+	child *child // nil if the caller of Dial brought the pipes
 
-	// Set while Dial has not returned.
+	// Set before Dial returns.
 	version      *mcp.Version
 	server       mcp.Implementation
 	capabilities mcp.ServerCapabilities
@@ -29,11 +29,11 @@ type Client struct {
 	closing sync.Once
 }
 
-// maxAnswering is how many requests of the server may be answered at once. Few servers ask for more than one thing.
+// maxAnswering is how many requests of the server may be answered at once. Few servers ask more than one thing at a time.
 const maxAnswering = 64
 
 func newClient(opt DialOptions, child *child) *Client {
-	c := &Client{opt: opt, child: child, peer: newPeer(newLineReader(opt.Out, opt.MaxLine), pipeOutput{opt.In}, opt.MaxLine, maxAnswering, opt.Log)}
+	c := &Client{opt: opt, child: child, peer: newPeer(newLineReader(opt.Out, opt.MaxLine), pipeOutput{Writer: opt.In}, opt.MaxLine, maxAnswering, opt.Log)}
 	c.role, c.w.reader, c.eof, c.saw = c, "server", errClosedOutput, opt.OnMessage
 	c.incoming.cause = errCancelledByServer
 	c.ctx = c.input
@@ -46,7 +46,7 @@ var (
 	errCancelledByServer = errors.New("cancelled by the server")
 )
 
-// Era is the era of the connection, for what the two do in other ways: tasks, subscriptions, questions.
+// Era is the era of the connection. Ask it where the two eras differ: tasks, subscriptions, questions.
 func (c *Client) Era() Era {
 	if c.version.Stateless {
 		return Stateless
@@ -54,30 +54,32 @@ func (c *Client) Era() Era {
 	return Handshake
 }
 
-// InOrder reports whether all that comes does so in the order in which it was sent: subscriptions of the stateless era may have streams of
-// their own.
+// InOrder reports whether messages arrive in the order in which they were sent. They may not in the stateless era, where each subscription
+// can have a stream of its own.
 func (c *Client) InOrder() bool { return !c.opt.Unordered && c.Era() == Handshake }
 
-// Version is the protocol version that was agreed on; its fields say what a message may hold.
+// Version is the negotiated protocol version; its fields say what a message may hold.
 func (c *Client) Version() *mcp.Version { return c.version }
 
-// Server is what the server says it is, to show it.
+// Server is how the server introduces itself, for showing it to a user.
 func (c *Client) Server() mcp.Implementation { return c.server }
 
-// Capabilities are the server's, as far as runnel reads them: what is not declared is not to be asked for.
+// Capabilities are the server's capabilities, as far as runnel knows them. Do not ask for anything that is not declared.
 func (c *Client) Capabilities() *mcp.ServerCapabilities { return &c.capabilities }
 
-// Instructions are the server's for a model, "" if it gave none.
+// Instructions are the server's instructions for a model, "" if it gave none.
 func (c *Client) Instructions() string { return c.instructions }
 
-// Context ends when the server sends nothing more; its cause tells why. Work that makes sense only with the server derives from it.
+// Context ends when the server sends nothing more; its cause is the reason. Derive from it any work that only makes sense while the server
+// is there.
 func (c *Client) Context() context.Context { return c.input }
 
-// Err returns why the server sends nothing more, nil while it may: after an error, whether to dial again.
+// Err returns the reason why the server sends nothing more, nil while it still may. Look at it after a failed call to decide whether to
+// dial again.
 func (c *Client) Err() error { return context.Cause(c.input) }
 
-// Call sends a request and waits for its answer, which is decoded into result (nil = not wanted). It is enough for most; what it lacks, Do
-// has.
+// Call sends a request, waits for its answer and decodes that into result (nil if it is not wanted). Use it for most requests, and
+// [Client.Do] for raw results or several responses.
 func (c *Client) Call(ctx context.Context, method string, params, result any) error {
 	raw, err := c.Do(ctx, &Request{Method: method, Params: params})
 	if err != nil || result == nil {
@@ -89,9 +91,9 @@ func (c *Client) Call(ctx context.Context, method string, params, result any) er
 	return nil
 }
 
-// Do is Call where the answer is wanted as it is written, or there may be several: it sends a request and waits for its first response. It
-// returns the server's error as an *[Error], and an error that wraps [ErrClosed] when the server can answer no more. If ctx ends first, the
-// server is told by notifications/cancelled, and Do returns the cause of ctx.
+// Do sends a request and returns its first response as it was written. Use it instead of Call for the raw result, or where there may be
+// several responses. It returns the server's error as an *[Error], and an error that wraps [ErrClosed] if the server can no longer answer.
+// If ctx ends first, Do sends notifications/cancelled and returns the cause of ctx.
 func (c *Client) Do(ctx context.Context, r *Request) (json.RawMessage, error) {
 	params, err := c.params(r)
 	if err != nil {
@@ -105,14 +107,14 @@ func (c *Client) Do(ctx context.Context, r *Request) (json.RawMessage, error) {
 	return answer, err
 }
 
-// A subscription is made again after listenPause, which doubles up to longestListenPause while streams are lost sooner than that.
+// A lost subscription is made again after listenPause, which doubles up to longestListenPause while streams are lost sooner than that.
 const (
 	listenPause        = 200 * time.Millisecond
 	longestListenPause = 5 * time.Second
 )
 
-// Listen is Do for a subscription, which is made again when a transport has lost its stream: lost is called, since something may have
-// been missed.
+// Listen is Do for a subscription. If the transport loses the stream, Listen calls lost, since something may have been missed, and
+// subscribes again.
 func (c *Client) Listen(ctx context.Context, r *Request, lost func()) error {
 	for pause := listenPause; ; pause = min(2*pause, longestListenPause) {
 		began := time.Now()
@@ -142,18 +144,17 @@ type Request struct {
 	Method string
 	Params any // encodes to an object; nil = none
 
-	// Capabilities of the client for this request alone, in the stateless era; nil = those of DialOptions.
+	// Capabilities replace those of DialOptions for this request, in the stateless era; nil = those of DialOptions.
 	Capabilities *mcp.ClientCapabilities
 
-	// OnResponse, if set, gets the responses in the order on the wire, on the goroutine that reads, before Do returns the
-	// first one. It reports whether there may be more with the same id (SEP-1905 streams so); they come after Do has
-	// returned, and end with the connection at the latest.
+	// OnResponse, if set, gets all responses in the order on the wire, on the goroutine that reads; the first one before Do returns. It
+	// reports whether there may be more with the same id, as in SEP-1905. They end with the connection at the latest.
 	OnResponse func(Response) (more bool)
 	// Until ends the wait for more responses; nil = never.
 	Until context.Context
 }
 
-// params are those of a request, nil if there are none. In the stateless era their _meta says what initialize would have.
+// params encodes the params of a request, nil if there are none. In the stateless era it adds to _meta what initialize would have said.
 func (c *Client) params(r *Request) (any, error) {
 	stateless := c.version != nil && c.version.Stateless
 	if r.Params == nil && !stateless {
@@ -175,7 +176,7 @@ func (c *Client) params(r *Request) (any, error) {
 	return json.RawMessage(params), nil
 }
 
-// withMeta adds the members of _meta that every request of the stateless era has.
+// withMeta adds the members of _meta that every request of the stateless era needs.
 func (c *Client) withMeta(params []byte, capabilities *mcp.ClientCapabilities) (json.RawMessage, error) {
 	meta := map[string]json.RawMessage{
 		mcp.MetaProtocolVersion:    rawjson.Encode(c.version.Name),

@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// closeGrace is how long a server may take to end by itself when its stdin has been closed: it may have children to end.
+	// closeGrace is how long a server may take to exit after its stdin was closed: it may have children to end.
 	closeGrace = 5 * time.Second
-	// termGrace is how long it may take after TERM, longer than the 5 s that a runnel gives to its own children.
+	// termGrace is how long it may take after TERM: longer than the 5 s that a runnel gives its own children.
 	termGrace = 6 * time.Second
-	// killGrace is how long it may take to be gone after KILL (it may be in an uninterruptible wait).
+	// killGrace is how long it may take to disappear after KILL, since it may be in an uninterruptible wait.
 	killGrace = 2 * time.Second
-	// stderrGrace is how long stderr may stay open when the server has ended: someone else may hold it.
+	// stderrGrace is how long stderr may stay open after the server has exited: another process may hold it.
 	stderrGrace = 500 * time.Millisecond
 	// stdoutGrace is the same for stdout.
 	stdoutGrace = 500 * time.Millisecond
@@ -29,14 +29,14 @@ type child struct {
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
 	stdout *childOutput
-	exited chan struct{} // closed when it has been waited for
+	exited chan struct{} // closed when the process has been waited for
 
 	release  func() // from DialOptions.Guard
 	endGroup func(pgid int)
 }
 
-// startChild starts the server in a process group of its own, so that a Ctrl-C of the terminal is not also its, and so
-// that its children can be ended with it.
+// startChild starts the server in a process group of its own: a Ctrl-C in the terminal does not reach it, and its children can be ended
+// with it.
 func startChild(o *DialOptions) (*child, error) {
 	stdout, out, err := system.Pipe() // not cmd.StdoutPipe: Wait would close it, with what it still holds
 	if err != nil {
@@ -59,21 +59,21 @@ func startChild(o *DialOptions) (*child, error) {
 	c := &child{cmd: cmd, stdin: stdin, stdout: &childOutput{File: stdout}, exited: make(chan struct{}), release: func() {}, endGroup: killRest}
 	go func() {
 		defer close(c.exited)
-		_ = cmd.Wait() // how it ended is in ProcessState
+		_ = cmd.Wait() // ProcessState says how it ended
 		_ = stdout.SetReadDeadline(time.Now().Add(stdoutGrace))
 	}()
 	return c, nil
 }
 
-// childOutput is what a server writes. It ends with the pipe or, where somebody else holds that open, with the server's process, whose
-// end sets a deadline: then what the pipe holds is read, and nothing more. A helper that outlives its server answers no calls.
+// childOutput is what a server writes. It ends with the pipe or, if another process still holds that open, with the server's process: its
+// exit sets a deadline, after which only what is already in the pipe is read. A helper that outlives its server answers no calls.
 type childOutput struct {
 	*os.File
 	over bool // the deadline has passed
-	rest int  // bytes that have been read since
+	rest int  // bytes read since then
 }
 
-// maxRest is as much as a pipe can hold. A helper that goes on writing must end, too.
+// maxRest is as much as a pipe can hold. Reading ends there even if a helper keeps writing.
 const maxRest = 1 << 20
 
 var errLeftBehind = errors.New("the server has ended, though something that it started holds its output open")
@@ -84,7 +84,7 @@ func (o *childOutput) Read(p []byte) (n int, err error) {
 			return n, err
 		}
 		o.over = true
-		_ = o.SetReadDeadline(time.Time{}) // with one that has passed, nothing is read at all
+		_ = o.SetReadDeadline(time.Time{}) // a deadline in the past would make every read fail
 	}
 	if o.rest > maxRest || !system.Readable(o.File) {
 		return 0, errLeftBehind
@@ -94,7 +94,7 @@ func (o *childOutput) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// end ends the server, whose stdin has been closed, as basic/lifecycle, "Shutdown", says for stdio.
+// end ends the server, whose stdin has been closed, as basic/lifecycle, "Shutdown", describes it for stdio.
 func (c *child) end() {
 	defer c.release()
 	pgid := c.cmd.Process.Pid

@@ -10,11 +10,11 @@ import (
 // newGroup makes a child the leader of a process group.
 func newGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// terminate asks a server and all in its group to end. It fails when they have ended.
+// terminate asks a server and its whole group to exit. It fails if they already have.
 func terminate(p *os.Process) { _ = syscall.Kill(-p.Pid, syscall.SIGTERM) }
 
-// kill ends them.
+// kill kills them.
 func kill(p *os.Process) { killRest(p.Pid) }
 
-// killRest ends what is left of a group.
+// killRest kills what is left of a group.
 func killRest(pgid int) { _ = syscall.Kill(-pgid, syscall.SIGKILL) }

@@ -7,7 +7,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// newGroup keeps a Ctrl-C from a child, and lets terminate reach it. Where this program has no console, its servers have none that could be seen, either.
+// newGroup keeps a Ctrl-C away from a child, and lets terminate reach it. If this program has no console, its servers get no visible one
+// either.
 func newGroup() *syscall.SysProcAttr {
 	flags := uint32(windows.CREATE_NEW_PROCESS_GROUP)
 	if _, err := windows.GetConsoleCP(); err != nil {
@@ -16,13 +17,13 @@ func newGroup() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: flags}
 }
 
-// terminate asks a server and all in its group to end. It fails when they have ended, and where there is no console by which to ask.
+// terminate asks a server and its whole group to exit. It fails if they already have, and without a console, through which it asks.
 func terminate(p *os.Process) {
 	_ = windows.GenerateConsoleCtrlEvent(windows.CTRL_BREAK_EVENT, uint32(p.Pid))
 }
 
-// kill ends the server.
+// kill kills the server.
 func kill(p *os.Process) { _ = p.Kill() }
 
-// killRest does nothing: what is left of a group without its leader is found by its job alone, which DialOptions.EndGroup may know.
+// killRest does nothing: without its leader, only a job object knows what is left of a group, and DialOptions.EndGroup may have one.
 func killRest(int) {}

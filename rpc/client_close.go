@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Close ends the connection, and the server if Dial started it: it closes the server's stdin, waits, sends TERM to its
-// process group, waits, sends KILL. What has been sent is written before. It returns how the server's process ended:
-// nil if well, or if there is none. Requests without an answer fail with [ErrClosed].
+// Close ends the connection, and the server if Dial started it: Close writes what has been queued, closes the server's stdin, waits, sends
+// TERM to its process group, waits, and sends KILL. It returns an error if the server's process ended badly or not at all. Requests without
+// an answer fail with [ErrClosed].
 func (c *Client) Close() error {
 	c.closing.Do(c.close)
 	if c.child == nil {
@@ -33,7 +33,7 @@ func (c *Client) close() {
 	if c.child != nil {
 		c.child.end()
 	}
-	// The server closes its output when it ends; one that does not is not waited for.
+	// The server closes its output when it exits. If it does not, do not wait for it.
 	silent := c.conn.DisconnectNotify()
 	select {
 	case <-silent:
@@ -46,6 +46,6 @@ func (c *Client) close() {
 	}
 }
 
-// Abandon gives up a server that does not answer: requests fail with [ErrClosed] and the reason from now on, and what still
-// comes is dropped. Close is to be called all the same.
+// Abandon gives up a server that does not answer: from now on requests fail with [ErrClosed] and the reason, and anything that still
+// arrives is dropped. Call Close as well.
 func (c *Client) Abandon(reason error) { c.endInput(reason) }

@@ -12,16 +12,16 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// probeTime is how long a server may take to answer server/discover. One that knows only the handshake answers an unknown
-// method at once, or never; one that is slow to start is only a little later with initialize.
+// probeTime is how long a server may take to answer server/discover. One that only knows the handshake answers an unknown method at once or
+// never; one that starts slowly merely gets initialize a little later.
 const probeTime = 10 * time.Second
 
-// Dial starts a server, or takes its pipes, and agrees with it on a protocol version. ctx bounds only that:
-// the connection lasts until [Client.Close], or until the server ends it.
+// Dial starts a server, or takes its pipes, and negotiates a protocol version with it. ctx bounds only the negotiation: the connection
+// lasts until [Client.Close], or until the server ends it.
 //
-// The newest era is tried first: "A client that supports both eras [...] sends server/discover first", and where that is
-// not understood it falls back to initialize (2026-07-28 basic/versioning). A server that ends because of the
-// unknown request is started a second time.
+// The newest era is tried first: "A client that supports both eras [...] sends server/discover first", and if the server does not
+// understand that, Dial falls back to initialize (2026-07-28 basic/versioning). A server that exits because of the unknown request is
+// started a second time.
 func Dial(ctx context.Context, o DialOptions) (*Client, error) {
 	version := mcp.LookupVersion(o.Version)
 	switch {
@@ -57,7 +57,7 @@ func Dial(ctx context.Context, o DialOptions) (*Client, error) {
 	return c, nil
 }
 
-// giveUp closes a connection that could not be opened. How the server's process ended tells more than that it did.
+// giveUp closes a connection that could not be opened. It prefers how the server's process ended as the reason.
 func (c *Client) giveUp(err error) error {
 	if ended := c.Close(); ended != nil && errors.Is(err, ErrClosed) {
 		return ended
@@ -65,7 +65,7 @@ func (c *Client) giveUp(err error) error {
 	return err
 }
 
-// reach makes the connection, without a word to the server.
+// reach makes the connection without sending anything yet.
 func reach(o *DialOptions) (*Client, error) {
 	var child *child
 	opt := *o
@@ -104,7 +104,7 @@ func (c *Client) discover(ctx context.Context) error {
 	c.version = mcp.Versions[len(mcp.Versions)-1]
 	raw, err := c.Do(ctx, &Request{Method: "server/discover"})
 	if err == nil {
-		_ = json.Unmarshal(raw, &r) // it goes on after a member of the wrong type, which then reads as absent
+		_ = json.Unmarshal(raw, &r) // Unmarshal goes on after a member of the wrong type, which then reads as absent
 		if !slices.Contains(r.SupportedVersions, c.version.Name) {
 			err = errors.New("no version of the stateless era in common")
 		}

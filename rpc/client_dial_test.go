@@ -26,7 +26,7 @@ import (
 const asServer = "RUNNEL_TEST_AS_SERVER"
 
 // watchdog is how long a test waits for a real process: generous, because a test machine may be busy.
-const watchdog = 30 * time.Second
+const watchdog = 2 * time.Minute
 
 func TestMain(m *testing.M) {
 	if kind := os.Getenv(asServer); kind != "" {
@@ -258,7 +258,7 @@ func (s *scripted) send(lines ...string) {
 	_, _ = io.WriteString(s.out, strings.Join(lines, "\n")+"\n")
 }
 
-// Several responses to one request all come, in their order among the notifications; what is no message is dropped.
+// Several responses to one request all come, in their order among the notifications; what is not a message is dropped.
 func TestSeveralResponses(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -415,7 +415,7 @@ func TestBrokenAnswers(t *testing.T) {
 	})
 }
 
-// A server that logs to its output names ids there, too: that is no answer.
+// A server that logs to its output names ids there, too: that is not an answer.
 func TestLogLineIsNoAnswer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := play(t, DialOptions{}, func(s *scripted) {
@@ -684,7 +684,7 @@ func TestProbeOfASilentServer(t *testing.T) {
 	})
 }
 
-// What a request of the stateless era says of its client stands in its _meta, beside what the caller put there.
+// A request of the stateless era describes its client in _meta, beside what the caller put there.
 func TestStatelessMeta(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		srv := NewServer(nil)

@@ -10,45 +10,45 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// DialOptions say to [Dial] which server to reach, how, and as which client. Either Command, or In and Out must be set, nothing else need
-// be.
+// DialOptions tell [Dial] which server to reach, how, and as which client. Either Command, or both In and Out must be set; everything else
+// is optional.
 type DialOptions struct {
 	Command []string  // the server's program and its arguments
-	Env     []string  // the server's, "NAME=value"; nil = that of this process
-	Dir     string    // the server's; "" = that of this process
-	Stderr  io.Writer // gets what the server writes to stderr; nil = nobody
+	Env     []string  // the server's environment, "NAME=value"; nil = that of this process
+	Dir     string    // the server's working directory; "" = that of this process
+	Stderr  io.Writer // gets what the server writes to stderr; nil = it is dropped
 
-	// OnStart is called before each start of the server: there may be two (see Dial). nil = nobody.
+	// OnStart, if set, is called before each start of the server; there may be two (see Dial).
 	OnStart func()
-	// Guard is told the process group of a server that has been started; what it returns is called when the group is gone.
-	// nil = nobody.
+	// Guard, if set, gets the process group of a server that has been started. The function that it returns is called when the group is
+	// gone.
 	Guard func(pgid int) (release func())
-	// EndGroup ends what still runs in the process group of a server that has ended; nil = it gets KILL.
+	// EndGroup ends what still runs in the process group of a server that has exited; nil = KILL.
 	EndGroup func(pgid int)
 
-	In  io.WriteCloser // instead of Command: what the server reads
-	Out io.Reader      // and what it writes; closed if it can be, to end a read that waits
+	In  io.WriteCloser // with Out, instead of Command: what the server reads
+	Out io.Reader      // what the server writes; closed, if it is an io.Closer, to end a read that waits
 
-	// Unordered: what the server sends on one of its streams may overtake what it sent before on another.
+	// Unordered: the server may send on several streams, where a later message can overtake an earlier one.
 	Unordered bool
 
-	// Version is the protocol version to speak. "" = server/discover is tried first, then initialize.
+	// Version is the protocol version to speak; "" = try server/discover, then initialize.
 	Version      string
 	Info         mcp.Implementation
 	Capabilities mcp.ClientCapabilities
 	MaxLine      int // bytes of the longest incoming line; 0 = 16 MiB
 	Log          zerolog.Logger
 
-	// All messages are handed out by the one goroutine that reads, in the order on the wire; while a function has not
-	// returned nothing more is read. None of them may wait for an answer of the server's, and none may keep its bytes.
+	// The functions below are called by the one goroutine that reads, in the order on the wire; nothing more is read until they return.
+	// They must not wait for an answer of the server, and must not keep the bytes that they get.
 
-	// OnMessage sees every message, before anything else does; nil = nobody.
+	// OnMessage, if set, sees every message before anything else does.
 	OnMessage func(line []byte)
-	// OnGarbage sees every line that is not a message; nil = nobody.
+	// OnGarbage, if set, sees every line that is not a message.
 	OnGarbage func(line []byte)
-	// OnNotification gets the server's notifications; nil = they are dropped. params is nil if there are none.
+	// OnNotification, if set, gets the server's notifications. params is nil if there are none.
 	OnNotification func(method string, params json.RawMessage)
-	// OnRequest answers the server's requests, each in a goroutine of its own; nil = -32601. An error is answered as
-	// a [Handler]'s is. ctx ends when the server cancels its request and when the connection ends. It may keep params.
+	// OnRequest answers the server's requests, each in a goroutine of its own, and may keep params; nil = -32601. Its errors are sent as
+	// those of a [Handler] are, other errors with their text. ctx ends when the server cancels the request and when the connection ends.
 	OnRequest func(ctx context.Context, method string, params json.RawMessage) (any, error)
 }

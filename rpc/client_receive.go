@@ -10,19 +10,19 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// array begins to go through several messages, which some servers send in one line.
+// array lets the peer go through an array of messages, which some servers send on one line.
 func (c *Client) array([]byte) (*batch, *Error) { return nil, nil }
 
-// refuse drops a line that is not a message: "The server MUST NOT write anything to its stdout that is not a valid MCP message"
-// (basic/transports), but a banner of a server that does is not a reason to give up. A request that it seems to answer fails: no better answer will
-// come, and without one the request waits for ever. A line of a log may have an id and an error, too.
+// refuse drops a line that is not a message. "The server MUST NOT write anything to its stdout that is not a valid MCP message"
+// (basic/transports), but a banner is not a reason to give up. If the line looks like the answer to a request, that request fails: no
+// better answer will come, and it would wait for ever. A log line may have an id and an error, too.
 func (c *Client) refuse(m *message, line []byte) *Error {
 	switch {
 	case m.problem.Code == mcp.CodeParseError:
 		if c.opt.OnGarbage != nil {
 			c.opt.OnGarbage(line)
 		}
-		if line[0] == '{' && json.Valid(line) { // only some bytes of a text are wrong, that some program printed
+		if line[0] == '{' && json.Valid(line) { // JSON that some program printed, with a few bytes that are not UTF-8
 			parts := takeApart(line)
 			parts.problem = m.problem
 			*m = parts
@@ -37,7 +37,7 @@ func (c *Client) refuse(m *message, line []byte) *Error {
 	return nil
 }
 
-// request answers a request of the server's.
+// request answers a request from the server.
 func (c *Client) request(r *call) {
 	var err *Error
 	switch {
@@ -59,7 +59,7 @@ func (c *Client) request(r *call) {
 	c.answer(r, nil, err)
 }
 
-// notification obeys a cancellation, and hands out all notifications.
+// notification obeys a cancellation, and passes every notification on.
 func (c *Client) notification(m *message) {
 	method := rawjson.Unquote(m.method)
 	if method == "notifications/cancelled" {

@@ -10,10 +10,10 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// lineHead is what a line begins with that belongs to no session id.
+// lineHead is the beginning of every line that has no sessionId.
 var lineHead = slices.Clip([]byte(`{"jsonrpc":"2.0"`))
 
-// keepBuffer is the largest buffer kept for reuse after a long line or a burst of output, so that one does not hold memory for ever.
+// keepBuffer is the largest buffer that is kept for reuse: one long line must not hold its memory for ever.
 const keepBuffer = 1 << 20
 
 // encoder builds one line. Text is not escaped for HTML, which would make "<" six bytes long.
@@ -29,7 +29,7 @@ var encoders = sync.Pool{New: func() any {
 	return e
 }}
 
-// newEncoder is an empty encoder.
+// newEncoder returns an empty encoder.
 func newEncoder() *encoder { return encoders.Get().(*encoder) }
 
 func (e *encoder) free() {
@@ -39,7 +39,7 @@ func (e *encoder) free() {
 	}
 }
 
-// member appends `,"name":value`. After an error nothing of it stands in the line.
+// member appends `,"name":value`. If it fails, the line is as before.
 func (e *encoder) member(name string, value any) error {
 	if encoded, ok := value.(Encoded); ok {
 		e.raw(name, encoded)
@@ -55,7 +55,7 @@ func (e *encoder) member(name string, value any) error {
 	return nil
 }
 
-// raw appends `,"name":value` for a value that is JSON already. The first member of an object has no comma.
+// raw appends `,"name":value` for a value that is already JSON. The first member of an object gets no comma.
 func (e *encoder) raw(name string, value []byte) {
 	if b := e.buf.Bytes(); b[len(b)-1] != '{' {
 		e.buf.WriteByte(',')
@@ -66,9 +66,9 @@ func (e *encoder) raw(name string, value []byte) {
 	e.buf.Write(value)
 }
 
-// response encodes a response with its line end. dress adds to the result, which begins there in the buffer, what the era asks of it;
-// nil: nothing. If the result cannot be encoded the response is an internal error, and the cause is returned too.
-func (e *encoder) response(head, id []byte, result any, failure *Error, dress func(e *encoder, begin int) error) (err error) {
+// response encodes a response with its newline. dress, if set, adds what the era requires of the result that begins at begin; a bare result
+// has none of it yet. If the result cannot be encoded, the response is an internal error, and the cause is returned too.
+func (e *encoder) response(head, id []byte, result any, failure *Error, dress func(e *encoder, begin int, bare bool) error) (err error) {
 	e.buf.Write(head)
 	if id != nil {
 		e.raw("id", id)
@@ -77,10 +77,11 @@ func (e *encoder) response(head, id []byte, result any, failure *Error, dress fu
 	if result == nil {
 		result = Encoded("{}")
 	}
+	_, bare := result.(Encoded)
 	if failure != nil {
 		err = e.member("error", failure)
 	} else if err = e.member("result", result); err == nil && dress != nil {
-		err = dress(e, end+len(`,"result":`))
+		err = dress(e, end+len(`,"result":`), bare)
 	}
 	if err != nil {
 		e.buf.Truncate(end)
@@ -90,7 +91,7 @@ func (e *encoder) response(head, id []byte, result any, failure *Error, dress fu
 	return err
 }
 
-// notify hands the line of a notification to write.
+// notify encodes a notification and passes its line to write.
 func notify(head []byte, method string, params any, write func(line []byte) error) error {
 	e := newEncoder()
 	defer e.free()

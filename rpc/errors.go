@@ -3,45 +3,41 @@ package rpc
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"runnel/rpc/mcp"
+	"runnel/tools/text"
 )
 
-// Error is an error that goes to the client with a code of its own (JSON-RPC 2.0, section 5.1).
-// Every other error of a handler is logged and goes out as -32603 "internal error".
+// Error is an error that reaches the client with its own code (JSON-RPC 2.0, section 5.1). Any other error of a handler is logged, and the
+// client gets -32603 "internal error".
 type Error struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
-	Data    any    `json:"data,omitempty"` // a json.RawMessage in an error of the other side's
+	Data    any    `json:"data,omitempty"` // a json.RawMessage in an error from the other side
 }
 
-// maxMessage bounds the message of an error, in bytes: what it quotes may be as long as a line.
+// maxMessage bounds the message of an error, in bytes: it may quote something as long as a line.
 const maxMessage = 4 << 10
 
-// Errorf makes an Error from a code of package mcp and a formatted message, of which 4 KiB are kept. A handler returns it for what the
-// client did wrong, or can do something about.
+// Errorf makes an Error from a code of package mcp and a formatted message, which is cut at 4 KiB. A handler returns it for mistakes of the
+// client, and for anything that the client can do something about.
 func Errorf(code int, format string, args ...any) *Error {
-	text := fmt.Sprintf(format, args...)
-	if len(text) > maxMessage {
-		text = strings.ToValidUTF8(text[:maxMessage], "") + "…"
-	}
-	return &Error{Code: code, Message: text}
+	return &Error{Code: code, Message: text.Clip(fmt.Sprintf(format, args...), maxMessage)}
 }
 
+// Error returns the message with its code.
 func (e *Error) Error() string { return fmt.Sprintf("%s (code %d)", e.Message, e.Code) }
 
 var (
-	// ErrClosed is what writing to a session that has ended returns, and asking a side that can answer no more. Ask for it with errors.Is:
-	// what there was to say need not be kept.
+	// ErrClosed is returned by writes to a session that has ended, and by questions to a side that can no longer answer. Test for it with
+	// errors.Is: there is nobody left to tell.
 	ErrClosed = errors.New("session is closed")
 
 	// ErrCancelled is the cause of a request's context after the client's notifications/cancelled. Compare it with context.Cause where a
-	// cancelled call leaves other traces than one that the server ended.
+	// call that the client cancelled is treated differently from one that the server ended.
 	ErrCancelled = errors.New("cancelled by the client")
 
-	// ErrShutdown is the cause of a request's context when the server stops. Compare it with context.Cause where work goes on elsewhere
-	// then.
+	// ErrShutdown is the cause of a request's context when the server stops. Compare it with context.Cause where work must go on elsewhere.
 	ErrShutdown = errors.New("server is shutting down")
 )
 

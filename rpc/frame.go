@@ -9,20 +9,20 @@ import (
 	"regexp"
 )
 
-// readSize is what the lines that are usual fit into, as does all that a Linux pipe holds.
+// readSize holds any usual line, and everything that a Linux pipe holds.
 const readSize = 256 << 10
 
-// errLineTooLong is returned by lineReader.next once for each line above the limit.
+// errLineTooLong is returned by lineReader.next once for each line over the limit.
 var errLineTooLong = errors.New("line too long")
 
-// lineReader splits a stream into lines. It holds at most one line and readSize bytes that come after it, and nothing of a line above the
-// limit but its edges.
+// lineReader splits a stream into lines. It holds one line at most, plus readSize bytes after it, and of a line over the limit only the
+// edges.
 type lineReader struct {
 	r     *bufio.Reader
 	max   int    // bytes of a line without its newline
-	long  []byte // the line at hand, if it does not fit into r's buffer
-	begun bool   // the first line has been given out
-	err   error  // why no more come
+	long  []byte // the current line, if it does not fit into r's buffer
+	begun bool   // the first line has been returned
+	err   error  // the reason why no more lines come
 
 	// The beginning and the end of the last line that was too long, up to edge bytes each.
 	head, tail []byte
@@ -34,13 +34,13 @@ func newLineReader(r io.Reader, max int) *lineReader {
 
 var bom = []byte("\xef\xbb\xbf")
 
-// next returns the next line that is not blank, without its line end and surrounding blanks.
-// It is valid until the next call. A last line needs no newline.
+// next returns the next line that is not blank, without its newline and surrounding blanks. The line is valid until the next call. The last
+// line needs no newline.
 func (l *lineReader) next() ([]byte, error) {
 	for {
 		line, err := l.line()
 		if !l.begun && (err == nil || err == errLineTooLong) {
-			// A byte order mark is what some Windows shells put before what they pipe.
+			// Some Windows shells put a byte order mark before what they pipe.
 			line, l.begun = bytes.TrimPrefix(line, bom), true
 		}
 		if line = bytes.Trim(line, " \t\r"); err != nil || len(line) > 0 {
@@ -73,7 +73,7 @@ func (l *lineReader) line() ([]byte, error) {
 	return nil, l.err
 }
 
-// read reads a line or, if there is more of it, as much as fits into the buffer.
+// read reads a line or, if the line is longer, as much of it as fits into the buffer.
 func (l *lineReader) read() (piece []byte, more bool) {
 	piece, err := l.r.ReadSlice('\n')
 	switch err {
@@ -81,7 +81,7 @@ func (l *lineReader) read() (piece []byte, more bool) {
 		return piece, true
 	case nil:
 		return piece[:len(piece)-1], false
-	case io.EOF, errLeftBehind: // which say it all
+	case io.EOF, errLeftBehind: // they need no explanation
 		l.err = err
 	default:
 		l.err = fmt.Errorf("reading messages: %w", err)
@@ -89,18 +89,18 @@ func (l *lineReader) read() (piece []byte, more bool) {
 	return piece, false
 }
 
-// edge is how much is kept of a line that is too long, at either end: an id, and what stands around it.
+// edge is how much is kept of either end of a line that is too long: enough for an id and what surrounds it.
 const edge = 2 * maxID
 
-// drop keeps the edges of a line that passes by in pieces.
+// drop keeps the edges of a line that arrives in pieces.
 func (l *lineReader) drop(piece []byte) {
 	l.head = append(l.head, piece[:min(len(piece), edge-len(l.head))]...)
 	l.tail = append(l.tail, piece[max(0, len(piece)-edge):]...)
 	l.tail = l.tail[max(0, len(l.tail)-edge):]
 }
 
-// longID is the id of a line that was too long, so that the client that waits for its answer gets one; nil if none was found. It is looked
-// for where clients write it: before the params, after the method at most, or after them, with nothing but short members behind it.
+// longID is the id of a line that was too long, so that its request gets an answer; nil if none was found. It looks where clients write the
+// id: before the params, at most after the method, or after the params with only short members following.
 func (l *lineReader) longID() []byte {
 	const id, text = `"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+)\s*`, `"\w+"\s*:\s*"[^"\\]*"\s*`
 	first := regexp.MustCompile(`^\s*\{\s*(?:` + text + `,\s*)*` + id + `,`).FindSubmatch(l.head)

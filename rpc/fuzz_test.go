@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// Whatever a line is, a good one behind it is answered, everything that is written is JSON-RPC, and the session ends as it should.
+// Whatever a line is, a good one after it is answered, everything that is written is JSON-RPC, and the session ends as it should.
 func FuzzLines(f *testing.F) {
 	for _, line := range []string{
 		``, "\r", `{}`, `[]`, `[1,{"jsonrpc":"2.0","id":1,"method":"ping"}]`, `null`, `{"jsonrpc":"2.0","id":1.0,"method":"ping"}`,
@@ -47,7 +47,7 @@ func FuzzLines(f *testing.F) {
 	})
 }
 
-// Whatever a server writes, a good answer behind it is taken.
+// Whatever a server writes, a good answer after it is taken.
 func FuzzServerLines(f *testing.F) {
 	for _, line := range []string{
 		``, `{}`, `[]`, `[1,{"jsonrpc":"2.0","id":1,"method":"ping"}]`, `null`, "\xff", `{"jsonrpc":"2.0","id":"a","method":"x"}`,
@@ -149,7 +149,7 @@ func FuzzSplit(f *testing.F) {
 				t.Errorf("member %q is %q, want %q", name, got[name], v)
 			}
 		}
-		// What is found of a long line in any pieces is its id.
+		// The id is found in a long line, in whatever pieces it comes.
 		var l lineReader
 		for i := range b {
 			l.drop(b[i : i+1])

@@ -11,58 +11,56 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// incoming holds the requests of the other side that are being answered.
+// incoming holds the other side's requests that are being answered.
 //
-// An id is in flight until the last of its responses is about to be sent or, if none is sent, until its handler has returned.
-// A slot is taken until the writer takes the first response to hand it to the other side: one that does not read cannot pile
-// up responses.
+// An id is in flight until the last response to it is about to be sent or, if none is sent, until its handler has returned. A slot is taken
+// until the writer takes the first response: a side that does not read cannot pile up responses.
 type incoming struct {
 	max      int   // slots
-	maxBytes int64 // limit of the params of all requests that run
-	cause    error // why the context of a cancelled request ends
+	maxBytes int64 // limit for the params of all running requests
+	cause    error // the cause that ends the context of a cancelled request
 
-	room chan struct{} // holds a value when a slot has become free, or nothing more is admitted; capacity 1
+	room chan struct{} // holds a value after a slot became free, or after close; capacity 1
 
 	mu      sync.Mutex
 	byID    map[string]*call
-	streams map[string]bool // ids under which more responses come
+	streams map[string]bool // ids under which more responses will come
 	slots   int
-	moved   time.Time // when a slot was taken or became free last
+	moved   time.Time // when a slot was last taken or freed
 	bytes   int64
 	running int           // handlers
 	closed  bool          // nothing more is admitted
 	idle    chan struct{} // closed when no handler runs; nil unless somebody waits
 }
 
-// call is a request of the other side's.
+// call is a request from the other side.
 type call struct {
 	incoming *incoming
 	log      *zerolog.Logger
 	parent   context.Context // of ctx
-	w        *writer         // what answers it; held until it is answered
+	w        *writer         // writes the answer; held until then
 	id       json.RawMessage // as the other side wrote it
-	key      string          // the id in one spelling
-	head     []byte          // every line that belongs to it begins with this
+	key      string          // the id in a canonical spelling
+	head     []byte          // the beginning of every line that belongs to the request
 	params   json.RawMessage // nil if there are none
-	batch    *batch          // it came in; nil if it came alone
+	batch    *batch          // the batch it came in; nil if it came alone
 
-	method string // set when it comes from the Conn
+	method string // set when the Conn hands it over
 
-	// Set when it is admitted, and started.
-	ctx     context.Context
-	cancel  context.CancelCauseFunc
-	handler func(context.Context) (any, error)
-	dress   func(e *encoder, begin int) error // see encoder.response
+	// Set when the request is admitted and started.
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	dress  func(e *encoder, begin int, bare bool) error // see encoder.response
 }
 
-// slotPatience is how long ago a slot may have been taken or become free where the reader waits for the next one. Quick calls come
-// faster than they are answered when a script writes all of them at once. Once this time has shown that calls are long, the next ones
-// are refused at once. With 50 ms a busy machine of two cores, on which a process may not run for that long, refused 5 % of a burst of echo
-// calls. Longer is worse where slots do become free, but seldom: what comes after a call that waits, such as a cancellation, waits, too.
+// slotPatience is how recently a slot must have been taken or freed for the reader to wait for the next one. A script that writes all its
+// calls at once sends quick calls faster than they are answered. Once this time has shown that calls are long, further ones are refused at
+// once. With 50 ms, a busy machine of two cores, on which a process may not run for that long, refused 5 % of a burst of echo calls. A
+// longer time hurts where slots become free only now and then: everything after the waiting call, such as a cancellation, waits with it.
 const slotPatience = 250 * time.Millisecond
 
-// admit takes a slot and begins to count a request, whose id must not be in flight. Its handler must run then, and end with leave. It
-// waits for a slot while they become free (slotPatience).
+// admit takes a slot for a request, whose id must not be in flight, and counts it. Its handler must then run, and leave must follow. It
+// waits for a slot while slots become free (slotPatience).
 func (f *incoming) admit(c *call) *Error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -96,14 +94,14 @@ func (f *incoming) admit(c *call) *Error {
 	return nil
 }
 
-// check refuses a request whose id is in flight, and that is not admitted: it is answered at once.
+// check refuses a request with an id in flight. It is for requests that are answered at once, without admit.
 func (f *incoming) check(c *call) *Error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.inFlight(c)
 }
 
-// inFlight refuses an id that is in use. mu is held.
+// inFlight returns an error for an id that is in use. mu is held.
 func (f *incoming) inFlight(c *call) *Error {
 	if f.byID[c.key] != nil || f.streams[c.key] {
 		return Errorf(mcp.CodeInvalidRequest, "the id %.100s is still in flight", c.id)
@@ -111,14 +109,14 @@ func (f *incoming) inFlight(c *call) *Error {
 	return nil
 }
 
-// free makes slots free. mu is held.
+// free frees slots. mu is held.
 func (f *incoming) free(slots int) {
 	f.slots -= slots
 	f.moved = time.Now()
 	f.wakeReader()
 }
 
-// wakeReader lets admit look again.
+// wakeReader makes admit check again.
 func (f *incoming) wakeReader() {
 	select {
 	case f.room <- struct{}{}:
@@ -126,7 +124,7 @@ func (f *incoming) wakeReader() {
 	}
 }
 
-// stream reports whether more responses will come under an id.
+// stream notes whether more responses will come under an id.
 func (f *incoming) stream(key string, more bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -137,7 +135,7 @@ func (f *incoming) stream(key string, more bool) {
 	}
 }
 
-// cancel ends a request by its id. Unknown ones are ignored: the answer may have been on its way (basic/utilities/cancellation).
+// cancel ends a request by its id. Unknown ids are ignored: the answer may already have been on its way (basic/utilities/cancellation).
 func (f *incoming) cancel(key string) {
 	f.mu.Lock()
 	c := f.byID[key]
@@ -147,8 +145,8 @@ func (f *incoming) cancel(key string) {
 	}
 }
 
-// finish frees the id of a request whose response is about to be sent. If it is not wanted the client has cancelled
-// the request, no response must be sent, and its slot is free.
+// finish frees the id of a request whose response is about to be sent. If the response is not wanted, the client has cancelled the request:
+// no response must be sent, and its slot is free.
 func (f *incoming) finish(c *call) (wanted bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -178,7 +176,7 @@ func (f *incoming) leave(c *call) {
 	}
 }
 
-// close admits nothing more.
+// close stops admitting requests.
 func (f *incoming) close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -186,7 +184,7 @@ func (f *incoming) close() {
 	f.wakeReader()
 }
 
-// wait waits until no handler runs and reports how many still do.
+// wait waits until no handler runs, or ctx ends, and returns how many still run.
 func (f *incoming) wait(ctx context.Context) (running int) {
 	f.mu.Lock()
 	if f.running == 0 {

@@ -2,17 +2,17 @@ package rpc
 
 import "sync/atomic"
 
-// Latch is closed once and stays so. Use it instead of a channel where most latches are never waited for: its channel
-// is made when somebody asks for it. The zero value is open.
+// Latch is set once and stays set. Use it instead of a channel where most are never waited for: its channel is only made when somebody asks
+// for it. The zero value is not set.
 type Latch struct {
-	done atomic.Pointer[chan struct{}] // nil: nobody has asked for it yet; &closed once it is set
+	done atomic.Pointer[chan struct{}] // nil: nobody has asked for it yet; &closed: set
 }
 
 var closed = make(chan struct{})
 
 func init() { close(closed) }
 
-// Set closes it. It may be called again.
+// Set sets the latch. It may be called again.
 func (l *Latch) Set() {
 	if done := l.done.Swap(&closed); done != nil && done != &closed {
 		close(*done)
@@ -22,7 +22,7 @@ func (l *Latch) Set() {
 // IsSet reports whether Set has been called.
 func (l *Latch) IsSet() bool { return l.done.Load() == &closed }
 
-// Done is closed by Set.
+// Done returns a channel that Set closes.
 func (l *Latch) Done() <-chan struct{} {
 	if done := l.done.Load(); done != nil {
 		return *done

@@ -11,20 +11,20 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// maxID bounds ids and session ids, in bytes as written: they are given back on every line that belongs to a request.
+// maxID bounds ids and session ids, in bytes as written: every line that belongs to a request repeats them.
 const maxID = 4 << 10
 
-// message is one of the other side's: its top-level members, as they stand in the line; nil = absent. They are valid until the next line
-// is read. With an id and a method it is a request, without the one a notification, without the other a response.
+// message is a message from the other side: its top-level members as they stand in the line; nil = absent. They are valid until the next
+// line is read. With an id and a method it is a request, without an id a notification, without a method a response.
 type message struct {
 	jsonrpc, id, method, params, result, err, sessionID []byte
 
-	batch   *batch // it came in; nil if it came alone
-	problem *Error // why it is none
+	batch   *batch // the batch it came in; nil if it came alone
+	problem *Error // why it is not a valid message
 }
 
-// maxValues bounds the values in a line, those within others too: a byte or two each, millions of them would take
-// hundreds of MiB once they are decoded.
+// maxValues bounds the values in a line, nested ones included: millions of values of a byte or two each would take hundreds of MiB once
+// decoded.
 const maxValues = 100_000
 
 // parseError says what is wrong with a line that rawjson.Scan has refused.
@@ -36,7 +36,7 @@ func parseError(line []byte) string {
 	return fmt.Sprintf("parse error: %v", json.Unmarshal(line, &raw))
 }
 
-// takeApart reads a valid JSON value, once.
+// takeApart reads a valid JSON value in a single pass.
 func takeApart(value []byte) (m message) {
 	problem := ""
 	if value[0] != '{' {
@@ -65,7 +65,7 @@ func takeApart(value []byte) (m message) {
 		}
 		if *to != nil {
 			problem = `"` + string(it.Name) + `" is there twice`
-			it.Value = []byte{} // neither of two values is usable; the message still has its answerID and head
+			it.Value = []byte{} // neither value is usable; the message still has its answerID and head
 		}
 		*to = it.Value
 	}
@@ -78,7 +78,7 @@ func takeApart(value []byte) (m message) {
 	return m
 }
 
-// check says why it is not a message, "" if it is one.
+// check returns the reason why the message is invalid, "" if it is valid.
 func (m *message) check() string {
 	switch {
 	case m.jsonrpc == nil:
@@ -90,7 +90,7 @@ func (m *message) check() string {
 	case m.method == nil && m.result != nil && m.err != nil:
 		return `a response has either "result" or "error"`
 	case m.method == nil && m.err != nil && (m.id == nil || m.id[0] == 'n'):
-		return "" // the other side could not read something (JSON-RPC 2.0, section 5)
+		return "" // the other side could not read a message (JSON-RPC 2.0, section 5)
 	case m.method == nil && m.id == nil:
 		return `a response has an "id"`
 	case m.method == nil:
@@ -106,8 +106,8 @@ func (m *message) check() string {
 	return checkID(m.id)
 }
 
-// answerID is the id that the answer to an invalid message carries, nil if there is no usable one.
-// The id of a response is one of ours: sent back, it would answer some request of the client's with the same number.
+// answerID is the id for the answer to an invalid message, nil if there is no usable one. The id of a response is one of our own: sent
+// back, it would answer a request of the client with the same number.
 func (m *message) answerID() []byte {
 	if m.id == nil || checkID(m.id) != "" || (m.method == nil && (m.result != nil || m.err != nil)) {
 		return nil
@@ -115,8 +115,8 @@ func (m *message) answerID() []byte {
 	return m.id
 }
 
-// head is what every line that belongs to the message begins with. Only a request that names a session gets it back:
-// "the official TypeScript client rejects unknown top-level members".
+// head is the beginning of every line that belongs to the message. Only a request that names a session gets the name back: "the official
+// TypeScript client rejects unknown top-level members".
 func (m *message) head() []byte {
 	if m.sessionID == nil || checkID(m.sessionID) != "" {
 		return lineHead
@@ -124,22 +124,22 @@ func (m *message) head() []byte {
 	return slices.Clip(bytes.Join([][]byte{lineHead, m.sessionID}, []byte(`,"sessionId":`)))
 }
 
-// checkID says why a value cannot be an id, "" if it can: "The request ID MUST be a string or integer",
-// "MUST NOT be null" (MCP, basic, Requests). The value is valid JSON, or a piece of a line that was never checked.
+// checkID returns the reason why a value cannot be an id, "" if it can: "The request ID MUST be a string or integer", "MUST NOT be null"
+// (MCP, basic, Requests). The value is valid JSON, or a piece of an unchecked line.
 func checkID(raw []byte) string {
 	switch {
 	case len(raw) > maxID:
 		return fmt.Sprintf(`"id" is longer than %d bytes`, maxID)
-	case len(raw) > 0 && json.Valid(raw) && utf8.Valid(raw) && (raw[0] == '"' || raw[0] < 'A' && !bytes.ContainsAny(raw, ".eE")): // below "A" are the numbers
+	case len(raw) > 0 && json.Valid(raw) && utf8.Valid(raw) && (raw[0] == '"' || raw[0] < 'A' && !bytes.ContainsAny(raw, ".eE")): // numbers begin below "A"
 		return ""
 	}
 	return `"id" is neither a string nor an integer`
 }
 
-// idKey is what two ids have in common when they are the same: a string may be written with escapes.
+// idKey returns the same key for equal ids: a string may be written with or without escapes.
 func idKey(raw []byte) string {
 	if raw[0] == '"' && bytes.IndexByte(raw, '\\') >= 0 {
-		return `"` + rawjson.Unquote(raw) + `"` // no other id reads so: one without escapes has no quote inside
+		return `"` + rawjson.Unquote(raw) + `"` // no other id has this key: one without escapes has no quote inside
 	}
 	return string(raw)
 }

@@ -9,41 +9,40 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// outgoing holds our requests that have no answer yet, or not all of their answers.
+// outgoing holds our requests that still wait for an answer, or for further answers.
 type outgoing struct {
 	log zerolog.Logger
 
-	// Owned by whoever may send (peer.asking).
-	last    uint64 // from 1: some clients and servers take an id of 0 for none
+	// Owned by the sender (peer.asking).
+	last    uint64 // starts at 1: some clients and servers treat the id 0 as none
 	sending *question
 
 	mu       sync.Mutex
 	waiting  map[uint64]*question
-	recalled []uint64 // those that nobody waits for any more, until the Conn has forgotten them
+	recalled []uint64 // nobody waits for these any more, but the Conn still knows them
 }
 
-// Response is an answer of the other side, as [Request] hands out several: a result, or an error.
+// Response is one answer of the other side: a result or an error. [Request.OnResponse] gets each of them.
 type Response struct {
 	Result json.RawMessage
 	Err    *Error
 }
 
-// question is a request of ours.
+// question is a request of our own.
 type question struct {
 	id         uint64
 	method     string
 	params     any            // encodes to JSON; nil = none
-	head       []byte         // every line that belongs to it begins with this
-	w          *writer        // what it is sent by
+	head       []byte         // the beginning of every line that belongs to it
+	w          *writer        // sends it
 	meta       map[string]any // goes into its cancellation
 	onResponse func(Response) (more bool)
 
-	answered bool     // the Conn has its first answer, or will have it at once
+	answered bool     // the Conn has its first answer, or is about to get it
 	answer   Response // the first one
 }
 
-// sent notes a question that is about to be written. Before, there is nothing to answer: the Conn would drop it, and who asked would wait
-// for ever.
+// sent registers a question that is about to be written. An earlier answer would be dropped by the Conn, and its asker would wait for ever.
 func (o *outgoing) sent(q *question) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -57,8 +56,8 @@ func (o *outgoing) forget(q *question) {
 	delete(o.waiting, q.id)
 }
 
-// recall takes back a question that nobody waits for any more. It reports false if its answer is on its way to who asked.
-// The Conn forgets a question only with its answer, which the other side, told of the cancellation, does not send: the reader makes one up.
+// recall takes back a question that nobody waits for any more. It reports false if the answer is already on its way to the asker. The Conn
+// forgets a question only with its answer, and the other side does not answer a cancelled one, so the reader makes an answer up.
 func (o *outgoing) recall(q *question) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -69,7 +68,7 @@ func (o *outgoing) recall(q *question) bool {
 	return !q.answered
 }
 
-// madeUp is an answer to a question that was taken back, nil if there is none.
+// madeUp returns an answer to a question that was taken back, nil if there is none.
 func (o *outgoing) madeUp() []byte {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -81,10 +80,10 @@ func (o *outgoing) madeUp() []byte {
 	return answerTo(id)
 }
 
-// take takes an answer of the other side. It returns what the Conn gets of the first one, nil if it is not. One that answers nothing is
-// ignored.
+// take takes an answer from the other side. For the first answer to a question it returns what the Conn gets, otherwise nil. An answer to
+// nothing is ignored.
 func (o *outgoing) take(id []byte, r Response) []byte {
-	number, _ := strconv.ParseUint(string(id), 10, 64) // without one, it is none of ours
+	number, _ := strconv.ParseUint(string(id), 10, 64) // 0 if it is not a number, which is never one of our ids
 	o.mu.Lock()
 	q := o.waiting[number]
 	first := q != nil && !q.answered
@@ -105,14 +104,14 @@ func (o *outgoing) take(id []byte, r Response) []byte {
 	return answerTo(number)
 }
 
-// answerTo is what the Conn gets as an answer, which is in the question: the Conn would decode it into an any, which loses large numbers and
-// makes hundreds of MiB of 16 MiB of "1,1,1".
+// answerTo is the answer for the Conn; the real one is kept in the question. The Conn would decode it into an any, which loses the
+// precision of large numbers and turns 16 MiB of "1,1,1" into hundreds of MiB.
 func answerTo(id uint64) []byte {
 	return append(strconv.AppendUint([]byte(`{"id":`), id, 10), `,"result":true}`...)
 }
 
-// readError reads the other side's error. A member of the wrong type reads as absent. Data stays as it is: as an any it would take
-// twenty times as much.
+// readError reads the other side's error. A member of the wrong type reads as absent. Data stays encoded: as an any it would take twenty
+// times the memory.
 func readError(raw []byte) *Error {
 	var e struct {
 		Code    int             `json:"code"`

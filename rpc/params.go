@@ -8,8 +8,8 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// ReadParam reads the params, or a member of them, and says where they hold what does not belong there. Use it, not encoding/json, where
-// the client is to learn what was wrong.
+// ReadParam reads the params, or one member of them, and returns an error that says where they hold a wrong type. Use it instead of
+// encoding/json where the client should learn its mistake.
 func ReadParam(name string, value []byte, to any) error {
 	err := rawjson.Unmarshal(value, to)
 	if err == nil {
@@ -25,12 +25,12 @@ func ReadParam(name string, value []byte, to any) error {
 	return Errorf(mcp.CodeInvalidParams, "%s: a JSON %s does not belong there", name, wrong.Value)
 }
 
-// ErrCursor is for a page whose cursor nobody gave out. "Invalid cursors SHOULD result in an error with code -32602"
-// (server/utilities/pagination, "Error Handling").
+// ErrCursor refuses an unknown cursor. "Invalid cursors SHOULD result in an error with code -32602" (server/utilities/pagination, "Error
+// Handling").
 var ErrCursor = Errorf(mcp.CodeInvalidParams, "invalid cursor: use the nextCursor of the page before, or none")
 
-// Cursor reads which page of a list a request asks for, "" for the first (server/utilities/pagination). Its error is an *[Error]. The
-// handler of each method that lists begins with it.
+// Cursor returns which page of a list a request asks for, "" for the first (server/utilities/pagination). Its error is an *[Error]. Call it
+// first in the handler of any method that lists something.
 func Cursor(params json.RawMessage) (string, error) {
 	cursor := rawjson.Member(params, "cursor")
 	if rawjson.IsArray(params) || cursor != nil && cursor[0] != '"' && string(cursor) != "null" {

@@ -16,76 +16,77 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// peer is one end of a connection. It reads what the other side sends, matches answers with requests, and writes. What it does
-// with a request depends on its role: server (session) or client ([Client]).
+// peer is one end of a connection. It reads what the other side sends, matches answers with requests, and writes. Its role decides how it
+// treats a request: server (session) or client ([Client]).
 //
-// Requests and answers pass through a jsonrpc2.Conn, which reads them from ReadObject and calls Handle on the goroutine that
-// reads. Left alone with the pipes, the Conn would close the connection at the first malformed line, and it knows no batches, no
-// negative ids and no second answer to a request. So it gets
+// Requests and answers pass through a jsonrpc2.Conn, which reads them with ReadObject and calls Handle on the reading goroutine. Directly
+// on the pipes, the Conn would close the connection at the first malformed line, and it knows no batches, no negative ids and no second
+// answer to a request. So the Conn gets
 //
-//   - a request with its method and a number as its id, under which the peer keeps the other side's own id, byte for byte, and the
-//     params, which stay as they are: through the Conn's decoder they would take ten times as long as all else that is done with them;
-//   - the id of the first answer to a request of ours, which is kept with the request (see answerTo).
+//   - requests with their method and a number as the id. Under that number the peer keeps the other side's own id, byte for byte, and the
+//     params, which the Conn's decoder would take ten times as long for as all other work on them;
+//   - the id of the first answer to a request of ours. The answer itself is kept with the request (see answerTo).
 //
-// Notifications, which answer nothing and get no answer, go past it. So do the replies (see [call.answer]).
+// Notifications, which have no answer, bypass it. So do the replies (see [call.answer]).
 type peer struct {
 	role      role
 	log       zerolog.Logger
 	maxLine   int
 	maxValues int               // in a line; 0 = any number
-	eof       error             // why the input has ended when it was closed
-	saw       func(line []byte) // gets each line that is JSON; nil = nobody
+	eof       error             // the reason for the end of the input when it was closed
+	saw       func(line []byte) // gets each line that is JSON; may be nil
 
 	w        *writer
 	incoming incoming
 	outgoing outgoing
 	conn     *jsonrpc2.Conn
-	started  chan struct{} // closed when conn is known
+	started  chan struct{} // closed when conn is set
 	asking   chan struct{} // holds a value while a question waits for its turn; capacity 1
 
 	input    context.Context // ends when nothing more comes; its cause tells why
 	endInput context.CancelCauseFunc
-	drained  chan struct{} // closed when the Conn may hear of that: it forgets all requests then
+	drained  chan struct{} // closed when the Conn may learn of that, which makes it forget all requests
 
 	ctx    context.Context // parent of the handlers' contexts
 	cancel context.CancelCauseFunc
 
 	// Owned by the reader.
 	lines   lineSource
-	to      *writer          // what answers the line at hand
-	batch   *batch           // being gone through; nil: none, or one whose answers are not collected
-	rest    *rawjson.Walk    // the rest of the array being gone through
-	number  uint64           // of the last request
-	arrived map[uint64]*call // requests that the Conn has, by their number
+	to      *writer          // the writer for answers to the current line
+	batch   *batch           // the current batch; nil if there is none, or if its answers are not collected
+	rest    *rawjson.Walk    // the rest of the current array
+	number  uint64           // the number of the last request
+	arrived map[uint64]*call // requests that the Conn has, by number
 }
 
-// role is what a peer does with what it reads. All is called by the reader, and must not wait.
+// role is how a peer treats what it reads. The reader calls all of it, so nothing in it may wait.
 type role interface {
-	// request begins to answer a request: by [call.start] or [peer.answer].
+	// request starts to answer a request: with [call.start] or [peer.answer].
 	request(c *call)
-	// notification gets a notification, whose parts are valid until it returns.
+	// notification gets a notification, which is valid until it returns.
 	notification(m *message)
-	// array begins to go through an array of messages.
+	// array gets an array of messages before the peer goes through it. The batch collects the answers; nil if they are not collected.
 	array(line []byte) (*batch, *Error)
-	// refuse gets what is not a message, nil if it is too long to keep. It returns the error of the request that this was to answer, nil if it is not an answer.
+	// refuse gets an invalid message, and its line if that was short enough to keep. If it was meant as an answer, refuse returns an error
+	// for the request that waits for it, else nil.
 	refuse(m *message, line []byte) *Error
 }
 
-// lineSource is where lines come from.
+// lineSource is where the lines come from.
 type lineSource interface {
-	next() ([]byte, error) // valid until the next call; errLineTooLong for a line that is not kept
-	longID() []byte        // the id of such a line
+	next() ([]byte, error) // valid until the next call; errLineTooLong for a line that was not kept
+	longID() []byte        // the id of such a line, nil if none was found
 }
 
-// start begins to read and to write.
+// start starts reading and writing.
 func (p *peer) start() {
 	go p.w.run()
-	silent := jsonrpc2.SetLogger(stdlog.New(io.Discard, "", 0)) // it has nothing to say that a user can act on
+	silent := jsonrpc2.SetLogger(stdlog.New(io.Discard, "", 0)) // it logs nothing that a user can act on
 	p.conn = jsonrpc2.NewConn(context.Background(), connStream{p}, connStream{p}, silent)
 	close(p.started)
 }
 
-// newPeer makes a peer. Its role and ctx are still to be set.
+// newPeer makes a peer. The caller still has to set its role and ctx.
 func newPeer(lines lineSource, out Output, maxLine, maxInFlight int, log zerolog.Logger) *peer {
 	p := &peer{log: log, eof: io.EOF, started: make(chan struct{}), asking: make(chan struct{}, 1), drained: make(chan struct{}), lines: lines, maxLine: maxLine, arrived: map[uint64]*call{}}
 	p.input, p.endInput = context.WithCancelCause(context.Background())
@@ -96,14 +97,14 @@ func newPeer(lines lineSource, out Output, maxLine, maxInFlight int, log zerolog
 	return p
 }
 
-// inFlightLines bounds the params of all requests in flight together, in longest lines.
+// inFlightLines bounds the params of all requests in flight, in units of the longest line.
 const inFlightLines = 4
 
-// connStream is what the Conn sees of a peer.
+// connStream is the side of a peer that the Conn sees.
 type connStream struct{ *peer }
 
-// ReadObject gives the Conn the next request or answer, and hands out all else. At the end of the input it waits until
-// nobody is interested in what the Conn would forget.
+// ReadObject gives the Conn the next request or answer, and handles everything else itself. At the end of the input it waits until nobody
+// needs what the Conn would forget.
 func (p connStream) ReadObject(v any) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -121,14 +122,14 @@ func (p connStream) ReadObject(v any) (err error) {
 			<-p.drained
 			return io.EOF
 		}
-		if text = p.take(&m, line); text == nil { // notifications come without an end, too
+		if text = p.take(&m, line); text == nil { // a flood of notifications must not starve the made-up answers
 			text = p.outgoing.madeUp()
 		}
 	}
 	return v.(json.Unmarshaler).UnmarshalJSON(text)
 }
 
-// take hands out a message. It returns what the Conn gets instead, nil for nothing.
+// take dispatches a message. It returns what the Conn gets for it, nil for nothing.
 func (p *peer) take(m *message, line []byte) []byte {
 	switch {
 	case m.problem != nil:
@@ -153,7 +154,7 @@ func (p *peer) take(m *message, line []byte) []byte {
 	return append(append(append(text, `,"method":`...), m.method...), '}')
 }
 
-// newCall copies out of the line what a request needs.
+// newCall copies what a request needs out of the line.
 func newCall(p *peer, m *message) *call {
 	raw := append(append(make([]byte, 0, len(m.id)+len(m.params)), m.id...), m.params...)
 	p.to.hold()
@@ -164,7 +165,7 @@ func newCall(p *peer, m *message) *call {
 	return c
 }
 
-// Handle is called by the Conn with a request that it got from ReadObject.
+// Handle gets from the Conn a request that ReadObject has given it.
 func (p connStream) Handle(_ context.Context, _ *jsonrpc2.Conn, req *jsonrpc2.Request) {
 	c := p.arrived[req.ID.Num]
 	delete(p.arrived, req.ID.Num)
@@ -172,7 +173,7 @@ func (p connStream) Handle(_ context.Context, _ *jsonrpc2.Conn, req *jsonrpc2.Re
 	p.role.request(c)
 }
 
-// WriteObject queues what the Conn sends: requests of ours. From now on the Conn knows them, and they can be answered.
+// WriteObject queues what the Conn sends, which is our own requests. The Conn knows them from now on, so they can be answered.
 func (p connStream) WriteObject(obj any) error {
 	b, err := json.Marshal(obj)
 	if err != nil {
@@ -185,7 +186,7 @@ func (p connStream) WriteObject(obj any) error {
 // Close does nothing: the roles end reading and writing themselves.
 func (p connStream) Close() error { return nil }
 
-// next reads the next message. line is its text, nil if that is too long to keep.
+// next reads the next message. line is its text, nil if that was too long to keep.
 func (p *peer) next() (m message, line []byte, err error) {
 	for {
 		if p.rest != nil {
@@ -209,7 +210,7 @@ func (p *peer) next() (m message, line []byte, err error) {
 			return m, nil, p.eof
 		case err != nil:
 			return m, nil, err
-		case p.input.Err() != nil: // the other side has been given up
+		case p.input.Err() != nil: // the other side has been abandoned
 			continue
 		}
 		values, ok := rawjson.Scan(line)
@@ -237,8 +238,8 @@ func (p *peer) next() (m message, line []byte, err error) {
 	}
 }
 
-// cancelled obeys notifications/cancelled: the handler's context ends and no response is sent ("Receivers of a cancellation
-// notification SHOULD ... Not send a response for the cancelled request"). What is not in flight is ignored.
+// cancelled obeys notifications/cancelled: the handler's context ends and no response is sent ("Receivers of a cancellation notification
+// SHOULD ... Not send a response for the cancelled request"). Ids that are not in flight are ignored.
 func (p *peer) cancelled(params []byte) {
 	var c mcp.CancelledParams
 	if rawjson.Unmarshal(params, &c) != nil || checkID(c.RequestID) != "" {
@@ -248,7 +249,7 @@ func (p *peer) cancelled(params []byte) {
 	p.incoming.cancel(idKey(c.RequestID))
 }
 
-// answer answers a request that has not been started.
+// answer answers a request that was not started.
 func (p *peer) answer(c *call, result any, failure *Error) {
 	if failure == nil {
 		failure = p.incoming.check(c)
@@ -257,7 +258,7 @@ func (p *peer) answer(c *call, result any, failure *Error) {
 	c.w.letGo()
 }
 
-// reply answers a message that takes no slot in flight: the answer is dropped where very much is unread.
+// reply answers a message that takes no slot. The answer is dropped while too much is unread.
 func (p *peer) reply(b *batch, head, id []byte, result any, failure *Error) {
 	e := newEncoder()
 	defer e.free()
@@ -271,5 +272,5 @@ func (p *peer) reply(b *batch, head, id []byte, result any, failure *Error) {
 	_ = p.to.try(e.buf.Bytes()) // fails only when nobody is there to read it
 }
 
-// stop lets the Conn hear of the end of the input.
+// stop lets the Conn learn of the end of the input.
 func (p *peer) stop() { close(p.drained) }

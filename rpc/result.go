@@ -1,21 +1,22 @@
 package rpc
 
-// Encoded is a result that is JSON already, and valid, compact and an object: it is written as it is. Return it where the same result
-// answers many requests, or where encoding/json would be too slow.
+// Encoded is a result that is already JSON: a valid, compact object without the members _meta and resultType. It is written as it is, and
+// both members are added where the era requires them. Return it where one result answers many requests, or where encoding/json would be too
+// slow.
 type Encoded []byte
 
 // MarshalJSON implements json.Marshaler.
 func (e Encoded) MarshalJSON() ([]byte, error) { return e, nil }
 
-// After is a handler's result with something to do after it. Return it where something must not be on the wire before the answer is, such
-// as what a task says before its handle.
+// After is a handler's result with something to do afterwards. Return it where something must not reach the wire before the answer, such as
+// the output of a task before its handle.
 type After struct {
 	Result any
-	Mark   string // of the response (see Caller.Marks)
-	// Do runs in the handler's goroutine as soon as the response stands in the output:
-	// whatever Do writes or starts comes after the response on the wire.
+	Mark   string // precedes the response (see Caller.Marks)
+	// Do runs on the handler's goroutine as soon as the response is queued: whatever Do writes or starts comes after the response on the
+	// wire.
 	Do func()
-	// Drop, if set, runs instead of Do when the response is not sent: the client cancelled the request, or the output is gone.
+	// Drop, if set, runs instead of Do if the response is not sent: the client cancelled the request, or the output is gone.
 	Drop func()
 }
 

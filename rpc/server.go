@@ -12,8 +12,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Era is the kind of protocol a request speaks. It is decided once, when the request is admitted;
-// after that code asks what the caller can do.
+// Era is the kind of protocol that a request speaks. It is decided once, when the request is admitted; after that, code asks what the
+// caller can do.
 type Era uint8
 
 // The eras of MCP.
@@ -22,33 +22,32 @@ const (
 	Stateless                // 2026-07-28: every request brings version and capabilities in its _meta
 )
 
-// String is for logs and errors.
+// String returns the name of the era, for logs and errors.
 func (e Era) String() string { return [...]string{Handshake: "handshake", Stateless: "stateless"}[e] }
 
-// Options of a server. The zero value works, and so does nil.
+// Options of a server. Both the zero value and nil work.
 type Options struct {
 	Info         mcp.Implementation
 	Instructions string
 	MaxLine      int           // bytes of the longest incoming line; 0 = DefaultMaxLine
-	MaxInFlight  int           // requests being answered at once; 0 = DefaultMaxInFlight
-	Drain        time.Duration // after EOF, how long requests in flight may go on; 0 = DefaultDrain, negative = until they are done
+	MaxInFlight  int           // requests answered at the same time; 0 = DefaultMaxInFlight
+	Drain        time.Duration // how long requests in flight may go on after EOF; 0 = DefaultDrain, negative = until they are done
 	Log          zerolog.Logger
 }
 
-// Defaults of [Options], for whoever has a default of their own to name, as a config file has: the same.
+// Defaults of [Options], for those who document or repeat them, as a config file does.
 const (
 	DefaultMaxLine     = 16 << 20
 	DefaultMaxInFlight = 256
-	DefaultDrain       = 2 * time.Second // a call that is about to finish does; a host does not wait long after it closed the pipe
+	DefaultDrain       = 2 * time.Second // enough for a call that is nearly done; hosts do not wait long after closing the pipe
 )
 
-// Handler answers a request. It runs in a goroutine of its own; its result is encoded as JSON.
-// ctx ends when the client cancels the request (cause [ErrCancelled]; nothing is sent then, whatever the handler returns),
-// when the server stops (cause [ErrShutdown]), and at the latest when the request has been answered.
-// params is what the client sent, nil if nothing; the handler may keep it.
+// Handler answers a request in a goroutine of its own; its result is encoded as JSON. ctx ends when the client cancels the request (cause
+// [ErrCancelled]; then nothing is sent, whatever the handler returns), when the server stops (cause [ErrShutdown]), and at the latest when
+// the request has been answered. params is what the client sent, nil if nothing; the handler may keep it.
 type Handler func(ctx context.Context, c *Caller, params json.RawMessage) (any, error)
 
-// Server holds the method table. Rooms register on it before its first client: the one of [Server.Serve], or those of [Server.NewSession].
+// Server holds the method table. Register everything before its first client: before [Server.Serve] or [Server.NewSession].
 type Server struct {
 	opt     Options
 	methods map[methodKey]Handler
@@ -67,7 +66,7 @@ type methodKey struct {
 	name string
 }
 
-// builtin are the methods that rpc itself serves.
+// builtin are the methods that rpc serves itself.
 var builtin = []methodKey{
 	{Handshake, "initialize"},
 	{Handshake, "notifications/initialized"},
@@ -89,7 +88,8 @@ func NewServer(o *Options) *Server {
 	return s
 }
 
-// Handle registers the handler of a method in an era, once for each era that has the method. A method without one is answered -32601.
+// Handle registers the handler of a method in one era; call it once for each era that has the method. A method without a handler is
+// answered with -32601.
 func (s *Server) Handle(era Era, method string, h Handler) {
 	k := methodKey{era, method}
 	if s.methods[k] != nil || slices.Contains(builtin, k) {
@@ -98,28 +98,28 @@ func (s *Server) Handle(era Era, method string, h Handler) {
 	s.methods[k] = h
 }
 
-// Declare adds to the capabilities that initialize and server/discover announce: a room declares what it registers. f sees the version that
-// was negotiated and declares only what it knows.
+// Declare adds to the capabilities that initialize and server/discover announce: each room declares what it registers. f gets the
+// negotiated version and declares only what that version knows.
 func (s *Server) Declare(f func(v *mcp.Version, caps *mcp.ServerCapabilities)) {
 	s.declare = append(s.declare, f)
 }
 
-// HandleNotification registers who gets a notification of a session's client. f is called by the reader and must not wait.
+// HandleNotification registers the handler of a notification from a session's client. The reader calls f, so it must not wait.
 func (s *Server) HandleNotification(method string, f func(c *Caller, params json.RawMessage)) {
 	s.notices[method] = f
 }
 
-// Introduce lets f change what Options say of who the server is and how it is used, each time that a client is told, and before it is
-// told the capabilities. f must not wait.
+// Introduce lets f replace the Info and Instructions of Options each time a client is told them, and before it is told the capabilities. f
+// must not wait.
 func (s *Server) Introduce(f func(c *Caller, info mcp.Implementation, instructions string) (mcp.Implementation, string)) {
 	s.about = f
 }
 
-// Prepare adds something that initialize and server/discover wait for before they are answered, such as a server that has to say what
-// it can do. Other requests do not wait.
+// Prepare registers a function that must return before initialize and server/discover are answered, such as one that waits until another
+// server has said what it can do. Other requests do not wait for it.
 func (s *Server) Prepare(f func(ctx context.Context, c *Caller)) { s.prepare = f }
 
-// introduction is who the server is, and how it is used.
+// introduction returns who the server is and how it is used.
 func (s *Server) introduction(c *Caller) (info mcp.Implementation, instructions string) {
 	info, instructions = s.opt.Info, s.opt.Instructions
 	if s.about != nil {
@@ -129,19 +129,19 @@ func (s *Server) introduction(c *Caller) (info mcp.Implementation, instructions 
 	return info.For(c.Version), instructions
 }
 
-// OnDrain adds something that EOF waits for when Options.Drain is negative, such as tasks that still run.
-// f returns when it is done or ctx ends.
+// OnDrain registers a function that EOF waits for if Options.Drain is negative, such as one that waits for running tasks. f returns when it
+// is done or ctx ends.
 func (s *Server) OnDrain(f func(ctx context.Context)) { s.onDrain = append(s.onDrain, f) }
 
-// OnStop adds something that ends after the handlers, such as tasks: what it has to say of that is still written. f returns
-// when it has ended.
+// OnStop registers a function that ends work after the handlers have ended, such as tasks; their last messages are still written. f returns
+// when the work has ended.
 func (s *Server) OnStop(f func()) { s.onStop = append(s.onStop, f) }
 
-// OnSession adds something to do when initialize has opened a session. The Caller belongs to no request: it may
-// only notify. f must not block.
+// OnSession registers a function that runs when initialize has opened a session. Its Caller belongs to no request, so it may only notify. f
+// must not block.
 func (s *Server) OnSession(f func(c *Caller)) { s.onOpen = append(s.onOpen, f) }
 
-// Methods lists every method that is served, as "era method", sorted: for a test that holds the whole surface to a list.
+// Methods lists every method that is served, as "era method", sorted. Use it in a test that pins the whole surface.
 func (s *Server) Methods() []string {
 	var list []string
 	for k := range s.methods {

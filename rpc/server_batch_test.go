@@ -58,7 +58,7 @@ func TestBatchInOtherVersions(t *testing.T) {
 	}
 }
 
-// The array goes out when its last answer is there; what stands behind an answer comes behind the array.
+// The array goes out when its last answer is there; what follows an answer comes after the array.
 // A member that was cancelled has no answer; an id of a batch is in flight like any other.
 func TestBatchOfCalls(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestBatchOfCalls(t *testing.T) {
 	})
 }
 
-// Answers that wait for others of their batch are bounded: behind them no batch is begun.
+// Answers that wait for others of their batch are bounded: after them no batch is begun.
 func TestBatchesThatWait(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		srv := NewServer(nil)

@@ -179,7 +179,7 @@ func TestCancelledButFinished(t *testing.T) {
 	})
 }
 
-// What After.Do writes comes behind the response.
+// The messages that After.Do writes come after the response.
 func TestAfter(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		srv := NewServer(nil)

@@ -153,7 +153,7 @@ func TestAnswerBeforeTheQuestion(t *testing.T) {
 	})
 }
 
-// What is asked and told again and again waits for a client that does not read: nothing piles up.
+// Questions and changes that repeat wait for a client that does not read: nothing piles up.
 func TestRepeatedQuestionsWaitForRoom(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const many = 1000

@@ -12,7 +12,7 @@ import (
 func (s *session) request(c *call) {
 	meta := requestMeta(c.params)
 	switch {
-	case isStateless(meta): // which has neither
+	case isStateless(meta): // the stateless era has neither of the two
 	case c.method == "ping":
 		s.answer(c, nil, nil)
 		return
@@ -33,19 +33,19 @@ func (s *session) request(c *call) {
 	c.start(func(ctx context.Context) (any, error) { return h(ctx, caller, c.params) })
 }
 
-// notification obeys a cancellation, and tells who has asked for others.
+// notification obeys a cancellation, and passes other notifications to their handlers.
 func (s *session) notification(m *message) {
 	method := rawjson.Unquote(m.method)
 	if method == "notifications/cancelled" {
 		s.cancelled(m.params)
-	} else if f := s.srv.notices[method]; f != nil && s.agreed.Version != nil { // others are ignored
+	} else if f := s.srv.notices[method]; f != nil && s.agreed.Version != nil { // unknown ones are ignored
 		caller := s.agreed
 		caller.session, caller.head = s, m.head()
 		f(&caller, bytes.Clone(m.params))
 	}
 }
 
-// array begins to go through a batch.
+// array checks a batch before the peer goes through it.
 func (s *session) array(line []byte) (*batch, *Error) {
 	n := 0
 	for it := rawjson.Over(line); n <= maxBatch && it.Next(); {
@@ -64,7 +64,7 @@ func (s *session) array(line []byte) (*batch, *Error) {
 	return &batch{w: s.to, held: &s.held, open: 1}, nil
 }
 
-// refuse answers a message with what is wrong with it.
+// refuse answers an invalid message with what is wrong with it.
 func (s *session) refuse(m *message, _ []byte) *Error {
 	s.reply(m.batch, m.head(), m.answerID(), nil, m.problem)
 	return nil

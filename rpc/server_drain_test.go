@@ -174,7 +174,7 @@ func TestSignalOnRealPipes(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(watchdog):
 		t.Fatal("Serve did not return")
 	}
 }

@@ -5,9 +5,9 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// admit decides the era of a request and finds its handler. It is where the eras meet (HTTP looks at its headers before): "A request
-// carrying modern per-request _meta is served statelessly", any other one by the session that initialize
-// opened (2026-07-28 basic/versioning, "Backward Compatibility with Initialization-Based Versions").
+// admit decides the era of a request and finds its handler. The eras meet here (HTTP looks at its headers before): "A request carrying
+// modern per-request _meta is served statelessly", any other by the session that initialize opened (2026-07-28 basic/versioning, "Backward
+// Compatibility with Initialization-Based Versions").
 func (s *session) admit(method string, meta *mcp.RequestMeta) (Caller, Handler, *Error) {
 	if isStateless(meta) {
 		c, err := s.stateless(meta)
@@ -23,7 +23,8 @@ func (s *session) admit(method string, meta *mcp.RequestMeta) (Caller, Handler, 
 		// "A request missing any required field is malformed" (2026-07-28 basic, "_meta")
 		return s.agreed, nil, Errorf(mcp.CodeInvalidParams, "%s needs params._meta with %q and %q", method, mcp.MetaProtocolVersion, mcp.MetaClientCapabilities)
 	case h == nil:
-		// Before initialize too: clients probe for other eras with methods that are unknown here, and take this for an answer.
+		// This comes before the check for initialize: clients probe for other eras with methods that are unknown here, and rely on this
+		// answer.
 		return s.agreed, nil, Errorf(mcp.CodeMethodNotFound, "method not found: %.100q", method)
 	case s.agreed.Version == nil:
 		// "The client SHOULD NOT send requests other than pings before the server has responded to the initialize request" (basic/lifecycle).
@@ -32,7 +33,7 @@ func (s *session) admit(method string, meta *mcp.RequestMeta) (Caller, Handler, 
 	return s.agreed, h, nil
 }
 
-// stateless is the handler of a method in the stateless era, nil if there is none.
+// stateless returns the handler of a method in the stateless era, nil if there is none.
 func (s *Server) stateless(method string) Handler {
 	if method == "server/discover" {
 		return s.discover
@@ -40,13 +41,13 @@ func (s *Server) stateless(method string) Handler {
 	return s.methods[methodKey{Stateless, method}]
 }
 
-// isStateless reports whether a request is of the stateless era: only requests of the stateless era carry its fields in _meta.
+// isStateless reports whether a request is of the stateless era: only such requests have its fields in _meta.
 func isStateless(meta *mcp.RequestMeta) bool {
 	return meta.ProtocolVersion != nil || meta.ClientCapabilities != nil
 }
 
-// requestMeta reads params._meta, into which the result points from then on. What is unusable reads as absent. A client of the stateless era
-// sends a long one with each request.
+// requestMeta reads params._meta; the result points into params. Unusable members read as absent. It decodes only what is needed, since a
+// client of the stateless era sends a long _meta with each request.
 func requestMeta(params []byte) *mcp.RequestMeta {
 	value := rawjson.Member(params, "_meta")
 	if !rawjson.IsObject(value) {
@@ -82,5 +83,5 @@ func requestMeta(params []byte) *mcp.RequestMeta {
 	return meta
 }
 
-// noMeta is read only.
+// noMeta is read-only.
 var noMeta mcp.RequestMeta

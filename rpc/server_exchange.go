@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Session is a client without pipes: a carrier such as HTTP brings each of its lines, and has an output for what answers it.
+// Session is a client without pipes: a carrier such as HTTP passes it each line, with an output for the answers.
 //
 //	Take ─ brought ─▶ peer.next ... handler ─▶ the line's writer ─▶ its Output
 //	                                  └ once that is closed, and what answers nothing ─▶ the session's writer ─▶ its Output
@@ -21,17 +21,17 @@ type Session struct {
 	shut    context.CancelFunc
 }
 
-// Exchange is a line and all that goes out because of it. It is over when the line is answered, if it is to be, and nobody
-// holds it any more (see Caller.Hold).
+// Exchange is a line and everything that is sent because of it. It is over when the line has been answered, if it needs an answer, and
+// nobody holds it any more (see Caller.Hold).
 type Exchange struct {
 	line  []byte
-	begin func(context.Context, *Caller) // instead of a line: goes on with a stream (see Resume)
+	begin func(context.Context, *Caller) // instead of a line: continues a stream (see Resume)
 	w     *writer
-	taken chan struct{} // closed when the reader has gone through the line
+	taken chan struct{} // closed when the reader has processed the line
 }
 
-// NewSession begins a session for a carrier that is not two pipes; for those there is [Server.Serve]. out takes what belongs to no line, or
-// to one whose exchange is over; nil: nobody does.
+// NewSession starts a session for a carrier other than two pipes, for which there is [Server.Serve]. out takes what belongs to no line, or
+// to a line whose exchange is over; nil = it is dropped.
 func (s *Server) NewSession(out Output) *Session {
 	c := &Session{session: &session{srv: s}, brought: make(chan *Exchange)}
 	c.closed, c.shut = context.WithCancel(context.Background())
@@ -43,8 +43,8 @@ func (s *Server) NewSession(out Output) *Session {
 	return c
 }
 
-// Take hands over a line, of Options.MaxLine bytes at most, and returns when it has been gone through. out gets what answers it, if
-// anything does, and learns which line is the last. Take fails when the session has ended.
+// Take passes on a line, of at most Options.MaxLine bytes, and returns when the line has been processed. out gets the answers, if there are
+// any, and learns which line is the last. Take fails if the session has ended.
 func (c *Session) Take(line []byte, out Output) (*Exchange, error) {
 	return c.bring(&Exchange{line: bytes.TrimSpace(line)}, out)
 }
@@ -64,7 +64,7 @@ func (c *Session) bring(x *Exchange, out Output) (*Exchange, error) {
 	}
 }
 
-// Abandon ends an exchange of which nobody takes anything any more: a carrier calls it when a connection has gone for good.
+// Abandon ends an exchange whose output nobody reads any more. A carrier calls it when a connection is gone for good.
 func (x *Exchange) Abandon() { x.w.fail(errUnread) }
 
 // Cut reports whether the session has ended the exchange while somebody still held it.
@@ -77,7 +77,7 @@ func (x *Exchange) Cut() bool {
 // broughtLines are the lines of a Session.
 type broughtLines struct {
 	*Session
-	at *Exchange // the line at hand
+	at *Exchange // the current line
 }
 
 func (b *broughtLines) next() ([]byte, error) {
@@ -101,7 +101,7 @@ func (b *broughtLines) next() ([]byte, error) {
 
 func (b *broughtLines) longID() []byte { return nil } // no line is too long
 
-// leave lets the answers of a line be written: not before, so that what the reader answers itself is seen to be the last.
+// leave lets the answers of a line be written. It comes after the reader's own answers, so that the writer knows which of them is the last.
 func (c *Session) leave(x *Exchange) {
 	x.w.letGo()
 	stop := context.AfterFunc(c.closed, func() { x.w.finish() })
@@ -112,33 +112,33 @@ func (c *Session) leave(x *Exchange) {
 	close(x.taken)
 }
 
-// Drain takes no more lines, and waits for the requests in flight until ctx ends: first at the end of a server, before Stop.
+// Drain takes no more lines, and waits for the requests in flight until ctx ends. At the end of a server, call it before Stop.
 func (c *Session) Drain(ctx context.Context) {
 	c.endInput(io.EOF)
 	c.incoming.wait(ctx)
 }
 
-// Stop ends the requests that are still in flight, with [ErrShutdown], when the server is to end.
+// Stop ends the requests that are still in flight with [ErrShutdown], when the server ends.
 func (c *Session) Stop() {
 	c.endInput(io.EOF)
 	c.endHandlers(ErrShutdown)
 }
 
-// Cancel ends the requests in flight as if the client had cancelled them, when the client is gone or has said goodbye.
+// Cancel ends the requests in flight as if the client had cancelled them. Call it when the client is gone or has said goodbye.
 func (c *Session) Cancel() {
 	c.endInput(io.EOF)
 	c.endHandlers(ErrCancelled)
 }
 
-// Close ends the session after Stop or Cancel. What has been queued is written, as long as somebody takes it.
+// Close ends the session after Stop or Cancel. Queued lines are still written, as long as somebody takes them.
 func (c *Session) Close() { c.closing.Do(c.close) }
 
 func (c *Session) close() {
 	c.shut()
 	c.w.finish()
 	<-c.w.done
-	c.open.Wait()
 	c.stop()
-	<-c.conn.DisconnectNotify()
-	_ = c.conn.Close() // it says only whether it was closed before
+	<-c.conn.DisconnectNotify() // the reader may still be opening an exchange
+	c.open.Wait()
+	_ = c.conn.Close() // its error only says that it was closed before
 }

@@ -101,7 +101,7 @@ func TestExchangesEnd(t *testing.T) {
 	})
 }
 
-// What is written for a request goes by its exchange while that is held, and with what belongs to none after that.
+// The messages of a request go by its exchange while that is held, and with those that belong to no request after that.
 func TestExchangeHeld(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := NewServer(nil)
@@ -218,13 +218,13 @@ func TestSessionCancelled(t *testing.T) {
 func TestAbandonedSlots(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := NewServer(&Options{MaxInFlight: 4})
-		goOn := make(chan struct{})
+		resume := make(chan struct{})
 		s.Handle(Handshake, "work", func(context.Context, *Caller, json.RawMessage) (any, error) {
-			<-goOn
+			<-resume
 			return nil, nil
 		})
 		s.Handle(Handshake, "large", func(context.Context, *Caller, json.RawMessage) (any, error) {
-			<-goOn
+			<-resume
 			return strings.Repeat("x", 2*largeReply), nil
 		})
 		c, _ := carried(t, s)
@@ -241,7 +241,7 @@ func TestAbandonedSlots(t *testing.T) {
 			full = append(full, x)
 		}
 		later.Abandon()
-		close(goOn)
+		close(resume)
 		synctest.Wait()
 		for _, x := range full {
 			x.Abandon()
@@ -251,4 +251,16 @@ func TestAbandonedSlots(t *testing.T) {
 			t.Errorf("%d slots are taken", n)
 		}
 	})
+}
+
+// A session can end while a line of it is being taken: Close waits for what that has opened, too.
+func TestCloseWhileALineIsTaken(t *testing.T) {
+	t.Parallel()
+	for range 1000 {
+		c := NewServer(&Options{}).NewSession(openNoted())
+		var both sync.WaitGroup
+		both.Go(func() { _, _ = c.Take([]byte(initialize), openNoted()) }) // it may come too late
+		both.Go(func() { c.Cancel(); c.Close() })
+		both.Wait()
+	}
 }

@@ -7,17 +7,17 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// belongTo says who has sent a request.
+// belongTo makes the Caller of a request.
 func (s *session) belongTo(c *call, who Caller) *Caller {
 	who.session, who.head, who.call = s, c.head, c
 	if who.Era == Stateless {
-		c.dress = func(e *encoder, begin int) error { return s.srv.dress(&who, e, begin) }
+		c.dress = func(e *encoder, begin int, bare bool) error { return s.srv.dress(&who, e, begin, bare) }
 	}
 	return &who
 }
 
-// initialize answers the request that opens the session. When the server is to be prepared, that comes first; what the client sends
-// meanwhile, which few do before they have the answer, is answered.
+// initialize answers the request that opens the session. If the server has something to prepare, that comes first; requests that arrive
+// meanwhile, which few clients send, are answered.
 func (s *session) initialize(c *call) {
 	if err := s.open(c); err != nil {
 		s.answer(c, nil, err)
@@ -51,7 +51,8 @@ func (s *session) open(c *call) *Error {
 		return Errorf(mcp.CodeInvalidRequest, "initialize: the session is open already, with %s", s.agreed.Version.Name)
 	}
 	var p mcp.InitializeParams
-	// Unmarshal goes on after a member of the wrong type, which then reads as absent: a capability unknown here is not a reason to refuse.
+	// Unmarshal goes on after a member of the wrong type, which then reads as absent: an unknown kind of capability is not a reason to
+	// refuse.
 	_ = rawjson.Unmarshal(c.params, &p)
 	if p.ProtocolVersion == "" {
 		return Errorf(mcp.CodeInvalidParams, `initialize: "protocolVersion" is missing`)
@@ -66,7 +67,7 @@ func (s *session) open(c *call) *Error {
 	return nil
 }
 
-// welcome is the answer to initialize.
+// welcome returns the answer to initialize.
 func (s *Server) welcome(c *Caller) *mcp.InitializeResult {
 	r := &mcp.InitializeResult{ProtocolVersion: c.Version.Name}
 	r.ServerInfo, r.Instructions = s.introduction(c)

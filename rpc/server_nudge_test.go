@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// What a nudge does to the reader shows in nothing but the time: it loses nothing, and does not outlive its Read.
+// A nudge affects nothing but the reader's time: it loses nothing, and does not outlive its Read.
 func TestNudge(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {

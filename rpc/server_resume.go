@@ -6,21 +6,21 @@ import (
 	"errors"
 )
 
-// A carrier may lose a connection in the middle of a stream, and this process may not be the one that began the stream. Whoever keeps
-// what it streams says with its lines how to go on after each of them, by a mark: text before the line's message. The carrier cuts it
-// off (CutMark), gives it to the client in a way of its own, and brings it back ([Session.Resume]).
+// A carrier may lose a connection in the middle of a stream, and another process may have to continue the stream. So whoever can continue
+// one puts a mark on its lines: text before the message that says how to go on after it. The carrier cuts the mark off (CutMark), gives it
+// to the client in its own way, and brings it back ([Session.Resume]).
 
-// ErrNoStream is why nobody can ever go on after a mark.
+// ErrNoStream says that a mark stands for nothing that can ever be continued.
 var ErrNoStream = errors.New("the mark stands for nothing to go on with")
 
-// HandleResume registers who goes on with streams. f finds what a mark stands for, or says why it cannot: by ErrNoStream if it never will. begin must not wait: it
-// calls Caller.Hold, and writes the rest of the stream in a goroutine of its own, until its context ends: nobody takes it any more then.
-// A mark comes from the client, and nothing in it can be trusted.
+// HandleResume registers the function that continues streams. f finds what a mark stands for; its error is ErrNoStream if nobody ever will.
+// begin must not wait: it calls Caller.Hold, and writes the rest of the stream in a goroutine of its own until its context ends, since
+// nobody takes the output after that. A mark comes from the client, so nothing in it can be trusted.
 func (s *Server) HandleResume(f func(ctx context.Context, mark string) (begin func(open context.Context, c *Caller), err error)) {
 	s.resume = f
 }
 
-// Resumes reports whether streams can be gone on with by their marks.
+// Resumes reports whether streams can be continued by their marks.
 func (s *Server) Resumes() bool { return s.resume != nil }
 
 // Marks reports whether lines for this caller may begin with a mark, which must have no '{' and no '['.
@@ -28,14 +28,14 @@ func (c *Caller) Marks() bool {
 	return c.session.in == nil && c.Era == Handshake && c.session.srv.Resumes()
 }
 
-// Marked is the caller whose lines, other than its response, begin with a mark.
+// Marked returns the caller with a mark at the beginning of its lines, other than its response.
 func (c *Caller) Marked(mark string) *Caller {
 	marked := *c
 	marked.head = append([]byte(mark), c.head...)
 	return &marked
 }
 
-// CutMark takes the mark, "" if there is none, off a line of a [Session] whose callers have marks.
+// CutMark splits a line of a [Session] with marks into its mark, "" if it has none, and its message.
 func CutMark(line []byte) (mark string, message []byte) {
 	if i := bytes.IndexAny(line, "{["); i > 0 {
 		return string(line[:i]), line[i:]
@@ -43,7 +43,7 @@ func CutMark(line []byte) (mark string, message []byte) {
 	return "", line
 }
 
-// Resume gives out the rest of a stream that was lost after a line with a mark. initialize must have been taken before.
+// Resume writes the rest of a stream that was lost after a line with this mark. The session must have taken initialize before.
 func (c *Session) Resume(ctx context.Context, mark string, out Output) (*Exchange, error) {
 	if !c.srv.Resumes() {
 		return nil, ErrClosed
@@ -55,7 +55,7 @@ func (c *Session) Resume(ctx context.Context, mark string, out Output) (*Exchang
 	return c.bring(&Exchange{begin: begin}, out)
 }
 
-// resume begins the rest of a stream.
+// resume starts writing the rest of a stream.
 func (b *broughtLines) resume(x *Exchange) {
 	if b.agreed.Version == nil {
 		return

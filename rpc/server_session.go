@@ -14,29 +14,29 @@ import (
 )
 
 const (
-	// handlerGrace is how long handlers may take to return when their context has ended:
-	// longer than the 5 s that a child process gets between TERM and KILL, which a handler may wait for.
+	// handlerGrace is how long handlers may take to return after their context has ended: longer than the 5 s that a child process, for
+	// which a handler may wait, gets between TERM and KILL.
 	handlerGrace = 10 * time.Second
-	// interruptGrace is how long a Read or Write that was interrupted may take to return.
+	// interruptGrace is how long an interrupted Read or Write may take to return.
 	interruptGrace = time.Second
 )
 
-// session is one client: on two pipes (Serve), or one whose lines are brought (Session).
+// session is one client: on two pipes (Serve), or with lines that a carrier brings (Session).
 type session struct {
 	*peer
 	srv *Server
 	in  *input // nil for a Session
 
 	// Owned by the reader.
-	last   statelessClient // the client of the newest request of the stateless era
-	agreed Caller          // the outcome of initialize, copied into the Caller of each request; Version is nil before
+	last   statelessClient // the client of the latest request of the stateless era
+	agreed Caller          // the outcome of initialize, copied into the Caller of each request; Version is nil before initialize
 
 	held atomic.Int64 // see batch
 
 	values sync.Map // see SessionValue
 }
 
-// statelessClient is what a request of the stateless era says of its client, as it is written and decoded. What is decoded is read only.
+// statelessClient is what a request of the stateless era says about its client, encoded and decoded. The decoded part is read-only.
 type statelessClient struct {
 	clientInfo, clientCapabilities json.RawMessage
 
@@ -46,7 +46,7 @@ type statelessClient struct {
 
 func newSession(ctx context.Context, srv *Server, in io.Reader, out io.Writer) *session {
 	s := &session{srv: srv, in: newInput(in)}
-	s.begin(ctx, newLineReader(s.in, srv.opt.MaxLine), pipeOutput{nudger{out, s.in}})
+	s.begin(ctx, newLineReader(s.in, srv.opt.MaxLine), pipeOutput{out, s.in})
 	return s
 }
 
@@ -54,16 +54,16 @@ func newSession(ctx context.Context, srv *Server, in io.Reader, out io.Writer) *
 func (s *session) begin(ctx context.Context, lines lineSource, out Output) {
 	s.peer = newPeer(lines, out, s.srv.opt.MaxLine, s.srv.opt.MaxInFlight, s.srv.opt.Log)
 	s.role, s.maxValues = s, maxValues
-	// Not derived from ctx, so that the handlers see ErrShutdown as the cause of every end.
+	// This is not derived from ctx, so that the handlers always see ErrShutdown as the cause.
 	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 }
 
 // Serve serves one client until in ends, ctx ends or out fails.
 //
-// When in ends (EOF), requests in flight go on for Options.Drain. Then, and at once when ctx ends, the contexts of the
-// rest end with [ErrShutdown]; what is queued by then is written, as long as the client reads. Neither is an error.
-// Serve returns when all its goroutines have ended. If a Read or Write does not return, it sets a deadline on in or out or closes it,
-// if one of that can be done; a blocked Read of a terminal or of an inherited pipe cannot be ended, and ends with the process.
+// When in ends (EOF), requests in flight go on for Options.Drain. Then, or at once when ctx ends, the contexts of the remaining ones end
+// with [ErrShutdown]; what is queued by then is written, as long as the client reads. Neither is an error. Serve returns when all its
+// goroutines have ended. If a Read or Write does not return, Serve sets a deadline on in or out, or closes it. A blocked Read of a terminal
+// or of an inherited pipe cannot be ended, and stays until the process exits.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	ss := newSession(ctx, s, in, out)
 	ss.start()
@@ -97,7 +97,7 @@ func (s *session) drain(ctx context.Context) {
 	}
 }
 
-// stopHandlers ends what is still in flight.
+// stopHandlers ends the requests that are still in flight.
 func (s *session) stopHandlers() {
 	s.endHandlers(ErrShutdown)
 	for _, f := range s.srv.onStop {
@@ -105,7 +105,7 @@ func (s *session) stopHandlers() {
 	}
 }
 
-// endHandlers waits for the handlers, whose contexts end with a cause.
+// endHandlers ends the contexts of the handlers with a cause, and waits for them.
 func (s *session) endHandlers(cause error) {
 	s.cancel(cause)
 	s.incoming.close()
@@ -116,7 +116,7 @@ func (s *session) endHandlers(cause error) {
 	}
 }
 
-// flush writes what is queued and ends the writer. With a negative Drain it waits as long as the client takes.
+// flush writes what is queued and ends the writer. With a negative Drain it waits for as long as the client needs.
 func (s *session) flush(ctx context.Context, out io.Writer) {
 	if s.srv.opt.Drain < 0 {
 		s.w.close()
@@ -133,24 +133,24 @@ func (s *session) flush(ctx context.Context, out io.Writer) {
 	}
 }
 
-// stopReader lets the Conn hear of the end, and ends a Read that waits.
+// stopReader lets the Conn learn of the end, and ends a waiting Read.
 func (s *session) stopReader() {
 	s.stop()
 	if s.input.Err() == nil && !s.in.interrupt() {
-		_ = s.conn.Close() // it says only whether it was closed before
+		_ = s.conn.Close() // its error only says that it was closed before
 		return
 	}
 	waitFor(s.conn.DisconnectNotify())
 	_ = s.conn.Close()
 }
 
-// end returns why the session has ended, nil if it ended as it should.
+// end returns the reason why the session ended, nil for a normal end.
 func (s *session) end() error {
 	if err := context.Cause(s.w.failed); err != nil && err != errUnread {
 		return err
 	}
 	err := context.Cause(s.input)
-	for _, fine := range []error{io.EOF, os.ErrClosed, os.ErrDeadlineExceeded, io.ErrClosedPipe} { // the last three are what interrupt makes of a Read
+	for _, fine := range []error{io.EOF, os.ErrClosed, os.ErrDeadlineExceeded, io.ErrClosedPipe} { // interrupt makes a Read return one of the last three
 		if errors.Is(err, fine) {
 			return nil
 		}

@@ -12,7 +12,7 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// discoverTTL is how long clients may keep what server/discover says: it changes only with the binary and its config.
+// discoverTTL is how long clients may cache server/discover: its answer changes only with the binary and its config.
 const discoverTTL = time.Hour
 
 // stateless makes the caller of a request of the stateless era from its _meta alone: "no state should be inferred
@@ -37,7 +37,7 @@ func (s *session) stateless(meta *mcp.RequestMeta) (Caller, *Error) {
 	if meta.LogLevel != nil && !slices.Contains(logLevels, string(meta.LogLevel)) {
 		return c, Errorf(mcp.CodeInvalidParams, "params._meta[%q] must be one of %s", mcp.MetaLogLevel, strings.Join(logLevels, ", "))
 	}
-	// Decoding the same with each request would take longer than the rest of a call.
+	// Decoding the same client in each request would take longer than the rest of a call.
 	if l := &s.last; !bytes.Equal(l.clientInfo, meta.ClientInfo) || !bytes.Equal(l.clientCapabilities, meta.ClientCapabilities) {
 		*l = statelessClient{clientInfo: meta.ClientInfo, clientCapabilities: meta.ClientCapabilities}
 		// Unmarshal goes on after a member of the wrong type, which then reads as absent.
@@ -48,7 +48,7 @@ func (s *session) stateless(meta *mcp.RequestMeta) (Caller, *Error) {
 	return c, nil
 }
 
-// logLevels are the values of logLevel, as they are encoded.
+// logLevels are the encoded values of logLevel.
 var logLevels = []string{`"debug"`, `"info"`, `"notice"`, `"warning"`, `"error"`, `"critical"`, `"alert"`, `"emergency"`}
 
 // unsupported is the data of an UnsupportedProtocolVersionError.
@@ -57,8 +57,8 @@ type unsupported struct {
 	Requested string   `json:"requested"`
 }
 
-// supportedVersions are those of the stateless era, newest first: "Use one of the versions in its advertised supported list. Do not fall
-// back to initialize" (basic/transports/stdio). A version of the handshake era would be refused in _meta; what opens a session is initialize.
+// supportedVersions are the versions of the stateless era, newest first: "Use one of the versions in its advertised supported list. Do not
+// fall back to initialize" (basic/transports/stdio). A version of the handshake era is not allowed in _meta, so it is not listed.
 func supportedVersions() []string {
 	var names []string
 	for _, v := range slices.Backward(mcp.Versions) {
@@ -74,7 +74,7 @@ func (s *Server) discover(ctx context.Context, c *Caller, _ json.RawMessage) (an
 	ttl := discoverTTL
 	if s.prepare != nil {
 		s.prepare(ctx, c)
-		ttl = 0 // other servers change what they can do when they like
+		ttl = 0 // other servers may change what they can do at any time
 	}
 	_, instructions := s.introduction(c)
 	r := mcp.DiscoverResult{
@@ -88,15 +88,15 @@ func (s *Server) discover(ctx context.Context, c *Caller, _ json.RawMessage) (an
 	return r, nil
 }
 
-// dress adds to a result, which begins there in the buffer, what the stateless era asks of every one: a resultType, and in _meta who the
-// server is. It works on the encoded result, so that no handler has to know.
-func (s *Server) dress(c *Caller, e *encoder, begin int) error {
+// dress adds to the result that begins at begin what the stateless era requires: a resultType, and in _meta who the server is. It works on
+// the encoded result, so that no handler needs to know. bare: the result has neither yet.
+func (s *Server) dress(c *Caller, e *encoder, begin int, bare bool) error {
 	object := e.buf.Bytes()[begin:]
-	if !rawjson.IsObject(object) { // as another server has answered
+	if !rawjson.IsObject(object) { // another server may have answered so
 		return nil
 	}
 	typed, meta := false, []byte(nil)
-	for it := rawjson.Over(object); it.Next(); {
+	for it := rawjson.Over(object); !bare && it.Next(); {
 		switch string(it.Name) {
 		case "_meta":
 			meta = bytes.Clone(it.Value)
@@ -104,7 +104,7 @@ func (s *Server) dress(c *Caller, e *encoder, begin int) error {
 			typed = true
 		}
 	}
-	if meta != nil { // it goes to the end
+	if meta != nil { // it moves to the end
 		others := rawjson.WithMember(object, "_meta", nil)
 		e.buf.Truncate(begin)
 		e.buf.Write(others)

@@ -1,9 +1,9 @@
 package rpc
 
-// GrowStack makes room on a goroutine's stack for what a call takes: one that answers a request or runs a tool begins with it. A goroutine has 2 KiB at first and is stopped and its
-// stack copied, with all frames on it, each time that is too little: three times on the way through a schema and encoding/json,
-// 15 to 30 % of an echo's processor time. At its beginning there is next to nothing to copy. The room is only asked for, when the function is
-// entered, and never used, which would clear it.
+// GrowStack grows a goroutine's stack to what a call needs. Call it first in a goroutine that answers a request or runs a tool. A goroutine
+// starts with 2 KiB, and each time that is too little it is stopped and its stack copied with all its frames: three times on the way
+// through a schema and encoding/json, 15 to 30 % of an echo's processor time. At the start there is hardly anything to copy. The space is
+// only asked for, by entering the function, and never used: using it would clear it.
 //
 //go:noinline
 func GrowStack() {

@@ -13,81 +13,87 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// These bound the memory that a peer who does not read takes:
+// These bound the memory that a peer who does not read can take:
 //
 //   - lanes, large replies and requests wait for their turn, which does not come;
 //   - small replies are bounded by the requests in flight, whose slots are released when the writer takes their replies;
 //   - what the peer can do without (answers to pings, refusals, notifications that may be lost) is dropped above maxUnread;
-//   - other control lines never wait: whoever sends them bounds how many.
+//   - other control lines never wait: their senders bound how many there are.
 const (
-	// laneRoom is from where on no further lane is pulled for one write: half of what a Linux pipe takes at once. With more,
-	// an answer waits longer in a flood, which comes no faster.
+	// laneRoom is the size of a write from which on no further lane is pulled for it: half of what a Linux pipe takes at once. A larger one
+	// delays answers in a flood, and makes the flood no faster.
 	laneRoom = 32 << 10
-	// maxUnread is how much may wait before what the peer can do without is dropped.
+	// maxUnread is how much may be unread before lines that the peer can do without are dropped.
 	maxUnread = 32 << 20
-	// largeReply is from where on a reply waits for its turn, as a lane does: as many small ones as there are slots fit into
-	// memory, as many large ones do not.
+	// largeReply is the size from which on a reply waits for its turn as a lane does: one small reply for each slot fits into memory, one
+	// large reply for each does not.
 	largeReply = 64 << 10
 )
 
 // flushGrace is how long the other side may take to read what is queued at the end.
 const flushGrace = 2 * time.Second
 
-// errUnread is why a writer has ended whose output nobody took.
+// errUnread is the reason for the end of a writer whose output nobody took.
 var errUnread = errors.New("the client does not read")
 
-// writer is the one goroutine that writes to the peer (run). For each write it takes the control lines that wait, then pulls the
-// lanes that have something, in turn. So the order on the wire is: control lines as they were queued, each lane's lines as they were
-// written, and what is queued after [Caller.Write] has returned comes after what that wrote.
+// writer is the one goroutine that writes to the peer (run). For each write it takes the waiting control lines, then pulls in turn the
+// lanes that have something. So control lines are written in the order in which they were queued, each lane's lines in their order, and
+// what is queued after [Caller.Write] has returned comes after what that wrote.
 //
 //	control lines ─ appended ─▶ control ─┐
 //	lanes ─ wait in turn ─▶ turns ─ encode ─▶ one buffer ─ out.Write ─▶ peer
 type writer struct {
 	out     Output
-	reader  string          // the reader of the output: client or server
-	release func(slots int) // gives back the slots of the replies that are about to be written
+	reader  string          // who reads the output: client or server
+	release func(slots int) // returns the slots of replies that are about to be written
 	log     zerolog.Logger
 
 	wake   chan struct{}   // there may be something to write; capacity 1
 	done   chan struct{}   // closed when run has ended
-	failed context.Context // ends when nothing more can be written; its cause tells why
+	failed context.Context // ends when nothing more can be written; its cause is the reason
 	fail   context.CancelCauseFunc
 
 	mu      sync.Mutex
 	closing bool    // write what is there, then end
-	holds   int     // who may still have something to write: with the last of them, the writer begins to close
+	holds   int     // those that may still have something to write: when none is left, the writer begins to close
 	control []byte  // lines that go first
 	slots   int     // held by the replies in control
 	turns   []*turn // lanes that wait to be pulled
-	writing int     // bytes of the write at hand
+	writing int     // bytes of the current write
 
-	dropping sync.Once // the first time that a line is dropped is told
+	dropping sync.Once // the first dropped line is logged
 }
 
-// Output is where a session writes. A carrier implements it, with bounds of its own and waiting where they are reached; for pipes there is
-// one already.
+// Output is where a session writes. A carrier implements it, bounds what it holds, and waits when that is full; for pipes there already is
+// one.
 type Output interface {
-	// WriteLines takes complete lines, which it must not keep. Nothing comes after the last, which may be none. A wait for whom they are
-	// for ends with ctx.
+	// WriteLines takes complete lines, possibly none, and must not keep them. Nothing follows if last is set. If it has to wait for its
+	// reader, it waits until ctx ends at the latest.
 	WriteLines(ctx context.Context, lines []byte, last bool) error
 }
 
-// pipeOutput is the output of a session on two pipes.
-type pipeOutput struct{ io.Writer }
+// pipeOutput is the output of a session on two pipes. After each long write it wakes the reader of in, if there is something to read.
+type pipeOutput struct {
+	io.Writer
+	in *input // nil: there is nobody to wake
+}
 
 func (p pipeOutput) WriteLines(_ context.Context, lines []byte, _ bool) error {
 	if len(lines) == 0 {
 		return nil
 	}
 	_, err := p.Write(lines)
+	if p.in != nil && len(lines) >= laneRoom && p.in.wake() {
+		runtime.Gosched() // the reader goes first
+	}
 	return err
 }
 
-// turn is what somebody has who waits to be pulled.
+// turn is a place in the queue of lanes that wait to be pulled.
 type turn struct {
 	encode func(dst []byte) []byte
-	slots  int             // requests in flight that it answers, whose holds end with it
-	over   func(err error) // called if encode never will be
+	slots  int             // requests in flight that it answers; their holds end with it
+	over   func(err error) // called instead of encode if its turn never comes
 }
 
 func newWriter(out Output, release func(int), log zerolog.Logger) *writer {
@@ -104,7 +110,7 @@ func (w *writer) run() {
 	for last := false; !last && w.failed.Err() == nil; {
 		var slots int
 		buf, slots, last = w.take(buf[:0])
-		// Released before the write: as soon as the client sees an answer it may send its next request.
+		// Release the slots before the write: as soon as the client sees an answer it may send its next request.
 		if slots > 0 {
 			w.release(slots)
 		}
@@ -119,7 +125,7 @@ func (w *writer) run() {
 		default:
 			<-w.wake
 			if w.answers() {
-				// The first answer of many has woken this goroutine, which runs at once: let those run that make the others.
+				// The first of many answers has woken this goroutine, which runs at once: let the goroutines run that make the others.
 				runtime.Gosched()
 			}
 		}
@@ -141,14 +147,14 @@ func (w *writer) answers() bool {
 	return w.slots > 0
 }
 
-// take moves what there is into a buffer that has been written, and lets the control lines fill that. After the last there is nothing more.
+// take swaps the queued lines for an empty buffer, which was written before, and pulls lanes. After the last one there is nothing more.
 func (w *writer) take(buf []byte) (taken []byte, slots int, last bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	taken, w.control = w.control, buf
 	slots, w.slots = w.slots, 0
-	// One lane is pulled whatever the control lines take: a client that pings all the time gets the rest, too.
-	// A control line that comes meanwhile ends the round: a lane may have been opened after it, such as a task's after its handle.
+	// One lane is pulled even if control lines fill the write, so that a client that pings all the time gets the rest, too. A control line
+	// that arrives meanwhile ends the round: a lane may have been opened after it, such as a task's after its handle.
 	for first := true; len(w.turns) > 0 && len(w.control) == 0 && (first || len(taken) < laneRoom); first = false {
 		t := w.turns[0]
 		w.turns = w.turns[1:]
@@ -163,7 +169,7 @@ func (w *writer) take(buf []byte) (taken []byte, slots int, last bool) {
 	return taken, slots, w.closing && len(w.turns) == 0 && len(w.control) == 0
 }
 
-// queue appends a control line. slots is how many requests in flight it answers, whose holds end with it.
+// queue appends a control line. slots is how many requests in flight it answers; their holds end with it.
 func (w *writer) queue(line []byte, slots int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -177,10 +183,10 @@ func (w *writer) queue(line []byte, slots int) error {
 	return nil
 }
 
-// now is queue for what answers nothing.
+// now queues a line that answers no request in flight.
 func (w *writer) now(line []byte) error { return w.queue(line, 0) }
 
-// try is queue for what the peer can do without: it is dropped while too much is unread.
+// try queues a line that the peer can do without: it is dropped while too much is unread.
 func (w *writer) try(line []byte) error {
 	if unread := w.unread(); unread > maxUnread {
 		w.dropping.Do(func() {
@@ -203,12 +209,12 @@ func (w *writer) reply(ctx context.Context, line []byte) error {
 	return w.queue(line, 1)
 }
 
-// inTurn is queue for what waits for its turn.
+// inTurn queues a line that waits for its turn.
 func (w *writer) inTurn(ctx context.Context, line []byte, slots int) error {
 	return w.awaitTurn(ctx, func(dst []byte) []byte { return append(dst, line...) }, slots)
 }
 
-// hold keeps the writer from closing until the holder frees it. It reports false if that is too late.
+// hold keeps the writer from closing until letGo. It reports false if it is too late.
 func (w *writer) hold() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -259,7 +265,7 @@ func (w *writer) awaitTurn(ctx context.Context, encode func(dst []byte) []byte, 
 	}
 }
 
-// enter puts a turn after those that wait.
+// enter puts a turn at the end of the queue.
 func (w *writer) enter(t *turn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -271,7 +277,7 @@ func (w *writer) enter(t *turn) {
 	w.signal()
 }
 
-// leave gives up a turn. It reports false if it is too late for that: the writer is at it, or the output has ended.
+// leave withdraws a turn. It reports false if it is too late: the writer is encoding it, or the output has ended.
 func (w *writer) leave(t *turn) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -282,14 +288,14 @@ func (w *writer) leave(t *turn) bool {
 	return i >= 0
 }
 
-// unread is how many bytes wait to be written.
+// unread returns how many bytes wait to be written.
 func (w *writer) unread() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.control) + w.writing
 }
 
-// ended says why nothing more can be written. mu is held.
+// ended returns the reason why nothing more can be written, nil if it can. mu is held.
 func (w *writer) ended() error {
 	if w.closing {
 		return ErrClosed
@@ -305,7 +311,7 @@ func (w *writer) signal() {
 	}
 }
 
-// close lets run end when what has been queued is written. Lanes that wait are told ErrClosed.
+// close lets run end after it has written what is queued. Waiting lanes get ErrClosed.
 func (w *writer) close() {
 	w.mu.Lock()
 	w.closing = true
@@ -314,7 +320,7 @@ func (w *writer) close() {
 	w.signal()
 }
 
-// finish closes, and waits until what has been queued is written, for flushGrace at most. It returns how many bytes were not.
+// finish closes the writer, and waits until what is queued is written, for at most flushGrace. It returns how many bytes were not written.
 func (w *writer) finish() (lost int) {
 	w.close()
 	select {

@@ -40,7 +40,7 @@ func (p *pipe) Write(b []byte) (int, error) {
 // newStalled starts a writer on a client that does not read, with one line on its way.
 func newStalled(t *testing.T) (*writer, *pipe) {
 	p := &pipe{take: make(chan struct{}), over: t.Context().Done()}
-	w := newWriter(pipeOutput{p}, func(int) {}, zerolog.Nop())
+	w := newWriter(pipeOutput{Writer: p}, func(int) {}, zerolog.Nop())
 	go w.run()
 	w.queue([]byte("first\n"), 0)
 	synctest.Wait()
@@ -149,8 +149,8 @@ func TestLanesTakeTurns(t *testing.T) {
 	})
 }
 
-// What a lane writes that is opened after a control line was queued comes after that, also when both happen while another
-// lane is pulled: a task's partials never come before its handle.
+// A lane that is opened after a control line was queued writes after that line, also when both happen while another lane is pulled: a task's partials
+// never come before its handle.
 func TestControlBeforeLaterLane(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w, p := newStalled(t)
@@ -245,9 +245,9 @@ func TestControlOvertakes(t *testing.T) {
 	})
 }
 
-// What a notification of 200 bytes costs from many lanes, its encoding apart.
+// BenchmarkLanes is the cost of a notification of 200 bytes from many lanes, its encoding apart.
 func BenchmarkLanes(b *testing.B) {
-	w := newWriter(pipeOutput{io.Discard}, func(int) {}, zerolog.Nop())
+	w := newWriter(pipeOutput{Writer: io.Discard}, func(int) {}, zerolog.Nop())
 	go w.run()
 	defer func() { w.close(); <-w.done }()
 	text := []byte(strings.Repeat("x", 199) + "\n")
@@ -290,8 +290,8 @@ func TestLargeRepliesWait(t *testing.T) {
 
 func laneOf(w *writer) *Caller { return &Caller{session: &session{peer: &peer{w: w}}} }
 
-// Who takes turns without waiting enters from within encode and under a lock, leaves a client that does not read, and hears when
-// there will be no more turns.
+// A sender that takes turns without waiting enters from within encode and under a lock, leaves a client that does not read, and is told when there
+// will be no more turns.
 func TestTurns(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w, p := newStalled(t)

@@ -11,7 +11,7 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Each event of a task is told twice: to the log, with ids and owner and never with content, and to an Observer that counts.
+// Each event of a task is reported twice: to the log, with ids and the owner but never with content, and to an Observer that counts.
 
 func (r *Runner) event(id string) *zerolog.Event {
 	return r.o.Log.Info().Str("taskId", id).Str("owner", r.o.Owner)
@@ -28,7 +28,7 @@ func (r *Runner) tellEnded(t *Task) {
 	r.o.Observer.Ended(t.Tool, t.Status, took)
 }
 
-// TellRetrieved notes that a client has got a task's result. Until then "runnel tasks prune" leaves the task.
+// TellRetrieved notes that a client has got a task's result. "runnel tasks prune" keeps the task until then.
 func (r *Runner) TellRetrieved(id string) {
 	if err := r.o.State.MarkFetched(context.Background(), r.o.Owner, id); err != nil { // the client gets its result all the same
 		r.o.Log.Warn().Err(err).Str("taskId", id).Msg("noting that the result was fetched")
@@ -49,12 +49,12 @@ func (r *Runner) refused(run *Run, err error) error {
 	var why string
 	switch {
 	case errors.Is(err, ErrTooManyLive):
-		why, err = RefusedLive, fmt.Errorf("%w: the limit is %d (--max-tasks, tasks.maxLive); wait for one to end or cancel one", err, r.o.MaxLive)
+		why, err = refusedLive, fmt.Errorf("%w: the limit is %d (--max-tasks, tasks.maxLive); wait for one to end or cancel one", err, r.o.MaxLive)
 	case errors.Is(err, ErrTooManyStarts):
-		why, err = RefusedStarts, fmt.Errorf("%w: the limit is %d a minute (tasks.maxStartsPerMinute); try again later", err, r.o.MaxStartsPerMinute)
+		why, err = refusedStarts, fmt.Errorf("%w: the limit is %d a minute (tasks.maxStartsPerMinute); try again later", err, r.o.MaxStartsPerMinute)
 	default:
 		r.o.Log.Error().Err(err).Str("taskId", run.id).Str("owner", r.o.Owner).Msg("task not stored")
-		why, err = RefusedStore, fmt.Errorf("the task could not be stored: %w", err)
+		why, err = refusedStore, fmt.Errorf("the task could not be stored: %w", err)
 	}
 	return r.refuse(run.id, run.spec.Tool, why, rpc.Errorf(mcp.CodeInternalError, "%v", err))
 }

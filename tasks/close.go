@@ -5,45 +5,78 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
+
+	"runnel/rpc"
 )
 
-// Wait returns when no task runs any more, or with ctx's error.
-func (r *Runner) Wait(ctx context.Context) error {
-	idle := make(chan struct{})
-	go func() { r.all.Wait(); close(idle) }()
-	select {
-	case <-idle:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+// counter is a sync.WaitGroup that may be added to while somebody waits, where a WaitGroup may panic.
+type counter struct {
+	count atomic.Int64
+	none  rpc.Broadcast
+}
+
+func (c *counter) Add() { c.count.Add(1) }
+
+func (c *counter) Done() {
+	if c.count.Add(-1) == 0 {
+		c.none.Send()
 	}
 }
 
-// Idle reports whether no task runs, or is still being stored.
+func (c *counter) Go(f func()) {
+	c.Add()
+	go func() {
+		defer c.Done()
+		f()
+	}()
+}
+
+// Wait returns nil when the count is zero, or ctx's error.
+func (c *counter) Wait(ctx context.Context) error {
+	none, stop := c.none.Watch()
+	defer stop()
+	for c.count.Load() > 0 {
+		select {
+		case <-none:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// Wait returns nil when no task runs any more, or ctx's error.
+func (r *Runner) Wait(ctx context.Context) error { return r.all.Wait(ctx) }
+
+// Idle reports whether no task is running or being stored.
+// Use it to find out whether a server can stop unnoticed.
 func (r *Runner) Idle() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.live)+len(r.working)+len(r.hidden) == 0
 }
 
-// Close cancels all that runs and returns when it has ended: no tool's goroutine and no child is left, but for what GiveUp leaves behind.
+// Close cancels everything that runs and returns when it has ended: no goroutine of a tool and no child is left, except what GiveUp leaves
+// behind.
 func (r *Runner) Close() {
 	r.mu.Lock() // see goWatch
 	r.end()
 	r.mu.Unlock()
-	_ = r.Wait(r.givenUp) // its error says that GiveUp has been called
+	_ = r.Wait(r.givenUp) // an error only says that GiveUp has been called
 	r.watchers.Wait()
 }
 
-// GiveUp lets Close return though there is work that has not: nothing can stop a Go function that does not look at its context.
-// The tasks fail as all do that Close stops.
+// GiveUp lets Close return even if some work has not returned: nothing can stop a Go function that ignores its context. The tasks fail like
+// all tasks that Close stops.
+// Call it when Close has taken longer than anybody waits.
 func (r *Runner) GiveUp() {
 	r.mu.Lock()
 	working := slices.Collect(maps.Keys(r.working))
 	r.mu.Unlock()
-	var cut sync.WaitGroup // each waits for its client
+	var cut sync.WaitGroup // each may wait for its client
 	for _, run := range working {
-		if !run.worked.IsSet() { // else its end is being stored, and finish waits for that
+		if !run.worked.IsSet() { // otherwise its end is being stored, and finish waits for that
 			r.o.Log.Error().Str("taskId", run.id).Str("owner", r.o.Owner).Str("tool", run.spec.Tool).Msg("a tool has not stopped: it is left behind")
 		}
 		cut.Go(func() { run.cutOff(errClosed) })

@@ -9,14 +9,13 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Delivering starts a delivery, by whoever writes the task's output out. It is over with delivered, which must be called when all is
-// written that ever will be.
+// Delivering starts a delivery: the caller writes out the task's output, and calls delivered when it will write no more.
 func (r *Run) Delivering() (delivered func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.owed--
 	r.delivering++
-	r.runner.all.Add(1)
+	r.runner.all.Add()
 	return func() {
 		defer r.runner.all.Done()
 		r.mu.Lock()
@@ -26,7 +25,8 @@ func (r *Run) Delivering() (delivered func()) {
 	}
 }
 
-// Deliver starts a delivery that is a goroutine of its own.
+// Deliver starts a delivery in a goroutine of its own.
+// Call it, or Delivered, once for each run: the task does not end before.
 func (r *Run) Deliver(deliver func(ctx context.Context)) {
 	delivered := r.Delivering()
 	go func() {
@@ -35,7 +35,7 @@ func (r *Run) Deliver(deliver func(ctx context.Context)) {
 	}()
 }
 
-// Delivered is instead of Deliver where nothing is written while the work goes on.
+// Delivered replaces Deliver where nothing is written while the work goes on.
 func (r *Run) Delivered() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -43,23 +43,23 @@ func (r *Run) Delivered() {
 	r.drain()
 }
 
-// Hold makes the run wait for one more Deliver: the client will come back for it with another request.
+// Hold makes the run wait for one more Deliver: the client will come back with another request.
 func (r *Run) Hold() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.owed++
 }
 
-// drain announces, once, that the last of the output has been written. That cannot be while the work goes on: a delivery
-// that has nothing to write returns at once, and the work may still ask, which holds another one. r.mu is held.
+// drain announces, once, that the last of the output has been written. It cannot be while the work goes on: a delivery with nothing to
+// write returns at once, and the work may still ask, which holds another delivery. r.mu is held.
 func (r *Run) drain() {
-	if (r.worked.IsSet() || r.finishing) && r.owed+r.delivering == 0 { // one may be held again, by a call that was parked while its work ended
+	if (r.worked.IsSet() || r.finishing) && r.owed+r.delivering == 0 { // after that, a call that was parked while its work ended may still hold one
 		r.drained.Set()
 	}
 }
 
-// awaitDelivery closes the log and waits until the last of it has been delivered, or the task is cut off. "Drain, then end": the
-// terminal status comes after the last partial. A delivery whose client does not read holds the task back.
+// awaitDelivery closes the log and waits until the last of it has been delivered, or the task is cut off. "Drain, then end": the terminal
+// status comes after the last partial. So a delivery whose client does not read delays the end.
 func (r *Run) awaitDelivery() {
 	r.log.Close()
 	r.mu.Lock()
@@ -76,24 +76,24 @@ func (r *Run) awaitDelivery() {
 }
 
 const (
-	// cutOffWait is how long a task that is cut off waits for its deliveries at a time. A process that is stopped meanwhile loses one
-	// such wait, not all of its time.
+	// cutOffWait is how long a task that is cut off waits for its deliveries at a time. If the process is suspended meanwhile, only one
+	// such wait is lost.
 	cutOffWait = 100 * time.Millisecond
-	// cutOffIdle is how many of them a client may take to read anything: together as long as it has at the end of the session.
+	// cutOffIdle is how many waits may pass without the client reading anything: together as long as it has at the end of a session.
 	cutOffIdle = 20
-	// cutOffWaits is how many there are, for a client that reads slowly.
+	// cutOffWaits is how many waits there are in total, for a client that reads slowly.
 	cutOffWaits = 100
 )
 
-// deliverRest lets the deliveries of a task that is cut off write what the log holds, while their client reads: no partial is missing
-// before the end there either. finishing is set.
+// deliverRest lets the deliveries of a task that is cut off write what is in the log, as long as their client reads: no partial may be
+// missing before this end, either. finishing is set.
 func (r *Run) deliverRest() {
 	r.log.Close()
 	lag, idle := r.log.Lag(), 0
 	for range cutOffWaits {
 		r.mu.Lock()
 		r.drain()
-		waits := r.delivering > 0 || r.owed > 0 && r.handle // a call that is parked is owed one for which nobody may come
+		waits := r.delivering > 0 || r.owed > 0 && r.handle // a parked call is owed a delivery, but its client may never come back
 		r.mu.Unlock()
 		if !waits || idle == cutOffIdle {
 			return
@@ -110,7 +110,8 @@ func (r *Run) deliverRest() {
 	}
 }
 
-// setEnding tells the readers of the output how it ends, unless they know. rest are the items of the result that do not repeat it; nil: all.
+// setEnding tells the readers of the output how it ends, unless they know already. rest are the items of the result that do not repeat the
+// output; nil: all of them.
 func (r *Run) setEnding(result *mcp.CallToolResult, rest *[]mcp.ContentBlock, err *rpc.Error) {
 	if err != nil {
 		result, rest = mcp.ErrorResult(err.Message), nil
@@ -121,8 +122,8 @@ func (r *Run) setEnding(result *mcp.CallToolResult, rest *[]mcp.ContentBlock, er
 	r.segments.Finish(partials.Ending{Rest: *rest, IsError: result.IsError})
 }
 
-// Complete lets the task end as completed whatever its result: "Tasks in immediate mode that return results immediately
-// MUST have status completed" (SEP-1905, "Task Status"). That is its result then, whatever Spec.Merge says. It must be called before Deliver.
+// Complete lets the task end as completed whatever its result: "Tasks in immediate mode that return results immediately MUST have status
+// completed" (SEP-1905, "Task Status"). The task's own result counts then, even if Spec.Merge is set. Call it before Deliver.
 func (r *Run) Complete() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

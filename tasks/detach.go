@@ -2,35 +2,43 @@ package tasks
 
 import (
 	"context"
+	"time"
 
 	"runnel/rpc/mcp"
 )
 
-// A detached task outlives the process that started it: another one, its supervisor, takes it and runs it. Both have a Run of it:
-// that of the supervisor (Runner.Take) is one like any other; that of the process which started it (Run.Detach) follows the task
-// from then on.
+// A detached task outlives the process that started it: another process, its supervisor, takes it and runs it. Both have a Run for it. The
+// supervisor's (Runner.Take) is like any other; the Run in the process that started the task (Run.Detach) follows it from then on.
 
-// Detach hands the task to another process; the work calls it before it has written anything to the log. start starts that
-// process, and returns when it has taken the task (Runner.Take), or why it has not. When Detach has returned nil, the work must
-// return, no matter what: the Run follows the task then.
+// Detach hands the task to another process. The work calls it before it writes anything to the log. start starts that process, and returns
+// when it has taken the task (Runner.Take), or why it has not. If Detach returns nil, the work must return, since the Run now follows the
+// task.
 func (r *Run) Detach(ctx context.Context, start func() error) error {
 	if err := r.Promote(ctx); err != nil {
 		return err
 	}
-	// Until it is known who runs the task nobody ends it, for handing, or changes it, for the door.
+	// Until it is known who runs the task, nobody may end it (handing) or change it (door).
 	r.handing.Lock()
 	defer r.handing.Unlock()
 	r.door.Lock()
 	defer r.door.Unlock()
 	r.mu.Lock()
-	finishing := r.finishing
+	finishing, handsBack := r.finishing, r.taken
 	r.mu.Unlock()
 	if finishing {
 		return ErrEnded
 	}
 	err := start()
 	taken, unknown := r.runner.o.State.Taken(context.WithoutCancel(ctx), r.id)
-	if unknown != nil { // the state cannot be asked
+	for unknown != nil && handsBack { // another one may run it by now: this one must know
+		select {
+		case <-time.After(lookAgain):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		taken, unknown = r.runner.o.State.Taken(context.WithoutCancel(ctx), r.id)
+	}
+	if unknown != nil { // the state does not answer
 		taken = err == nil
 	}
 	if taken {
@@ -73,12 +81,15 @@ func (r *Run) follow() {
 	r.door.Lock()
 	defer r.door.Unlock()
 	if told := r.Task().UpdatedAt; t.UpdatedAt.Before(told) {
-		t.UpdatedAt = told // by output that this process saw before the end
+		t.UpdatedAt = told // this process saw output before the end
 	}
 	r.conclude(t, true)
+	if r.offered && t.Status.Terminal() && !r.handedBack() {
+		r.runner.o.Ended(&t)
+	}
 }
 
-// Take runs spec.Work as a task that another process has stored: as its supervisor. work says for people what that is.
+// Take runs spec.Work, as a supervisor, for a task that another process has stored. work describes this process to people.
 func (r *Runner) Take(ctx context.Context, id string, work []byte, spec Spec) (*Run, error) {
 	spec.Handle = true
 	run := r.newRun(spec, Task{ID: id, Owner: r.o.Owner})
@@ -91,7 +102,7 @@ func (r *Runner) Take(ctx context.Context, id string, work []byte, spec Spec) (*
 	if err := run.forgetNotes(ctx); err != nil {
 		r.o.Log.Warn().Err(err).Str("taskId", id).Msg("an earlier attempt's questions may still be shown")
 	}
-	run.door.Lock() // the ttl may be over at once
+	run.door.Lock() // the ttl may already be over
 	defer run.door.Unlock()
 	run.expiry = setAlarm(r.o.now, t.CreatedAt.Add(t.TTL), &run.ended, run.expire)
 	r.mu.Lock()

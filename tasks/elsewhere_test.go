@@ -122,7 +122,7 @@ func (s *slowAsk) Head(ctx context.Context, owner, id string) (tasks.Task, error
 	return s.Get(ctx, owner, id)
 }
 
-// Who runs a task has all of its time to cancel it from when it could know of that.
+// The process that runs a task has all of its time to cancel it, counted from when it could know of the cancellation.
 func TestAskTimeoutBeginsWhenAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := statetest.NewRunner(t, tasks.Options{State: &slowAsk{task: statetest.Working("a")}, AskTimeout: 10 * time.Second})
@@ -178,7 +178,7 @@ func TestNumbersElsewhere(t *testing.T) {
 	}
 }
 
-// What a task of another process says is the last line of its output, also behind a large chunk.
+// The last message of another process's task is the last line of its output, also after a large chunk.
 func TestSaysElsewhere(t *testing.T) {
 	dir := t.TempDir()
 	here, there := tasks.NewRunner(tasks.Options{State: openStore(t, sqlite.Options{Dir: dir})}), tasks.NewRunner(tasks.Options{State: openStore(t, sqlite.Options{Dir: dir})})

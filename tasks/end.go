@@ -8,24 +8,25 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Cancel ends the run as cancelled. It reports false if the task had ended already.
+// Cancel ends the run as cancelled. It reports false if the task had already ended.
+// Use Runner.Cancel for a task that another process may run.
 func (r *Run) Cancel(message string) bool {
 	return r.finish(errCancelled, mcp.TaskCancelled, message, &Outcome{Result: mcp.ErrorResult("The task was cancelled.")})
 }
 
 const expiredMessage = "the task's ttl is over"
 
-// expire stops the work of a task whose ttl is over.
+// expire ends the work of a task whose ttl is over.
 func (r *Run) expire() {
 	r.finish(errExpired, mcp.TaskFailed, expiredMessage, &Outcome{Result: mcp.ErrorResult("The task's ttl is over.")})
 }
 
-// cutOff ends the run as failed, whatever its work may still come to.
+// cutOff ends the run as failed, whatever its work returns.
 func (r *Run) cutOff(why error) {
 	r.finish(errClosed, mcp.TaskFailed, why.Error(), &Outcome{Result: mcp.ErrorResult(why.Error())})
 }
 
-// cut is why the task ends as failed whatever its work has come to, nil if there is no such reason.
+// cut returns the reason why the task ends as failed whatever its work returned, nil if there is none.
 func (r *Run) cut() error {
 	if err := r.log.Failed(); err != nil {
 		return err
@@ -36,8 +37,8 @@ func (r *Run) cut() error {
 	return nil
 }
 
-// finish moves the task to a terminal status. cause is why it is cut off, nil at its own end. It reports false, after the end,
-// if somebody else was first.
+// finish moves the task to a terminal status. cause is why it is cut off, nil if its work has returned. If somebody else ends the task
+// first, finish waits for that end and reports false.
 func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome *Outcome) bool {
 	r.handing.Lock()
 	r.mu.Lock()
@@ -56,8 +57,11 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 		panic("internal error: " + err.Error())
 	}
 	r.finishing = true
+	if r.sampler != nil {
+		r.sampler.Stop()
+	}
 	if cause != nil {
-		// For work that is still under way: whoever asks for segments from now on is told that this is the end.
+		// The work may still be running: requests for segments now learn that this is the end.
 		r.segments.Finish(partials.Ending{Rest: outcome.Result.Content, IsError: outcome.Result.IsError})
 	}
 	r.mu.Unlock()
@@ -72,29 +76,34 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 	}
 	r.stop(cause)
 	if cause != nil && r.HasHandle() {
-		outcome.Result.Content = append(Remains(context.Background(), r.log), outcome.Result.Content...)
+		outcome.Result.Content = append(remains(context.Background(), r.log), outcome.Result.Content...)
 	}
-	r.door.Lock() // not before: who holds it may wait for what stop ends
+	r.door.Lock() // only now: the holder of the door may wait for what stop ends
 	defer r.door.Unlock()
 	r.mu.Lock()
 	t, handle := r.task, r.handle
 	r.mu.Unlock()
-	t.Status, t.StatusMessage, t.Outcome, t.UpdatedAt = status, Clip(r.secrets.String(message)), outcome, time.Now()
+	t.Status, t.StatusMessage, t.Outcome, t.UpdatedAt = status, clip(r.secrets.String(message)), outcome, time.Now()
+	ours := true
 	if handle {
-		// The outcome is stored before the terminal status can be seen.
-		t = r.runner.settle(r, t)
+		r.tellTimes(&t)
+		// The outcome is stored before the terminal status is visible.
+		t, ours = r.runner.settle(r, t)
 	} else if r.hidden {
 		r.unspill(&t)
 	}
 	r.conclude(t, handle)
+	if ours {
+		r.tellNotice(&t)
+	}
 	return true
 }
 
-// finishAway is finish for a task that another process runs: that one is asked to cancel it, and reports true if it could be asked.
-// At its ttl that one stops it, and stores its end; with this process nothing ends but do, which sees that for itself.
+// finishAway is finish for a task that another process runs. It asks that process to cancel the task, and reports whether it could ask. At
+// the ttl that process stops the task and stores its end. The end of this process does not end the task; do sees that for itself.
 func (r *Run) finishAway(cause error) bool {
 	if r.worked.IsSet() && (cause == errCancelled || cause == errExpired) {
-		r.cancel(cause) // it has ended there, and only the delivery of its output is waited for here
+		r.cancel(cause) // the task has ended there, and only the delivery of its output is still going on here
 	}
 	if cause != errCancelled {
 		return false
@@ -108,26 +117,24 @@ func (r *Run) finishAway(cause error) bool {
 
 // stop ends the deliveries, the work's context and the log. finishing is set.
 func (r *Run) stop(cause error) {
-	<-r.begun.Done() // who finds the task in the state may end it before Start returns
+	<-r.begun.Done() // whoever finds the task in the state may end it before Start returns
 	// "Receivers MUST NOT send notifications/tasks/partial after the task reaches a terminal status" (SEP-2679, 1.3.2)
 	r.spec.Client.Silence()
 	r.cancel(cause)
 	r.log.Close()
 }
 
-// conclude makes t the task's last state, and announces it. The door is held.
+// conclude sets the task's last state to t, and announces it. The door is held.
 func (r *Run) conclude(t Task, handle bool) {
-	r.mu.Lock()
-	r.task = t
-	r.mu.Unlock()
-	over := t.Status.Terminal() // else it goes on in another process
+	r.end(t)
+	over := t.Status.Terminal() // otherwise it goes on in another process
 	if over {
 		r.spec.Client.Status(t.wire(r.runner.o.PollInterval))
 	}
 	if handle {
 		r.runner.forget(r)
 	}
-	if handle && over {
+	if handle && over && !r.handedBack() {
 		r.runner.tellEnded(&t)
 	}
 	r.ended.Set()
@@ -152,19 +159,19 @@ func (r *Run) endsWithin(ctx context.Context, limit time.Duration) bool {
 	}
 }
 
-// forget takes a run out of the live ones. Its door is held.
+// forget removes a run from the live ones. Its door is held.
 func (r *Runner) forget(run *Run) {
 	if run.expiry != nil {
 		run.expiry.Stop()
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if run.unstored == nil { // else it is found here only
+	if run.unstored == nil { // otherwise it is found only here
 		delete(r.live, run.id)
 	}
 }
 
-// unhide lets go of a run that the state keeps hidden: it has a handle now, or has ended. The door is held.
+// unhide removes a run from the hidden ones: it has a handle now, or has ended. The door is held.
 func (r *Run) unhide() {
 	r.hidden = false
 	r.runner.mu.Lock()
@@ -172,7 +179,7 @@ func (r *Run) unhide() {
 	delete(r.runner.hidden, r.id)
 }
 
-// unspill deletes what the state kept for a run that has ended without a handle. The door is held.
+// unspill deletes what the state kept of a run that has ended without a handle. The door is held.
 func (r *Run) unspill(t *Task) {
 	r.unhide()
 	if err := r.runner.o.State.Delete(context.Background(), t.Owner, t.ID); err != nil {

@@ -7,7 +7,7 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// What the tests in tasks_test, which use a state on disk, look at.
+// The tests in tasks_test, which use a state on disk, look at these.
 
 const (
 	ExpiredMessage = expiredMessage
@@ -34,7 +34,7 @@ func (r *Run) Finishing() bool {
 func (q *Question) Key() string { return q.key }
 
 func (r *Runner) UpdateTask(ctx context.Context, p mcp.UpdateTaskParams) (any, error) {
-	return r.updateTask(ctx, p)
+	return r.updateTask(ctx, nil, p)
 }
 
 func (m *Memory) Held() int64 { return m.held }

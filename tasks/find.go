@@ -9,21 +9,21 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// running returns the Run of a task that has a handle and has not ended, nil otherwise.
+// running returns the Run of a task that has a handle and has not ended, or nil.
 func (r *Runner) running(id string) *Run {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.live[id]
 }
 
-// view is the view of a task that runs here or is followed, nil if there is none.
+// view returns the view of a task that is run or followed here, or nil.
 func (r *Runner) view(id string) *View {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.viewed(id)
 }
 
-// viewed is view under mu.
+// viewed is view for callers that hold mu.
 func (r *Runner) viewed(id string) *View {
 	if run := r.live[id]; run != nil {
 		return &run.View
@@ -36,7 +36,7 @@ func (r *Runner) Get(ctx context.Context, id string) (Task, error) {
 	return r.get(ctx, id, r.o.State.Get)
 }
 
-// Head is Get for who needs neither the outcome nor the segments of a task that has ended.
+// Head is Get without the outcome and the segments of a task that has ended. Use it where they are not needed.
 func (r *Runner) Head(ctx context.Context, id string) (Task, error) {
 	return r.get(ctx, id, r.o.State.Head)
 }
@@ -46,6 +46,7 @@ func (r *Runner) get(ctx context.Context, id string, stored func(ctx context.Con
 		return v.live(), nil
 	}
 	t, err := stored(ctx, r.o.Owner, id)
+	t.hear()
 	if err == nil && t.Status == mcp.TaskWorking { // elsewhere
 		t.say(t.LastLine(ctx))
 	}
@@ -63,20 +64,20 @@ func (r *Runner) List(ctx context.Context, cursor string, n int) ([]Task, string
 	return page, next, err
 }
 
-// While a task works, its status message is the last line of its output, which is all that some hosts show.
+// While a task works, its status message is the last line of its output: some hosts show nothing else.
 
-// LinePace is the least time between two status notifications that only show the last line of output, the handle
-// counted as one and the terminal one not: a task that is over sooner shows none.
+// LinePace is the shortest time between two status notifications that only show the last line of output. The handle counts as one, the
+// terminal status does not: a task that ends sooner shows no line.
 const LinePace = time.Second
 
-// Status is the task as it is now, with a message that says what it does.
+// Status returns the task as it is now, with a message that says what it is doing.
 func (v *View) Status(message string) mcp.Task {
 	t := v.show(message)
-	t.StatusMessage = Clip(message)
+	t.StatusMessage = clip(message)
 	return t.wire(v.runner.o.PollInterval)
 }
 
-// live is the task as it is now; while it works, it says the last line of its output.
+// live returns the task as it is now; while it works, its message is the last line of its output.
 func (v *View) live() Task {
 	line := v.log.Tail(tailBytes).LastLine()
 	t := v.show(line)
@@ -86,14 +87,14 @@ func (v *View) live() Task {
 	return t
 }
 
-// say makes the last line of output the status message of a task that works, unless the task waits for a worker, which its message says.
+// say makes the last line of output the status message of a working task. A task that waits for a worker keeps its own message.
 func (t *Task) say(line string) {
 	if !t.Waiting {
-		t.StatusMessage = Clip(line)
+		t.StatusMessage = clip(line)
 	}
 }
 
-// show is the task as it is now. A line that was not the last one when the task was last shown updates it: lastUpdatedAt changes.
+// show returns the task as it is now. If line differs from the one that was last shown, lastUpdatedAt changes.
 func (v *View) show(line string) Task {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -103,10 +104,10 @@ func (v *View) show(line string) Task {
 	return v.task
 }
 
-// maxMade is how many of the tasks that this process has made it remembers as its own.
+// maxMade is how many of its own tasks this process remembers.
 const maxMade = 10_000
 
-// remember notes a task of this process. r.mu is held.
+// remember notes a task as made by this process. r.mu is held.
 func (r *Runner) remember(t *Task) {
 	if len(r.made) == maxMade {
 		r.made = append(r.made[:0], r.made[maxMade/2:]...)
@@ -114,9 +115,8 @@ func (r *Runner) remember(t *Task) {
 	r.made = append(r.made, madeTask{t.ID, t.CreatedAt.Round(0).Add(t.TTL)})
 }
 
-// Newest returns up to n of the owner's tasks, the newest first: those that are older than the one with the id before, if it is not
-// empty; with own only those that this process has made. more reports whether there are more of them. It fails with ErrCursor if there is
-// no task before.
+// Newest returns up to n of the owner's tasks, newest first: those older than the task before, unless that is ""; with own, only those that
+// this process has made. more reports whether there are others. It fails with ErrCursor if the task before is unknown.
 func (r *Runner) Newest(ctx context.Context, n int, before string, own bool) (page []Task, more bool, err error) {
 	var ids []string
 	if own {
@@ -130,8 +130,8 @@ func (r *Runner) Newest(ctx context.Context, n int, before string, own bool) (pa
 	return backwards(ctx, ids, n, r.Get)
 }
 
-// Last is Newest for those of all the owner's tasks that are wanted, and returns what Head does. What wanted is asked about has neither
-// outcome nor output.
+// Last is Newest for those of the owner's tasks that wanted accepts; they are as Head returns them. wanted gets tasks without outcome and
+// output.
 func (r *Runner) Last(ctx context.Context, n int, before string, wanted func(*Task) bool) (page []Task, more bool, err error) {
 	ids, err := r.lastIDs(ctx, n+1, before, wanted)
 	if err != nil {
@@ -157,7 +157,7 @@ func backwards(ctx context.Context, ids []string, n int, get func(context.Contex
 	return page, false, nil
 }
 
-// ownIDs are those of the tasks that this process has made before another one and that can still be found.
+// ownIDs returns the ids of the tasks that this process made before another one, as far as they can still be found.
 func (r *Runner) ownIDs(before string) (ids []string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -175,7 +175,7 @@ func (r *Runner) ownIDs(before string) (ids []string, err error) {
 	return ids, nil
 }
 
-// lastIDs are the last n of the owner's tasks that are wanted, before another one.
+// lastIDs returns the ids of the last n wanted tasks of the owner before another one.
 func (r *Runner) lastIDs(ctx context.Context, n int, before string, wanted func(*Task) bool) (ids []string, err error) {
 	const page = 200
 	for cursor := ""; ; {
@@ -204,7 +204,8 @@ func (r *Runner) lastIDs(ctx context.Context, n int, before string, wanted func(
 	}
 }
 
-// Own reports of each id whether this process has made its task.
+// Own returns a function that reports whether this process has made the task with an id.
+// Use it to list the tasks of this client alone.
 func (r *Runner) Own() func(id string) bool {
 	own := map[string]bool{}
 	r.mu.Lock()

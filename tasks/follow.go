@@ -7,18 +7,18 @@ import (
 	"time"
 
 	"runnel/rpc/mcp"
+	"runnel/tools/text"
 )
 
-// A task that another process runs is followed here while somebody wants to see how it goes on or ends: its View is brought up to date by
-// the state, and makes its own log grow as the other's does. It is the View of the Run that has detached the task, which goes on to the
-// task's end (detach.go), or one of Runner.Follow, which ends with the last who needs it.
+// This process follows a task that another process runs while somebody here wants to see it: the state keeps its View up to date, and the
+// View's own log grows as the other process's does. The View belongs to the Run that has detached the task, and lasts until the task's end
+// (detach.go), or to Runner.Follow, and lasts until its last follower releases it.
 
-// lookAgain is when a task that is followed is looked at again after that has failed.
+// lookAgain is the time until the next look at a followed task after one has failed.
 const lookAgain = 400 * time.Millisecond
 
-// Follow returns the view of a task: the one that there is, or a new one that follows it. It is nil if the task has ended and
-// that is stored.
-// release must be called in the end.
+// Follow returns the view of a task: the present one, or a new one that follows the task. The view is nil if the task has ended and its end
+// is stored. The caller must call release when done.
 func (r *Runner) Follow(ctx context.Context, id string) (v *View, release func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -29,14 +29,15 @@ func (r *Runner) Follow(ctx context.Context, id string) (v *View, release func()
 		if err != nil || t.Status.Terminal() {
 			return nil, func() {}, err
 		}
-		if v = r.viewed(id); v == nil { // else somebody follows it by now
+		if v = r.viewed(id); v == nil { // otherwise somebody follows it by now
 			t.Log.Follow()
 			t.Segments.Follow()
+			t.hear()
 			v = &View{id: id, runner: r, task: t, log: t.Log, segments: t.Segments}
 			v.ctx, v.cancel = context.WithCancelCause(r.ctx)
 			v.detached.Set()
 			r.followed[id] = v
-			for _, q := range readNotes(t.Variables).questions {
+			for _, q := range readNotes(t.Variables, t.Attempt).questions {
 				q.view, v.open = v, append(v.open, q)
 			}
 			r.all.Go(v.follow)
@@ -59,26 +60,24 @@ func (v *View) follow() {
 	v.cancel(err)
 	v.log.Close()
 	v.runner.mu.Lock()
-	if v.runner.followed[v.id] == v { // else somebody follows it anew
+	if v.runner.followed[v.id] == v { // otherwise somebody follows it anew
 		delete(v.runner.followed, v.id)
 	}
 	v.runner.mu.Unlock()
-	v.mu.Lock()
-	v.task = t
-	v.mu.Unlock()
+	v.end(t)
 	v.ended.Set()
 	v.changes.Send()
 }
 
-// lookOn brings the view up to date, and announces each change of the status, until the task has ended. It returns the task as it is then,
-// or with the cause of the view's context as its error.
+// lookOn keeps the view up to date, and announces each change of the status, until the task has ended. It returns the task's last state; if
+// the view's context ends first, with its cause as the error.
 func (v *View) lookOn(client Client) (Task, error) {
 	defer func() { v.hear(nil, nobody{}) }() // its questions are over
 	for failed := false; ; {
 		t := v.Task()
 		before := t
 		switch err := v.runner.o.State.Watch(v.ctx, &t); {
-		case errors.Is(err, ErrNotFound): // its ttl is over, and that it ended is forgotten
+		case errors.Is(err, ErrNotFound): // its ttl is over, and the state has forgotten it
 			t.Status, t.StatusMessage, t.UpdatedAt = mcp.TaskFailed, expiredMessage, time.Now()
 			t.Outcome = &Outcome{Result: mcp.ErrorResult("The task's ttl is over.")}
 			return t, errExpired
@@ -99,9 +98,9 @@ func (v *View) lookOn(client Client) (Task, error) {
 		failed = false
 		v.mu.Lock()
 		if t.UpdatedAt.Before(v.task.UpdatedAt) {
-			t.UpdatedAt = v.task.UpdatedAt // by its output, which this process saw before
+			t.UpdatedAt = v.task.UpdatedAt // this process has seen newer output
 		}
-		t.Progress = v.task.Progress // that of a state is none
+		t.Progress, t.Times = v.task.Progress, v.task.Times // the state keeps those as notes
 		if !t.Status.Terminal() {
 			v.task = t
 		}
@@ -118,7 +117,8 @@ func (v *View) lookOn(client Client) (Task, error) {
 	}
 }
 
-// Await returns a task when it has ended.
+// Await returns a task once it has ended.
+// Use it where only the result matters, and Follow where the output does.
 func (r *Runner) Await(ctx context.Context, id string) (Task, error) {
 	v, release, err := r.Follow(ctx, id)
 	if err != nil {
@@ -128,7 +128,7 @@ func (r *Runner) Await(ctx context.Context, id string) (Task, error) {
 	return r.await(ctx, id, v)
 }
 
-// await is Await for a task whose view is known, nil if the task has ended.
+// await is Await with a view from Follow, which is nil if the task has ended.
 func (r *Runner) await(ctx context.Context, id string, v *View) (Task, error) {
 	if v == nil {
 		return r.Get(ctx, id)
@@ -140,10 +140,10 @@ func (r *Runner) await(ctx context.Context, id string, v *View) (Task, error) {
 	}
 	t := v.Task()
 	switch {
-	case !t.Status.Terminal(): // only the following of it has ended, with the Runner, and so does the request
+	case !t.Status.Terminal(): // following ended with the Runner, and so does the request
 		<-ctx.Done()
 		return t, context.Cause(ctx)
-	case v.detached.IsSet(): // it may have been forgotten where it ran
+	case v.detached.IsSet(): // the process that ran it may have forgotten it
 		return r.Get(ctx, id)
 	case t.Expired(r.o.now()):
 		return Task{}, ErrNotFound
@@ -151,21 +151,33 @@ func (r *Runner) await(ctx context.Context, id string, v *View) (Task, error) {
 	return t, nil
 }
 
-// Cancel cancels a task of the owner. It returns the task as it is then, with ErrEnded if it had ended before.
+// Cancel cancels a task of the owner. It returns the task as it then is, with ErrEnded if it had ended before.
 func (r *Runner) Cancel(ctx context.Context, id string) (Task, error) {
+	return r.cancelFor(ctx, id, "")
+}
+
+// maxReason is how long the reason for a cancel may be, in bytes.
+const maxReason = 200
+
+// cancelFor is Cancel for the client's reason, if it gave one. A task elsewhere does not learn it.
+func (r *Runner) cancelFor(ctx context.Context, id, reason string) (Task, error) {
+	message := "cancelled by the client"
+	if reason != "" {
+		message += ": " + text.Clip(reason, maxReason)
+	}
 	asked := false
 	if run := r.running(id); run != nil {
 		if !run.endsWithin(ctx, r.o.AskTimeout) {
 			return run.Task(), ErrEnding
 		}
-		if asked = run.Cancel("cancelled by the client"); asked && !run.detached.IsSet() {
+		if asked = run.Cancel(message); asked && !run.detached.IsSet() {
 			return run.Task(), nil
 		}
 	}
 	t, err := r.Head(ctx, id)
 	switch {
 	case err != nil:
-	case asked && t.Status == mcp.TaskCancelled: // at once: it waited for a worker
+	case asked && t.Status == mcp.TaskCancelled: // a task that waited for a worker ends at once
 	case t.Status.Terminal():
 		err = ErrEnded
 	default:
@@ -174,15 +186,15 @@ func (r *Runner) Cancel(ctx context.Context, id string) (Task, error) {
 	return t, err
 }
 
-// cancelElsewhere asks for the cancellation of a task that works, and returns the task once it has ended, with ErrEnded if it ended otherwise.
+// cancelElsewhere asks another process to cancel a task, and returns the task once it has ended, with ErrEnded if it ended in another way.
 func (r *Runner) cancelElsewhere(ctx context.Context, working Task) (Task, error) {
 	id, cancelled := working.ID, working
 	cancelled.Status, cancelled.StatusMessage = mcp.TaskCancelled, ""
-	outlives := cancelled.Expired(r.o.now()) // its ttl does not end it: a call without a handle
+	outlives := cancelled.Expired(r.o.now()) // a call without a handle does not end at its ttl
 	if err := r.o.State.Ask(ctx, r.o.Owner, id); err != nil {
 		return Task{}, err
 	}
-	wait, cancel := context.WithTimeout(ctx, r.o.AskTimeout) // from here on: to ask may have waited for the state
+	wait, cancel := context.WithTimeout(ctx, r.o.AskTimeout) // measured from here: asking may have waited for the state
 	defer cancel()
 	t, err := r.Await(wait, id)
 	if err != nil && ctx.Err() == nil && wait.Err() != nil {
@@ -190,8 +202,8 @@ func (r *Runner) cancelElsewhere(ctx context.Context, working Task) (Task, error
 	}
 	if errors.Is(err, ErrNotFound) {
 		t = cancelled
-		if outlives || !t.Expired(r.o.now()) { // else its ttl may have ended it, as failed
-			err = nil // a call without a handle, which is forgotten when it ends
+		if outlives || !t.Expired(r.o.now()) { // otherwise its ttl may have ended it, as failed
+			err = nil // a call without a handle is forgotten when it ends
 		}
 	}
 	if err == nil && t.Status != mcp.TaskCancelled {

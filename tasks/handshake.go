@@ -11,13 +11,13 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// pageSize is how many tasks one tasks/list result shows.
+// pageSize is how many tasks a tasks/list result shows.
 const pageSize = 50
 
-// Handle is the answer to the task-augmented request that started the run.
+// Handle returns the answer to the task-augmented request that started the run.
 func (r *Run) Handle() mcp.CreateTaskResult {
-	// The status of a handle is working, whatever happened since ("Task Status Lifecycle":
-	// tasks begin in the working status); what came after it is told after it.
+	// A handle always shows the status working, whatever has happened since ("Task Status Lifecycle": tasks begin in the working status);
+	// later statuses follow it.
 	t := r.Task()
 	t.Status, t.StatusMessage, t.UpdatedAt = mcp.TaskWorking, "", t.CreatedAt
 	return mcp.CreateTaskResult{
@@ -26,8 +26,36 @@ func (r *Run) Handle() mcp.CreateTaskResult {
 	}
 }
 
-func (r *Runner) getTask(ctx context.Context, _ *rpc.Caller, p mcp.TaskParams) (any, error) {
-	t, err := r.Head(ctx, p.TaskID)
+// beforeTheEnd wraps an answer that shows a task, so that one that shows it before its end is not queued after the notification of that
+// end. Answers that may be large, and so wait for the client, do not hold up the end; nor do those in a batch, which may wait for others
+// that wait for the end.
+func (r *Runner) beforeTheEnd(c *rpc.Caller, id string, show func() (any, error)) (any, error) {
+	v := r.view(id)
+	if v == nil || c.InBatch() {
+		return show()
+	}
+	v.answering.RLock()
+	held := false
+	defer func() {
+		if !held {
+			v.answering.RUnlock()
+		}
+	}()
+	shown, err := show()
+	if err != nil || OwnVariables(v.Task().Variables) != nil || len(v.Questions()) > 0 {
+		return shown, err
+	}
+	held = true
+	return rpc.After{Result: shown, Do: v.answering.RUnlock, Drop: v.answering.RUnlock}, nil
+}
+
+func (r *Runner) getTask(ctx context.Context, c *rpc.Caller, p mcp.TaskParams) (any, error) {
+	return r.beforeTheEnd(c, p.TaskID, func() (any, error) { return r.head(ctx, p.TaskID) })
+}
+
+// head returns what tasks/get shows in the handshake era.
+func (r *Runner) head(ctx context.Context, id string) (any, error) {
+	t, err := r.Head(ctx, id)
 	if err != nil {
 		return nil, WireError(err)
 	}
@@ -39,9 +67,9 @@ func (r *Runner) getTask(ctx context.Context, _ *rpc.Caller, p mcp.TaskParams) (
 	return shown, nil
 }
 
-// taskResult answers with what the task's own request would have returned. "When a receiver receives a
-// tasks/result request for a task in any other non-terminal status, it MUST block the response until the
-// task reaches a terminal status" (basic/utilities/tasks, "Result Retrieval").
+// taskResult answers what the task's own request would have returned. "When a receiver receives a tasks/result request for a task in any
+// other non-terminal status, it MUST block the response until the task reaches a terminal status" (basic/utilities/tasks, "Result
+// Retrieval").
 func (r *Runner) taskResult(ctx context.Context, c *rpc.Caller, p mcp.TaskParams) (any, error) {
 	if len(p.LastSeqNr) > 0 {
 		return r.resume(ctx, p)
@@ -63,7 +91,7 @@ func (r *Runner) taskResult(ctx context.Context, c *rpc.Caller, p mcp.TaskParams
 	if !t.Merge {
 		return t.Result().For(c.Version), nil
 	}
-	// Merged results are large, and stay in memory until the client has read up to them.
+	// Merged results are large, and stay in memory until the client has read them.
 	select {
 	case r.merging <- struct{}{}:
 	case <-ctx.Done():
@@ -74,13 +102,13 @@ func (r *Runner) taskResult(ctx context.Context, c *rpc.Caller, p mcp.TaskParams
 }
 
 const (
-	// maxResumed is how much content a response that resumes carries.
+	// maxResumed limits the content of a response that resumes.
 	maxResumed = mcp.MaxPage
-	// maxSeqNr is beyond every segment, and one more does not overflow.
+	// maxSeqNr is larger than any segment number, and adding one to it does not overflow.
 	maxSeqNr = 1 << 53
 )
 
-// resume answers tasks/result with lastSeqNr: it does not wait (SEP-1905, "Resuming Streaming").
+// resume answers tasks/result with lastSeqNr, without waiting (SEP-1905, "Resuming Streaming").
 func (r *Runner) resume(ctx context.Context, p mcp.TaskParams) (any, error) {
 	last, err := strconv.ParseInt(string(p.LastSeqNr), 10, 64)
 	if err != nil || last < 1 {
@@ -94,7 +122,7 @@ func (r *Runner) resume(ctx context.Context, p mcp.TaskParams) (any, error) {
 }
 
 func (r *Runner) cancelTask(ctx context.Context, _ *rpc.Caller, p mcp.TaskParams) (any, error) {
-	t, err := r.Cancel(ctx, p.TaskID)
+	t, err := r.cancelFor(ctx, p.TaskID, p.Meta.Reason)
 	if errors.Is(err, ErrEnded) {
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "cannot cancel task: already in terminal status %q", t.Status)
 	} else if err != nil {
@@ -104,7 +132,7 @@ func (r *Runner) cancelTask(ctx context.Context, _ *rpc.Caller, p mcp.TaskParams
 }
 
 func (r *Runner) listTasks(ctx context.Context, _ *rpc.Caller, params json.RawMessage) (any, error) {
-	const _ = uint(mcp.MaxContent - pageSize*(6*maxStatusMessage+1<<10)) // they fit, each with a statusMessage of control characters
+	const _ = uint(mcp.MaxContent - pageSize*(6*maxStatusMessage+1<<10)) // they fit, even if every statusMessage consists of control characters
 	cursor, err := rpc.Cursor(params)
 	if err != nil {
 		return nil, err

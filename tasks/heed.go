@@ -2,10 +2,10 @@ package tasks
 
 import "context"
 
-// A task may be run by another process on the same state. Whoever wants it cancelled asks there, and so this process looks for what others
-// ask while it runs something that they can see.
+// Other processes on the same state can ask this process to cancel a task that it runs. So it looks for such requests as long as it runs
+// something that they can see.
 
-// watch starts to look for what others ask, until nothing runs any more that they can see. r.mu is held.
+// watch starts to look for requests of others, until nothing that they can see runs any more. r.mu is held.
 func (r *Runner) watch() {
 	if !r.watching {
 		r.watching = true
@@ -27,7 +27,7 @@ func (r *Runner) heed(ctx context.Context) {
 		for _, id := range asked {
 			r.endOnce(r.asked(id), func(run *Run) {
 				message := "cancelled by the client"
-				if !run.Task().Detached { // else it is always another one who asks
+				if !run.Task().Detached { // a detached task is always cancelled by another process
 					message += ", by another runnel"
 				}
 				run.Cancel(message)
@@ -36,7 +36,8 @@ func (r *Runner) heed(ctx context.Context) {
 	}
 }
 
-// endOnce lets end end a run, if there is one, in a goroutine of its own: its client or the state may hold it up for long. Once is enough.
+// endOnce ends a run, if there is one, in a goroutine of its own, since its client or the state may delay it for long. Later calls for the
+// same run do nothing.
 func (r *Runner) endOnce(run *Run, end func(run *Run)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -46,7 +47,7 @@ func (r *Runner) endOnce(run *Run, end func(run *Run)) {
 	}
 }
 
-// asked is the run that others ask something of, nil if it has ended.
+// asked returns the run that others ask to cancel, nil if it has ended.
 func (r *Runner) asked(id string) *Run {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -56,7 +57,7 @@ func (r *Runner) asked(id string) *Run {
 	return r.live[id]
 }
 
-// watched reports whether there is something to watch for, and else that nobody watches any more.
+// watched reports whether there still is something to watch for. If not, it notes that nobody watches any more.
 func (r *Runner) watched() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

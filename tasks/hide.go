@@ -10,13 +10,13 @@ import (
 	"runnel/tools/secrets"
 )
 
-// Secrets are what the run must not show, as they were when it began; nil = nothing.
+// Secrets are the values that the run must not show, as they were when it began; nil = none.
 func (r *Run) Secrets() *secrets.Set { return r.secrets }
 
-// Secrets are what a run that began now must not show; nil = nothing.
+// Secrets are the values that a run starting now must not show; nil = none.
 func (r *Runner) Secrets() *secrets.Set { return r.o.Secrets.Set() }
 
-// hide masks what work has come to. What it wrote to the log was masked before it came there.
+// hide masks secrets in the outcome of work. Its output was masked before it reached the log.
 func (d *Done) hide(s *secrets.Set) {
 	if s == nil {
 		return
@@ -27,7 +27,7 @@ func (d *Done) hide(s *secrets.Set) {
 	}
 }
 
-// HideResult is a result without secrets.
+// HideResult returns a result without secrets.
 func HideResult(s *secrets.Set, result *mcp.CallToolResult) *mcp.CallToolResult {
 	if s == nil || result == nil {
 		return result
@@ -37,12 +37,13 @@ func HideResult(s *secrets.Set, result *mcp.CallToolResult) *mcp.CallToolResult 
 	masked.StructuredContent = s.JSON(result.StructuredContent)
 	if meta := rawjson.Encode(result.Meta); !bytes.Equal(s.JSON(meta), meta) {
 		masked.Meta = nil
-		_ = json.Unmarshal(s.JSON(meta), &masked.Meta) // an object stays one
+		_ = json.Unmarshal(s.JSON(meta), &masked.Meta) // an object stays an object
 	}
 	return &masked
 }
 
-// HideContent is content without secrets. Each item is masked by itself.
+// HideContent returns content without secrets, masking each item separately.
+// Use it on items that are not part of a result, and HideResult on a result.
 func HideContent(s *secrets.Set, content []mcp.ContentBlock) []mcp.ContentBlock {
 	if s == nil {
 		return content
@@ -54,7 +55,8 @@ func HideContent(s *secrets.Set, content []mcp.ContentBlock) []mcp.ContentBlock 
 	return masked
 }
 
-// HideError is an error without secrets.
+// HideError returns an error without secrets.
+// Use it on an error that quotes what a server or a tool says.
 func HideError(s *secrets.Set, e *rpc.Error) *rpc.Error {
 	if s == nil || e == nil {
 		return e

@@ -1,27 +1,32 @@
 package tasks
 
 import (
+	"context"
+	"encoding/json"
 	"sync"
 	"time"
+
+	"runnel/rpc"
+	"runnel/rpc/mcp"
 )
 
-// Limits are what one owner may do. A state counts tasks over all its processes; requests are
-// counted in each, which serves one client.
+// Limits are what one owner may do. A state counts the tasks of all its processes; each process counts the requests of the one client that
+// it serves.
 type Limits struct {
 	MaxLive              int // tasks with a handle that have not ended; 0 = DefaultMaxLive
 	MaxStartsPerMinute   int // 0 = no limit
 	MaxRequestsPerSecond int // task methods; 0 = no limit
 }
 
-// Why a task or a request about one was refused.
+// These are the reasons why a task, or a request about one, was refused.
 const (
-	RefusedLive     = "live"     // MaxLive
-	RefusedStarts   = "starts"   // MaxStartsPerMinute
-	RefusedRequests = "requests" // MaxRequestsPerSecond
-	RefusedStore    = "store"    // it could not be stored
+	refusedLive     = "live"     // MaxLive
+	refusedStarts   = "starts"   // MaxStartsPerMinute
+	refusedRequests = "requests" // MaxRequestsPerSecond
+	refusedStore    = "store"    // it could not be stored
 )
 
-// window allows so many in any period: no burst at the edge of two.
+// window allows a number of events in any period of a given length, so there is no burst at the edge of two periods.
 type window struct {
 	limit  int
 	period time.Duration
@@ -30,7 +35,7 @@ type window struct {
 	taken []time.Time // within the last period, oldest first
 }
 
-// take reports whether one more is allowed now.
+// take reports whether another event is allowed now, and counts it if so.
 func (w *window) take() bool {
 	if w.limit <= 0 {
 		return true
@@ -46,4 +51,32 @@ func (w *window) take() bool {
 	}
 	w.taken = append(w.taken, now)
 	return true
+}
+
+// enter adds a run to the live ones if the limits allow it.
+func (r *Runner) enter(run *Run) error {
+	ending := run.Task().Ending
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case ending:
+	case len(r.live) >= r.o.MaxLive:
+		return ErrTooManyLive
+	case !r.starts.take():
+		return ErrTooManyStarts
+	}
+	r.live[run.id] = run
+	r.watch()
+	return nil
+}
+
+// limited counts a request about tasks against the limit.
+func (r *Runner) limited(h rpc.Handler) rpc.Handler {
+	return func(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
+		if !r.requests.take() {
+			return nil, r.refuse("", "", refusedRequests,
+				rpc.Errorf(mcp.CodeInternalError, "too many task requests: the limit is %d a second (tasks.maxRequestsPerSecond); try again later", r.o.MaxRequestsPerSecond))
+		}
+		return h(ctx, c, params)
+	}
 }

@@ -6,17 +6,18 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// The log of each task is a resource (package logs serves them).
+// The log of each task is a resource, which package logs serves.
 const (
 	LogPrefix = "runnel://tasks/"
 	LogSuffix = "/log"
 	LogType   = "text/plain"
 )
 
-// LogURI names a task's log: runnel://tasks/ID/log.
+// LogURI returns the URI of a task's log: runnel://tasks/ID/log.
 func LogURI(id string) string { return LogPrefix + id + LogSuffix }
 
-// LinkLog is a content item that leads to a task's whole log.
+// LinkLog returns a content item that links to a task's whole log.
+// Add it to a result that shows only a part of the output.
 func LinkLog(t *Task) mcp.ContentBlock {
 	link, err := json.Marshal(struct {
 		Type string `json:"type"`

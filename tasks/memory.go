@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// maxMemory bounds what ended tasks hold of a Memory, in bytes of results and logs;
-// beyond it the tasks that ended first are forgotten before their ttl is over.
+// maxMemory bounds what ended tasks hold of a Memory, in bytes of results and logs. Beyond it, the tasks that ended first are forgotten
+// before their ttl is over.
 const maxMemory = 64 << 20
 
-// Memory is a State in memory, of one process, with which it ends.
+// Memory is a State in the memory of one process, and ends with it. Use it where tasks need not outlive the process.
 type Memory struct {
 	now func() time.Time // time.Now but in tests
 
@@ -135,9 +135,9 @@ func (m *Memory) Delete(_ context.Context, owner, id string) error {
 	return nil
 }
 
-// The rest of the contract is about other processes and people who look: there are none.
+// The rest of the contract concerns other processes and the people who look at them: there are none.
 
-// Hide implements State: there is no better place than the memory of the log.
+// Hide implements State: the memory of the log is as good a place as any.
 func (m *Memory) Hide(Task) error { return errors.ErrUnsupported }
 
 // MarkFetched implements State.
@@ -169,7 +169,7 @@ func (m *Memory) Close() error { return nil }
 // remove forgets s. m.mu is held.
 func (m *Memory) remove(s *inMemory) {
 	delete(m.tasks, s.ID)
-	if i := m.index(s.number); i == 0 { // the usual case, and nothing is moved
+	if i := m.index(s.number); i == 0 { // the usual case, in which nothing is moved
 		m.order[0] = nil
 		m.order = m.order[1:]
 	} else {
@@ -182,13 +182,13 @@ func (m *Memory) remove(s *inMemory) {
 	}
 }
 
-// index is where the task with a number, or the next one, stands in order. m.mu is held.
+// index is the position in order of the task with a number, or of the next one. m.mu is held.
 func (m *Memory) index(number uint64) int {
 	i, _ := slices.BinarySearchFunc(m.order, number, func(s *inMemory, n uint64) int { return cmp.Compare(s.number, n) })
 	return i
 }
 
-// weight is what an ended task costs in memory, in bytes.
+// weight is how much memory an ended task takes, in bytes.
 func weight(t *Task) int64 {
 	const record = 512
 	n := record + t.Log.Held()

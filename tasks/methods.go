@@ -22,7 +22,7 @@ func (r *Runner) Register(srv *rpc.Server) {
 			}
 		}
 		if v.Stateless {
-			// Exactly {}: with any key inside, the official client takes tasks for absent.
+			// It must be exactly {}: with any key inside, the official client treats tasks as absent.
 			caps.Extensions = map[string]mcp.Present{mcp.ExtensionTasks: {}, mcp.ExtensionTaskPartials: {}}
 		}
 	})
@@ -43,17 +43,6 @@ func (r *Runner) Register(srv *rpc.Server) {
 	}))
 }
 
-// limited counts a request about tasks against the limit.
-func (r *Runner) limited(h rpc.Handler) rpc.Handler {
-	return func(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
-		if !r.requests.take() {
-			return nil, r.refuse("", "", RefusedRequests,
-				rpc.Errorf(mcp.CodeInternalError, "too many task requests: the limit is %d a second (tasks.maxRequestsPerSecond); try again later", r.o.MaxRequestsPerSecond))
-		}
-		return h(ctx, c, params)
-	}
-}
-
 // withTasks refuses a method in sessions of versions that do not have it. A client that sends one in another session can do tasks.
 func withTasks(h rpc.Handler) rpc.Handler {
 	return func(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
@@ -65,7 +54,7 @@ func withTasks(h rpc.Handler) rpc.Handler {
 	}
 }
 
-// withTask reads the task id that a method is about.
+// withTasks refuses a method in a session whose version does not have it. A client that uses one in another session can do tasks.
 func withTask(h func(ctx context.Context, c *rpc.Caller, p mcp.TaskParams) (any, error)) rpc.Handler {
 	return withTasks(func(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 		var p mcp.TaskParams

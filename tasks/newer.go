@@ -8,31 +8,30 @@ import (
 	"runnel/partials"
 )
 
-// Newer is a task that another process runs as a state finds it now, for State.Watch.
+// Newer is a state's current version of a task that another process runs, for State.Watch.
 type Newer struct {
 	Task
 	Ending *partials.Ending // how its output has ended, nil if it has not
 	End    int64            // where its log ends
 	Output partials.Backing // what is stored of its log
-	// Ends returns where its segments after number n end, up to End; that one ends at position last. It fails with partials.ErrEnds if
+	// Ends returns where its segments after number n end, up to End; segment n ends at position last. It fails with partials.ErrEnds if
 	// they are damaged.
 	Ends func(ctx context.Context, n int, last int64) ([]int64, error)
 }
 
-// lookBytes is how much new output a follower takes into memory at once: as much as the log keeps there.
+// lookBytes is how much new output a follower takes into memory at once: as much as its log keeps.
 const lookBytes = 256 << 10
 
-// Update brings a task that is followed up to date, its log and its segments with it. It reports whether there is anything new of which
-// followers hear.
+// Update brings a followed task up to date, with its log and its segments. It reports whether there is anything new for its followers.
 func (t *Task) Update(ctx context.Context, now Newer) (bool, error) {
 	grows := now.End > t.Log.Size()
 	if grows {
-		tail, err := now.Output.Load(ctx, max(t.Log.Size(), now.End-lookBytes), 2*lookBytes) // the first stretch may begin before
+		tail, err := now.Output.Load(ctx, max(t.Log.Size(), now.End-lookBytes), 2*lookBytes) // the first stretch may begin earlier
 		if err != nil {
 			return false, err
 		}
 		for n := len(tail); n > 0 && tail[n-1].End() > now.End; n-- {
-			tail = tail[:n-1] // written since
+			tail = tail[:n-1] // written since then
 		}
 		n, last := t.Segments.Numbered()
 		ends, err := now.Ends(ctx, n, last)

@@ -5,56 +5,72 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 )
 
-// The process that has taken a task has no client. What it has to say beside the output, and what it asks, it writes down as notes: members of
-// the task's variables whose names begin with notePrefix, which every state keeps and tells of. Who follows the task reads them, and answers.
-// Variables as people and tools see them have no notes (OwnVariables), and nobody else can set any (CheckVariables).
+// A process that has taken a task has no client. It stores questions and progress as notes: members of the task's variables whose names
+// begin with notePrefix, which every state keeps and announces. Followers of the task read the questions, and answer them with notes.
+// People and tools see the variables without notes (OwnVariables), and cannot set any (CheckVariables).
 //
-//	runnel/question/KEY  by who runs the task: a question that is open
-//	runnel/answer/KEY    by who follows it: the first answer counts
-//	runnel/progress      by who runs it: how far it is
+//	runnel/question/KEY  set by the process that runs the task: an open question
+//	runnel/answer/KEY    set by a follower: the first answer counts
+//	runnel/progress      set by the process that runs the task: its progress
+//	runnel/times         set by the process that runs the task: when its output came (times.go)
+//
+// Every process sets the last two for the tasks that it runs, so that others see them, now or later. From a task's second attempt on, KEY,
+// progress and times begin with "attempt-N-": a worker that was taken for dead may still write, and is not heard (ofAttempt).
 const (
 	notePrefix     = "runnel/"
 	questionPrefix = notePrefix + "question/"
 	answerPrefix   = notePrefix + "answer/"
-	progressNote   = notePrefix + "progress"
 )
 
-// questionNote is a question that is open.
+func progressNote(attempt int) string { return notePrefix + ofAttempt(attempt, "progress") }
+
+func timesNote(attempt int) string { return notePrefix + ofAttempt(attempt, "times") }
+
+// ofAttempt is the name of what an attempt of a task notes.
+func ofAttempt(attempt int, name string) string {
+	if attempt > 1 {
+		return fmt.Sprintf("attempt-%d-%s", attempt, name)
+	}
+	return name
+}
+
+// questionNote is an open question.
 type questionNote struct {
 	mcp.InputRequest
 	Message string `json:"message"`
 }
 
-// answerNote is an answer: a result, or why there is none.
+// answerNote is an answer: a result, or an error that says why there is none.
 type answerNote struct {
 	Result json.RawMessage `json:"result,omitempty"`
 	Error  *rpc.Error      `json:"error,omitempty"`
 }
 
-// notes are those of a task.
+// notes are the notes of a task.
 type notes struct {
-	questions []*Question // that are open and have no answer, oldest first
+	questions []*Question // open and unanswered, oldest first
 	answers   map[string]answerNote
 	progress  Progress
+	times     Times
 	names     []string // of all
 }
 
-// hasNotes reports whether there may be notes among variables: most have none, and need not be decoded.
+// hasNotes reports whether there may be notes among variables. Most have none, and need not be decoded.
 func hasNotes(variables json.RawMessage) bool {
 	return bytes.Contains(variables, []byte(`"`+notePrefix))
 }
 
-// readNotes reads the notes among variables. What is damaged reads as absent.
-func readNotes(variables json.RawMessage) *notes {
+// readNotes reads the notes of an attempt among variables, and the names of all notes. Damaged ones read as absent.
+func readNotes(variables json.RawMessage, attempt int) *notes {
 	n := &notes{answers: map[string]answerNote{}}
 	if !hasNotes(variables) {
 		return n
@@ -67,7 +83,7 @@ func readNotes(variables json.RawMessage) *notes {
 		n.names = append(n.names, name)
 		if key, ok := strings.CutPrefix(name, questionPrefix); ok {
 			var q questionNote
-			if json.Unmarshal(it.Value, &q) == nil && q.Method != "" {
+			if strings.HasPrefix(key, ofAttempt(attempt, questionKey)) && json.Unmarshal(it.Value, &q) == nil && q.Method != "" {
 				n.questions = append(n.questions, newQuestion(key, q))
 			}
 		} else if key, ok := strings.CutPrefix(name, answerPrefix); ok {
@@ -75,8 +91,10 @@ func readNotes(variables json.RawMessage) *notes {
 			if json.Unmarshal(it.Value, &a) == nil {
 				n.answers[key] = a
 			}
-		} else if name == progressNote {
+		} else if name == progressNote(attempt) {
 			_ = json.Unmarshal(it.Value, &n.progress)
+		} else if name == timesNote(attempt) {
+			_ = json.Unmarshal(it.Value, &n.times)
 		}
 	}
 	n.questions = slices.DeleteFunc(n.questions, func(q *Question) bool { _, answered := n.answers[q.key]; return answered })
@@ -92,7 +110,8 @@ func newQuestion(key string, n questionNote) *Question {
 	return q
 }
 
-// OwnVariables are variables without the notes among them; nil if there are none.
+// OwnVariables returns variables without the notes among them; nil if nothing is left.
+// Use it wherever variables are shown.
 func OwnVariables(variables json.RawMessage) json.RawMessage {
 	if !hasNotes(variables) {
 		return variables
@@ -112,7 +131,7 @@ func OwnVariables(variables json.RawMessage) json.RawMessage {
 	return rawjson.Encode(members)
 }
 
-// onlyNotes reports whether a patch sets notes and nothing else: the limits of people's variables are not theirs.
+// onlyNotes reports whether a patch sets notes and nothing else: the limits on people's variables do not apply to those.
 func onlyNotes(patch map[string]json.RawMessage) bool {
 	for name := range patch {
 		if !strings.HasPrefix(name, notePrefix) {
@@ -122,15 +141,16 @@ func onlyNotes(patch map[string]json.RawMessage) bool {
 	return len(patch) > 0
 }
 
-// note writes notes of the task; null takes one away. The end of the task takes all away that are left.
+// note sets notes of the task; null deletes one. Those that are left at its end stay: how far it came, and when its output came, are still
+// shown then, and nobody looks for the others any more.
 func (v *View) note(ctx context.Context, patch map[string]any) (json.RawMessage, error) {
 	return v.runner.setStored(ctx, v.id, rawjson.Encode(patch))
 }
 
-// hear takes up the notes of a task that another process runs: questions that are new or gone, and progress. tell lets the client hear of what
-// is new, after the status that came with it.
+// hear takes the notes of a task that another process runs: new and closed questions, and progress. tell passes the news to the client,
+// after the status that came with it.
 func (v *View) hear(variables json.RawMessage, client Client) (tell func()) {
-	n := readNotes(variables)
+	n := readNotes(variables, v.Task().Attempt)
 	v.mu.Lock()
 	fresh := slices.DeleteFunc(slices.Clone(n.questions), func(q *Question) bool { return v.settled[q.key] || v.question(q.key) != nil })
 	var gone []*Question
@@ -144,6 +164,9 @@ func (v *View) hear(variables json.RawMessage, client Client) (tell func()) {
 	moved := n.progress != Progress{} && n.progress != v.task.Progress
 	if moved {
 		v.task.Progress = n.progress
+	}
+	if n.times != nil {
+		v.task.Times = n.times
 	}
 	v.mu.Unlock()
 	for _, q := range gone {
@@ -177,7 +200,7 @@ func (v *View) hear(variables json.RawMessage, client Client) (tell func()) {
 	}
 }
 
-// reply writes down answers to questions of a task that another process runs.
+// reply stores answers to questions of a task that another process runs.
 func (v *View) reply(ctx context.Context, answers map[string]answerNote) error {
 	patch := map[string]any{}
 	for key, answer := range answers {
@@ -195,7 +218,7 @@ func (v *View) reply(ctx context.Context, answers map[string]answerNote) error {
 		v.settled = map[string]bool{}
 	}
 	for key := range answers {
-		v.settled[key] = true // what was read before the answer was written may still come
+		v.settled[key] = true // a version read before the answer was stored may still arrive
 	}
 	v.open = slices.DeleteFunc(v.open, func(q *Question) bool {
 		if v.settled[q.key] {
@@ -205,124 +228,4 @@ func (v *View) reply(ctx context.Context, answers map[string]answerNote) error {
 	})
 	v.changes.Send()
 	return nil
-}
-
-// From here on: the process that runs the task.
-
-// publish lets those who follow the task see a question, and waits for their answer in a goroutine of its own, until the question is closed.
-// The door is held.
-func (r *Run) publish(q *Question) error {
-	if _, err := r.note(r.ctx, map[string]any{questionPrefix + q.key: questionNote{q.Request, q.Message}}); err != nil {
-		return err
-	}
-	r.runner.Go(func(ctx context.Context) {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		defer context.AfterFunc(q.closed, cancel)()
-		for {
-			a, err := r.awaitAnswer(ctx, q.key)
-			switch {
-			case ctx.Err() != nil:
-				return
-			case err == nil && a.Error != nil:
-				q.refused <- a.Error
-				return
-			case err == nil:
-				_ = r.Answer(ctx, map[string]json.RawMessage{q.key: a.Result}) // it has no other end to go to
-				return
-			}
-			r.runner.o.Log.Warn().Err(err).Str("taskId", r.id).Msg("looking for the answer to a question")
-			select {
-			case <-time.After(lookAgain):
-			case <-ctx.Done():
-				return
-			}
-		}
-	})
-	return nil
-}
-
-// awaitAnswer waits until somebody has answered a question. Questions of many hours cost what following a task does.
-func (r *Run) awaitAnswer(ctx context.Context, key string) (answerNote, error) {
-	t, err := r.runner.o.State.Get(ctx, r.runner.o.Owner, r.id)
-	if err != nil {
-		return answerNote{}, err
-	}
-	t.Log.Follow()
-	t.Segments.Follow()
-	for {
-		if a, ok := readNotes(t.Variables).answers[key]; ok {
-			return a, nil
-		}
-		if err := r.runner.o.State.Watch(ctx, &t); err != nil {
-			return answerNote{}, err
-		}
-	}
-}
-
-// unpublish takes back a question, and its answer.
-func (r *Run) unpublish(q *Question) {
-	_, err := r.note(context.WithoutCancel(r.ctx), map[string]any{questionPrefix + q.key: nil, answerPrefix + q.key: nil})
-	if err != nil { // who follows the task may show the question until the task ends
-		r.runner.o.Log.Debug().Err(err).Str("taskId", r.id).Msg("taking a question back")
-	}
-}
-
-// progressPace is the least time between two notes of progress: each is a write of the state.
-const progressPace = 250 * time.Millisecond
-
-// TellProgress lets those who follow the task know how far it is (Report), if this process has taken it from them. What comes too soon after
-// the last is told later, unless more comes meanwhile.
-func (r *Run) TellProgress() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !r.taken {
-		return
-	}
-	if r.moved == nil {
-		r.moved = make(chan struct{}, 1)
-		r.runner.Go(r.tellProgress)
-	}
-	select {
-	case r.moved <- struct{}{}:
-	default:
-	}
-}
-
-// tellProgress writes down how far the task is, until it has ended.
-func (r *Run) tellProgress(ctx context.Context) {
-	for {
-		select {
-		case <-r.moved:
-		case <-r.ended.Done():
-			return
-		case <-ctx.Done():
-			return
-		}
-		r.mu.Lock()
-		p := r.task.Progress
-		r.mu.Unlock()
-		_, _ = r.note(ctx, map[string]any{progressNote: p}) // the next one may be told
-		select {
-		case <-time.After(progressPace):
-		case <-r.ended.Done():
-			return
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// forgetNotes takes away what an attempt before this one has left.
-func (r *Run) forgetNotes(ctx context.Context) error {
-	patch := map[string]any{}
-	for _, name := range readNotes(r.task.Variables).names {
-		patch[name] = nil
-	}
-	if len(patch) == 0 {
-		return nil
-	}
-	left, err := r.note(ctx, patch)
-	r.task.Variables = left
-	return err
 }

@@ -168,3 +168,18 @@ func TestNotesAreRunnelsOwn(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 }
+
+// Notes that are only shown make room for the variables of people, which may take all of it.
+func TestNotesMakeRoom(t *testing.T) {
+	const limit = 1 << 20
+	text := strings.Repeat(`,"`+strings.Repeat("x", 1<<15)+`"`, 31)
+	full := fmt.Appendf(nil, `{"a":[%s]}`, text[1:])
+	noted, err := tasks.MergeVariables(full, []byte(`{"runnel/times":[1,2],"runnel/progress":{"done":1}}`))
+	if err != nil || len(noted) <= len(full) {
+		t.Fatalf("with notes: %d bytes: %v", len(noted), err)
+	}
+	rest := fmt.Sprintf(`{"b":"%s"}`, strings.Repeat("y", limit-len(full)-len(`,"b":""`)))
+	if merged, err := tasks.MergeVariables(noted, []byte(rest)); err != nil || len(merged) != limit {
+		t.Fatalf("%d bytes of %d: %v", len(merged), limit, err)
+	}
+}

@@ -13,23 +13,23 @@ import (
 	"runnel/rpc/rawjson"
 )
 
+// questionKey begins the key of a question.
+const questionKey = "question-"
+
 // Ask opens a question. It fails with ErrEnded.
 func (r *Run) Ask(q *Question) error {
 	r.door.Lock()
 	defer r.door.Unlock()
 	r.mu.Lock()
 	r.asked++ // "Each request key in inputRequests MUST be unique over the lifetime of a single task" (ext-tasks)
-	q.run, q.view, q.key = r, &r.View, fmt.Sprintf("question-%d", r.asked)
-	if r.task.Attempt > 1 { // those before it have asked, too
-		q.key = fmt.Sprintf("attempt-%d-%s", r.task.Attempt, q.key)
-	}
+	q.run, q.view, q.key = r, &r.View, ofAttempt(r.task.Attempt, fmt.Sprint(questionKey, r.asked))
 	q.answer, q.refused = make(chan json.RawMessage, 1), make(chan error, 1)
 	q.closed, q.close = context.WithCancel(context.Background())
 	r.open = append(r.open, q)
 	taken := r.taken
 	r.mu.Unlock()
 	var err error
-	if taken { // first: who sees that something is asked finds what
+	if taken { // before the status: whoever sees that there is a question finds it
 		err = r.publish(q)
 	}
 	if err == nil {
@@ -38,15 +38,15 @@ func (r *Run) Ask(q *Question) error {
 	if err != nil {
 		q.close()
 		r.forget(q)
-		_ = r.restate(true) // which cannot be stored either, but it is told
+		_ = r.restate(true) // it cannot be stored either, but it is announced
 	}
 	return err
 }
 
-// Answered gives the answer, once: an encoded [mcp.ElicitResult].
+// Answered receives the answer, once: an encoded [mcp.ElicitResult].
 func (q *Question) Answered() <-chan json.RawMessage { return q.answer }
 
-// Refused says, once, why there is no answer, if the one who could have put the question has said so.
+// Refused receives the reason, once, if the client refused to put the question to its user.
 func (q *Question) Refused() <-chan error { return q.refused }
 
 // Closed is closed when nobody waits for the answer any more.
@@ -57,18 +57,18 @@ func (q *Question) Answer(ctx context.Context, response json.RawMessage) error {
 	return q.view.Answer(ctx, map[string]json.RawMessage{q.key: response})
 }
 
-// Refuse says that the question of a task elsewhere gets no answer, and why.
+// Refuse stores that the question of a task in another process gets no answer, and why.
 func (q *Question) Refuse(ctx context.Context, why error) {
 	wire, ok := errors.AsType[*rpc.Error](why)
 	if !ok {
 		wire = rpc.Errorf(mcp.CodeInternalError, "%v", why)
 	}
-	if err := q.view.reply(ctx, map[string]answerNote{q.key: {Error: wire}}); err != nil && ctx.Err() == nil { // who asks gives up by itself
+	if err := q.view.reply(ctx, map[string]answerNote{q.key: {Error: wire}}); err != nil && ctx.Err() == nil { // the asker gives up by itself
 		q.view.runner.o.Log.Warn().Err(err).Str("taskId", q.view.id).Msg("refusing to put a question")
 	}
 }
 
-// Close ends the question, answered or not. The task goes on when it was the last one.
+// Close closes the question, answered or not. With the last one closed the task goes on.
 func (q *Question) Close() error {
 	q.close()
 	q.run.door.Lock()
@@ -80,7 +80,7 @@ func (q *Question) Close() error {
 	return err
 }
 
-// question is the open one with a key, or nil. v.mu is held.
+// question returns the open question with a key, or nil. v.mu is held.
 func (v *View) question(key string) *Question {
 	for _, q := range v.open {
 		if q.key == key {
@@ -90,7 +90,7 @@ func (v *View) question(key string) *Question {
 	return nil
 }
 
-// forget takes a question out of those that are open, and reports whether it was one.
+// forget removes a question from the open ones, and reports whether it was one.
 func (r *Run) forget(q *Question) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -99,9 +99,8 @@ func (r *Run) forget(q *Question) bool {
 	return len(r.open) < before
 }
 
-// restate makes the status say the first of the questions that are open, or that the task works if there is none, and stores that, which
-// other processes read. It is announced if it has changed. It fails only if the task has moved between working and input_required. The
-// door is held.
+// restate sets the status from the open questions: the message of the first one, or working if there is none. It stores the task, which
+// other processes read, and announces a change. It fails only if the task has moved between working and input_required. The door is held.
 func (r *Run) restate(changed bool) error {
 	r.mu.Lock()
 	if r.finishing {
@@ -110,7 +109,7 @@ func (r *Run) restate(changed bool) error {
 	}
 	status, message := mcp.TaskWorking, ""
 	if len(r.open) > 0 {
-		status, message = mcp.TaskInputRequired, Clip(r.open[0].Message)
+		status, message = mcp.TaskInputRequired, clip(r.open[0].Message)
 	}
 	moved := status != r.task.Status
 	if changed = changed || moved; changed {
@@ -127,19 +126,20 @@ func (r *Run) restate(changed bool) error {
 	}
 	err := r.runner.o.State.Put(r.ctx, t)
 	if !moved {
-		return nil // that something is asked has been stored
+		return nil // the earlier question has already been stored
 	}
 	return err
 }
 
-// CheckResponses refuses answers to open questions that are not results of the request, or do not fit it.
+// CheckResponses returns an error if an answer to an open question is not a valid result for it.
+// Call it before Answer, so that a bad answer reaches nobody.
 func (v *View) CheckResponses(responses map[string]json.RawMessage) error {
 	for key, response := range responses {
 		v.mu.Lock()
 		q := v.question(key)
 		v.mu.Unlock()
 		if q == nil {
-			continue // see Answer
+			continue // ignored, as in Answer
 		}
 		if _, err := q.Read(response); err != nil {
 			return rpc.Errorf(mcp.CodeInvalidParams, "params.inputResponses[%q] %v", key, err)
@@ -148,7 +148,7 @@ func (v *View) CheckResponses(responses map[string]json.RawMessage) error {
 	return nil
 }
 
-// Read reads an answer, from wherever it comes. The error says what is wrong with it. An answer to anything but an elicitation is only
+// Read decodes and checks an answer, whoever gives it; the error says what is wrong. An answer to anything but an elicitation must only be
 // an object.
 func (q *Question) Read(response json.RawMessage) (mcp.ElicitResult, error) {
 	if q.Request.Method != "elicitation/create" {
@@ -167,9 +167,8 @@ func (q *Question) Read(response json.RawMessage) (mcp.ElicitResult, error) {
 	return r, q.Check(r.Content)
 }
 
-// Answer answers open questions. Keys that name none are ignored: "keys that were never issued, keys that have
-// already been answered, and keys whose corresponding request has been superseded" (ext-tasks). It fails if another process runs the task,
-// and cannot be told.
+// Answer answers open questions. It ignores unknown keys: "keys that were never issued, keys that have already been answered, and keys
+// whose corresponding request has been superseded" (ext-tasks). It fails if another process runs the task and the answer cannot be stored.
 func (v *View) Answer(ctx context.Context, responses map[string]json.RawMessage) error {
 	if v.detached.IsSet() {
 		answers := map[string]answerNote{}
@@ -192,8 +191,8 @@ func (v *View) Answer(ctx context.Context, responses map[string]json.RawMessage)
 		}
 		return answered
 	})
-	if left := len(v.open); left > 0 && left < before { // when the last one is answered, its Close tells
-		v.task.StatusMessage, v.task.UpdatedAt = Clip(v.open[0].Message), time.Now()
+	if left := len(v.open); left > 0 && left < before { // for the last one, Close announces the change
+		v.task.StatusMessage, v.task.UpdatedAt = clip(v.open[0].Message), time.Now()
 		v.changes.Send()
 	}
 	return nil

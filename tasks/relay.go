@@ -10,11 +10,11 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// relay puts the questions of a task of the stateless era to a session's client that waits for its result: "When the
-// requestor encounters the input_required status, it SHOULD preemptively call tasks/result" (2025-11-25 basic/utilities/tasks).
-// Each question is with one client at a time. stop takes back those that are open.
+// relay puts the questions of a task of the stateless era to a client of a session that waits for its result: "When the requestor
+// encounters the input_required status, it SHOULD preemptively call tasks/result" (2025-11-25 basic/utilities/tasks). Each question is with
+// one client at a time. stop withdraws those that are open.
 //
-// Goroutines: one looks for questions; of each one waits for the client's answer.
+// Goroutines: one looks for questions; one per question waits for the client's answer.
 func (v *View) relay(ctx context.Context, c *rpc.Caller) (stop func()) {
 	if v == nil || !c.Version.Elicitation || !c.Capabilities.AsksByForm() {
 		return func() {}
@@ -40,7 +40,7 @@ func (v *View) relay(ctx context.Context, c *rpc.Caller) (stop func()) {
 	}
 }
 
-// unsent are the open questions by form that no client has been sent; from now on they count as sent.
+// unsent returns the open questions with a form that no client has been sent. From now on they count as sent.
 func (v *View) unsent() (list []*Question) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -53,15 +53,15 @@ func (v *View) unsent() (list []*Question) {
 	return list
 }
 
-// form returns the params of a question by form. They may be anything where a server or a worker made them.
+// form returns the params of a question with a form. Another server or a worker may have made them, so they may be anything.
 func (q *Question) form() (params mcp.ElicitParams, is bool) {
 	is = q.Request.Method == "elicitation/create" && rawjson.StringMember(q.Request.Params, "mode") != "url" &&
 		json.Unmarshal(q.Request.Params, &params) == nil
 	return params, is
 }
 
-// send sends the question and takes the answer, unless somebody else gives one first. A question that is not answered may be
-// sent again: to others who wait, when this one waits no longer, but not at once to a client that answers with errors.
+// send sends the question and passes the answer on, unless somebody else answers first. An unanswered question may be sent again to another
+// waiting client once this one waits no longer, but not at once to a client that answers with errors.
 func (q *Question) send(waits context.Context, c *rpc.Caller) {
 	ctx, cancel := context.WithCancel(waits)
 	defer cancel()

@@ -2,39 +2,35 @@ package tasks
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
 	"runnel/partials"
 	"runnel/rpc/mcp"
+	"runnel/tools/text"
 )
 
-// goneOutput is how much of the output, its end, the result of a task shows that was cut off.
+// goneOutput is how much of the end of its output the result of a cut-off task shows.
 const goneOutput = mcp.MaxText
 
-// Remains is the end of a log as content: of a task that was cut off, and has no result of its own. What is left out is told, also to
-// somebody who has seen the output come, up to where it was cut off.
-func Remains(ctx context.Context, log *partials.Log) (content []mcp.ContentBlock) {
-	var text strings.Builder
+// remains returns the end of a log as content, for a task that was cut off and has no result of its own. It says how much is left out, even
+// to clients that have seen the output so far.
+func remains(ctx context.Context, log *partials.Log) (content []mcp.ContentBlock) {
+	var said strings.Builder
 	flush := func() {
-		if text.Len() > 0 {
-			content = append(content, mcp.Text(text.String()))
-			text.Reset()
+		if said.Len() > 0 {
+			content = append(content, mcp.Text(said.String()))
+			said.Reset()
 		}
 	}
 	end, shown := log.Size(), int64(0)
 	for pos := max(end-goneOutput, 0); pos < end; {
 		b, next, err := log.ReadAt(ctx, pos, goneOutput)
 		if err != nil || next <= pos {
-			break // the part that can be read is shown
+			break // show the part that can be read
 		}
 		if left := b.Start - shown; left > 0 {
-			which := ""
-			if shown == 0 {
-				which = "the first "
-			}
-			fmt.Fprintf(&text, "[%s%d bytes of output are left out here]\n", which, left)
+			said.WriteString(text.LeftOut(left, "bytes") + "\n")
 		}
 		shown = next
 		for _, c := range b.Chunks() {
@@ -42,7 +38,7 @@ func Remains(ctx context.Context, log *partials.Log) (content []mcp.ContentBlock
 				flush()
 				content = append(content, slices.Clone(c.Data))
 			} else {
-				text.Write(c.Data)
+				said.Write(c.Data)
 			}
 		}
 		pos = next
@@ -51,10 +47,11 @@ func Remains(ctx context.Context, log *partials.Log) (content []mcp.ContentBlock
 	return content
 }
 
-// tailBytes is how much of the end of the output a last line is looked for in.
+// tailBytes is how much of the end of the output is searched for a last line.
 const tailBytes = 4 << 10
 
-// LastLine is the last line of a task's output that is not blank, as far as its end shows it.
+// LastLine returns the last line of a task's output that is not blank, if its end shows one.
+// Use it where a list shows what a task is doing.
 func (t *Task) LastLine(ctx context.Context) string {
 	var line string
 	for pos := max(t.Log.Size()-tailBytes, 0); pos < t.Log.Size(); {

@@ -95,7 +95,7 @@ func TestRunEnds(t *testing.T) {
 		}, mcp.TaskFailed, "internal error", mcp.CodeInternalError},
 		{"long message", func(context.Context, *Run) Done {
 			return Done{Result: mcp.ErrorResult(""), Status: strings.Repeat("ä", 2000)}
-		}, mcp.TaskFailed, strings.Repeat("ä", 1024), 0},
+		}, mcp.TaskFailed, strings.Repeat("ä", 1022) + "…", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -14,61 +14,63 @@ import (
 	"runnel/tools/secrets"
 )
 
-// Options of a Runner. The zero value works: a state, an owner or a time that is zero means what its comment begins with.
+// Options of a Runner. The zero value works; where a comment begins with a default, a zero field means that default.
 type Options struct {
 	State        State         // NewMemory
-	Owner        string        // DefaultOwner: whose tasks are run and found
-	TTL          time.Duration // DefaultTTL: for a task whose requestor asks for none
+	Owner        string        // DefaultOwner: whose tasks the runner runs and finds
+	TTL          time.Duration // DefaultTTL: for a task whose requestor asks for no ttl
 	MaxTTL       time.Duration // DefaultMaxTTL
-	PollInterval time.Duration // DefaultPollInterval: what tasks suggest to clients that poll
-	AskTimeout   time.Duration // 15 s: how long another process may take to cancel a task, a command's grace period and more
+	PollInterval time.Duration // DefaultPollInterval: suggested to clients that poll
+	AskTimeout   time.Duration // 15 s: how long another process may take to cancel a task: more than a command's grace period
 	Limits
 	Observer   Observer
-	MaxPending int // partials.LogOptions.MaxPending
-	// ErrorsComplete ends a task whose tool returned an error result as completed, against the specification, for
-	// hosts that never fetch the result of a failed task.
+	Ended      func(t *Task) // gets each end that this process has to report (notice.go); must not block; nil = no reports
+	MaxPending int           // partials.LogOptions.MaxPending
+	// ErrorsComplete ends a task whose tool returned an error result as completed, against the specification, for hosts that never fetch
+	// the result of a failed task.
 	ErrorsComplete bool
-	Secrets        *secrets.Current // what a run that begins must not show; nil = nothing
+	Secrets        *secrets.Current // what a run that starts must not show; nil = nothing
 	Log            zerolog.Logger
 
 	now func() time.Time // time.Now but in tests
 }
 
-// Observer counts what happens to the tasks of a Runner. Its methods must not block.
+// Observer counts what happens to the tasks of a Runner; set one to export metrics. Its methods must not block.
 type Observer interface {
-	Created(tool string)
-	Ended(tool string, status mcp.TaskStatus, took time.Duration)
-	Retrieved()         // a result
-	Refused(why string) // RefusedLive, RefusedStarts, RefusedRequests or RefusedStore
+	Created(tool string)                                          // a task was stored with a handle
+	Ended(tool string, status mcp.TaskStatus, took time.Duration) // it has its terminal status
+	Retrieved()                                                   // a client got a result
+	Refused(why string)                                           // "live", "starts", "requests" or "store": see limits.go
 }
 
-// minTTL is the shortest ttl that is honoured: a task that expired at once would be a handle to nothing.
+// minTTL is the shortest ttl that is granted: a task that expired at once would be a useless handle.
 const minTTL = time.Second
 
-// Runner runs tasks and is the one place where their status changes.
+// Runner runs tasks. Their status changes nowhere else.
+// Start runs a new task; Get, Follow and Cancel reach those of other processes, too.
 type Runner struct {
 	o   Options
 	ctx context.Context // ends the work of every Run
 	end context.CancelFunc
-	all sync.WaitGroup // counts the Runs and their deliveries
+	all counter // the Runs, their deliveries, and the Views that follow
 
 	givenUp context.Context // ended by GiveUp
 	giveUp  context.CancelFunc
 
-	merging chan struct{} // holds an element for each merged result that is being answered
+	merging chan struct{} // holds an element for each merged result being answered
 
 	memory   partials.Memory
 	starts   window
 	requests window
 
 	mu       sync.Mutex
-	live     map[string]*Run  // Runs with a handle that have not ended, or whose end is not stored
-	followed map[string]*View // Follow: tasks that other processes run
-	hidden   map[string]*Run  // Runs without a handle that the state keeps
-	made     []madeTask       // the last tasks that got a handle here, oldest first
-	working  map[*Run]bool    // Runs with a handle whose Do has not returned, though they may have ended
+	live     map[string]*Run  // runs with a handle that have not ended, or whose end is not stored
+	followed map[string]*View // tasks of other processes that Follow follows
+	hidden   map[string]*Run  // runs without a handle that the state keeps
+	made     []madeTask       // the latest tasks that got a handle here, oldest first
+	working  map[*Run]bool    // runs with a handle whose do has not returned, even if they have ended
 
-	watching bool // requests of other processes are looked for (heed.go)
+	watching bool // heed looks for requests of other processes (heed.go)
 	watchers sync.WaitGroup
 }
 
@@ -79,6 +81,7 @@ type madeTask struct {
 }
 
 // NewRunner makes a runner.
+// A process has one for each owner that it serves; call Close at its end.
 func NewRunner(o Options) *Runner {
 	if o.State == nil {
 		o.State = NewMemory()
@@ -95,6 +98,9 @@ func NewRunner(o Options) *Runner {
 	if o.Observer == nil {
 		o.Observer = unobserved{}
 	}
+	if o.Ended == nil {
+		o.Ended = func(*Task) {}
+	}
 	ctx, end := context.WithCancel(context.Background())
 	givenUp, giveUp := context.WithCancel(context.Background())
 	return &Runner{o: o, ctx: ctx, end: end, givenUp: givenUp, giveUp: giveUp,
@@ -110,60 +116,63 @@ type Spec struct {
 	Tool string
 	// Arguments of the call, as the client sent them.
 	Arguments json.RawMessage
-	// Handle: the requestor gets a task id. The task is stored, found by the tasks methods, and counts as live.
+	// Handle gives the requestor a task id. The task is stored, can be found by the tasks methods, and counts as live.
 	Handle bool
-	// Late: without a handle yet, it may get one (Run.Promote). Nothing of its output is lost before that.
+	// Late allows a handle later (Run.Promote). Until then none of the output may be lost.
 	Late bool
-	// TTL that the requestor asked for; 0 for none.
+	// TTL that the requestor asked for; 0 = none.
 	TTL time.Duration
-	// Variables that the task begins with, an encoded object that MergeVariables has made; nil for none.
+	// Variables are the initial variables of the task, an encoded object from MergeVariables; nil = none.
 	Variables json.RawMessage
-	// Merge makes the merged segments the task's result, as SEP-1905 asks of a streaming task.
+	// Merge makes the merged segments the task's result, as SEP-1905 requires of a streaming task.
 	Merge bool
-	// Client hears of the run while it goes on; nil if nobody does.
+	// Client hears about the run while it goes on; nil = nobody does.
 	Client Client
-	// Work is the tool. It writes to run.Log() and ends soon after ctx does.
+	// Work is the tool. It writes to run.Log() and returns soon after ctx has ended.
 	Work Work
 }
 
-// Client is told of a run by its Runner. No method may block.
+// Client is the Runner's contact to whoever made the call. No method may block.
 type Client interface {
-	// Begin is called before the work starts, so that nothing of the output is missed. The task does not end before Run.Deliver has
-	// been called and what it started has written the last of the output.
+	// Begin is called before the work starts, so that no output is missed. The task does not end before Run.Deliver has been called and
+	// that delivery has written the last of the output.
 	Begin(run *Run)
-	// Status is told every later status of the task, in order, the terminal one last.
+	// Status gets every later status of the task, in order; the terminal one comes last.
 	Status(t mcp.Task)
-	// Silence is called before the end, and after Begin: after it has returned, nothing of the task's output may be written any more.
+	// Silence is called after Begin and before the end. After it has returned, nothing more of the task's output may be written.
 	Silence()
-	// Asked is told of a question of a task that another process runs. It returns what sends it to the client, and gives the answer; nil if the
-	// client finds it at its task; an error if the client cannot be asked.
+	// Asked gets a question of a task that another process runs. It returns a function that sends the question to the client and passes the
+	// answer on, nil if the client finds the question at its task, or an error if the client cannot be asked.
 	Asked(q *Question) (send func(), err error)
-	// Progress is told how far a task is that another process runs.
+	// Progress gets the progress of a task that another process runs.
 	Progress(p Progress)
 }
 
 // Work does what a task is for.
+// It gets the Run to write to its log, to ask and to report progress.
 type Work func(ctx context.Context, run *Run) Done
 
-// Done is what work has come to.
+// Done is the outcome of the work.
+// Work returns it.
 type Done struct {
 	Result *mcp.CallToolResult // nil = an empty one
-	Status string              // what the task's status says once it has ended
+	Status string              // the message of the terminal status
 	Rest   *[]mcp.ContentBlock // the items of the result that do not repeat the output; nil = all
-	Err    error               // the text of one that is not an *rpc.Error stays in the log
+	Err    error               // the text of an error other than *rpc.Error stays in the log
 }
 
 // maxMerging is how many merged results are in memory at once.
 const maxMerging = 2
 
-// Go runs f in a goroutine whose context ends when the runner is closed; Close waits for it. After that f is not run, and Go reports false.
+// Go runs f in a goroutine whose context ends when the runner is closed; Close waits for it. Once the runner is closed, Go does not run f
+// and reports false.
 func (r *Runner) Go(f func(ctx context.Context)) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.goWatch(f)
 }
 
-// goWatch is Go. r.mu is held: Close waits for what has been started before it.
+// goWatch is Go for callers that hold r.mu: Close waits for everything that was started before it.
 func (r *Runner) goWatch(f func(ctx context.Context)) bool {
 	if r.ctx.Err() != nil {
 		return false
@@ -172,7 +181,7 @@ func (r *Runner) goWatch(f func(ctx context.Context)) bool {
 	return true
 }
 
-// nobody is the Client of a run of which nobody hears.
+// nobody is the Client of a run that nobody hears about.
 type nobody struct{}
 
 func (nobody) Begin(*Run)                      {}

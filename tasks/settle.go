@@ -10,13 +10,13 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// settleRetry is how often an end that could not be stored is tried again: somebody may make room on the disk.
+// settleRetry is the time between two attempts to store an end: somebody may make room on the disk meanwhile.
 const settleRetry = 5 * time.Second
 
-// settle stores the end of a task and returns the end that may be shown. A result that could not be stored is not
-// shown as one: it would be gone with the process. The task has failed then, and says why. It works on while another
-// process holds the state, which each try waits for: the work of an hour is not lost to that.
-func (r *Runner) settle(run *Run, t Task) Task {
+// settle stores the end of a task and returns the end that may be shown. ours: it is stored, by this process. A result that could not be
+// stored is not shown, since it would be lost with the process: the task fails instead, and says why. While another process holds the state
+// the task keeps working, and settle keeps trying: an hour of work should not be lost to that.
+func (r *Runner) settle(run *Run, t Task) (shown Task, ours bool) {
 	err := r.o.State.Put(context.Background(), t)
 	for told := false; errors.Is(err, ErrBusy) && t.Status != mcp.TaskCancelled && r.ctx.Err() == nil && !t.Expired(r.o.now()); told = true {
 		if !told {
@@ -25,33 +25,33 @@ func (r *Runner) settle(run *Run, t Task) Task {
 		err = r.o.State.Put(context.Background(), t)
 	}
 	if err == nil {
-		return t
+		return t, true
 	}
 	if errors.Is(err, ErrFenced) {
-		return r.overruled(t)
+		return r.overruled(t), false
 	}
 	r.o.Log.Error().Err(err).Str("taskId", t.ID).Str("owner", t.Owner).Msg("end of task not stored")
 	if t.Status != mcp.TaskCancelled {
-		message := Clip("the end of the task could not be stored: " + err.Error())
+		message := clip("the end of the task could not be stored: " + err.Error())
 		t.Status, t.StatusMessage, t.Outcome = mcp.TaskFailed, message, &Outcome{Err: rpc.Errorf(mcp.CodeInternalError, "%s", message)}
 	}
-	if errors.Is(err, partials.ErrLost) { // without that output it can be stored
+	if errors.Is(err, partials.ErrLost) { // it can be stored without that output
 		if err = r.o.State.Put(context.Background(), t); err == nil {
-			return t
+			return t, true
 		}
 	}
 	r.mu.Lock()
 	run.unstored = err
 	r.mu.Unlock()
 	again := func(ctx context.Context) { r.resettle(ctx, run, t, err) }
-	if !r.Go(again) { // it is the last try, and is waited for like the run
+	if !r.Go(again) { // this is the last try, which is waited for like the run
 		r.all.Go(func() { again(r.ctx) })
 	}
-	return t
+	return t, false
 }
 
-// overruled returns the end that others have stored for a task that was this process's, which is the only one that anybody
-// finds from now on. What the task came to here is not shown: it would contradict that.
+// overruled returns the end that others have stored for a task of this process, which is the one that everybody finds from now on. The
+// outcome here is not shown, because it would contradict that.
 func (r *Runner) overruled(t Task) Task {
 	came := t.Status
 	stored, err := r.o.State.Get(context.Background(), t.Owner, t.ID)
@@ -65,17 +65,20 @@ func (r *Runner) overruled(t Task) Task {
 	return t
 }
 
-// resettle tries again and again to store an end, until it is stored, and a last time when the runner is closed: what the state still
-// refuses then is found failed by whoever recovers the task. That the task has expired is not a reason to stop: what is stored says that
-// it works. err is why the last try failed.
+// resettle keeps trying to store an end until it succeeds, and one last time when the runner is closed. If the state still refuses, whoever
+// recovers the task finds it failed. It does not stop when the task expires, since the stored task still says that it works. err is the
+// error of the last try.
 func (r *Runner) resettle(ctx context.Context, run *Run, t Task, err error) {
-	for last := false; !last && !errors.Is(err, ErrRemoved); { // else no other end can be stored either
+	for last := false; !last && !errors.Is(err, ErrRemoved); { // with ErrRemoved no other try can succeed either
 		select {
 		case <-time.After(settleRetry):
 		case <-ctx.Done():
 			last = true
 		}
-		if err = r.o.State.Put(context.Background(), t); errors.Is(err, ErrFenced) {
+		err = r.o.State.Put(context.Background(), t)
+		if err == nil {
+			run.tellNotice(&t)
+		} else if errors.Is(err, ErrFenced) {
 			err = nil
 		}
 		r.mu.Lock()
@@ -87,10 +90,14 @@ func (r *Runner) resettle(ctx context.Context, run *Run, t Task, err error) {
 			return
 		}
 	}
+	if errors.Is(err, ErrRemoved) { // nobody else will ever find it
+		run.tellNotice(&t)
+	}
 }
 
-// Settled returns when the end of a run has been stored or its task has expired, with ErrRemoved when it cannot be any more, or with
-// ctx's cause.
+// Settled returns nil when the end of a run has been stored or its task has expired, ErrRemoved when it can no longer be stored, or the
+// cause of ctx.
+// Use it in a process that exits after the task, such as a supervisor.
 func (r *Run) Settled(ctx context.Context) error {
 	for {
 		r.runner.mu.Lock()

@@ -105,7 +105,7 @@ func TestUnstoredEndOfCloseIsTriedAgain(t *testing.T) {
 	})
 }
 
-// What is stored of a task whose end is not says that it works. Nobody is told so, however long it has been over.
+// The record of a task whose end is not stored says that it is working. Nobody is told so, however long it has been over.
 func TestUnstoredEndOutlivesTheTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		state := &full{Memory: NewMemory()}

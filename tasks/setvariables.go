@@ -10,13 +10,13 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// SetVariables merges a patch into the task's variables and returns them all. It fails with ErrEnded, when the patch cannot be
-// merged (see CheckVariables), and when the variables cannot be stored.
+// SetVariables merges a patch into the task's variables and returns them all. It fails with ErrEnded, if the patch cannot be merged (see
+// CheckVariables), and if the variables cannot be stored.
 func (r *Run) SetVariables(ctx context.Context, patch json.RawMessage) (json.RawMessage, error) {
 	if err := CheckVariables(patch); err != nil {
 		return nil, err
 	}
-	// One at a time, so that the state does not get an older state last.
+	// One change at a time, so that the state never ends up with an older version.
 	r.door.Lock()
 	defer r.door.Unlock()
 	r.mu.Lock()
@@ -42,7 +42,7 @@ func (r *Run) SetVariables(ctx context.Context, patch json.RawMessage) (json.Raw
 	return OwnVariables(merged), nil
 }
 
-// setStored merges a patch into the variables of a task that is stored.
+// setStored merges a patch into the variables of a stored task.
 func (r *Runner) setStored(ctx context.Context, id string, patch json.RawMessage) (json.RawMessage, error) {
 	merged, err := r.o.State.SetVariables(ctx, r.o.Owner, id, patch)
 	if err != nil && !errors.Is(err, ErrEnded) && !errors.As(err, new(*rpc.Error)) {
@@ -51,7 +51,7 @@ func (r *Runner) setStored(ctx context.Context, id string, patch json.RawMessage
 	return merged, err
 }
 
-// setVariables answers runnel/tasks/variables: with the variables, after it has set some if it shall.
+// setVariables answers runnel/tasks/variables with the variables, after setting those in the request, if any.
 func (r *Runner) setVariables(ctx context.Context, _ *rpc.Caller, params json.RawMessage) (any, error) {
 	var p struct {
 		TaskID string          `json:"taskId"`
@@ -79,7 +79,7 @@ func (r *Runner) setVariables(ctx context.Context, _ *rpc.Caller, params json.Ra
 	return nil, rpc.Errorf(mcp.CodeInvalidParams, "the variables of a task can be set while it runs, where it runs")
 }
 
-// setAnswer is the answer to who has set variables.
+// setAnswer is the answer to a request that sets variables.
 func setAnswer(merged json.RawMessage, err error) (any, error) {
 	switch {
 	case errors.Is(err, ErrEnded):

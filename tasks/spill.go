@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// A run without a handle writes to memory only: most calls are over before anything needs to be stored. One that may still
-// get a handle must not lose what it wrote before, so a state on disk takes its output when memory can keep no more of it.
+// A run without a handle only writes to memory: most calls end before anything needs to be stored. One that may still get a handle must not
+// lose earlier output, so a state on disk takes its output when memory can keep no more of it.
 //
-// One that runs for longer than hideAfter is stored, too, for people: they see what runs here (sqlite.Options.Calls) and may
-// cancel it. It counts against no limit, nobody else finds it, and it is forgotten when it ends, unless it has got a handle.
+// A run that takes longer than hideAfter is stored as well, for people: they see what runs here (sqlite.Options.Calls) and may cancel it.
+// It counts against no limit, nobody else finds it, and it is forgotten when it ends, unless it has got a handle.
 
-// hideAfter is how long a call runs before it is stored: a quick one pays nothing for it.
+// hideAfter is how long a call runs before it is stored, so that a quick one costs nothing.
 const hideAfter = 300 * time.Millisecond
 
-// spill lets the state keep a run without a handle, and its output. If it cannot, the call goes on all the same.
+// spill makes the state keep a run without a handle, and its output. If it cannot, the call goes on all the same.
 func (r *Run) spill() {
 	r.door.Lock()
 	defer r.door.Unlock()

@@ -9,8 +9,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Start runs spec.Work as a new task, in a goroutine of its own. It fails, with an *rpc.Error, when there are too many live tasks or the
-// task cannot be stored.
+// Start runs spec.Work as a new task, in a goroutine of its own. It fails, with an *rpc.Error, if there are too many live tasks or the task
+// cannot be stored.
 func (r *Runner) Start(ctx context.Context, spec Spec) (*Run, error) {
 	now := r.o.now()
 	run := r.newRun(spec, Task{
@@ -24,7 +24,7 @@ func (r *Runner) Start(ctx context.Context, spec Spec) (*Run, error) {
 		Variables: spec.Variables,
 		Merge:     spec.Merge,
 	})
-	run.door.Lock() // an end that another process asks for as soon as the task is stored waits
+	run.door.Lock() // another process may ask for the task's end as soon as it is stored: that waits
 	defer run.door.Unlock()
 	if spec.Handle {
 		if err := r.admit(ctx, run); err != nil {
@@ -56,7 +56,7 @@ func (r *Runner) newRun(spec Spec, t Task) *Run {
 	return run
 }
 
-// ttl is the ttl that is granted: what was asked for, within bounds.
+// ttl returns the granted ttl: what was asked for, within bounds.
 func (r *Runner) ttl(asked time.Duration) time.Duration {
 	if asked == 0 {
 		asked = r.o.TTL
@@ -64,15 +64,18 @@ func (r *Runner) ttl(asked time.Duration) time.Duration {
 	return min(max(asked, minTTL), r.o.MaxTTL)
 }
 
-// begin lets a run do its work, which Close waits for from then on. The door is held: nobody ends it before.
+// begin starts a run's work, which Close waits for from then on. The door is held, so nobody ends it earlier.
 func (r *Runner) begin(run *Run) {
+	run.mu.Lock()
+	run.sampler = time.AfterFunc(sampleFirst, func() { r.Go(run.sample) }) // Close waits for what it is writing
+	run.mu.Unlock()
 	run.spec.Client.Begin(run)
 	run.begun.Set()
-	r.all.Add(1)
+	r.all.Add()
 	go run.do()
 }
 
-// maxArguments is how long arguments may be that are kept with a task, in bytes: a state writes them with each status.
+// maxArguments is the size in bytes up to which arguments are kept with a task: a state writes them with each status.
 const maxArguments = 16 << 10
 
 // admit counts and stores a task that gets a handle. The run's door is held.
@@ -80,9 +83,9 @@ func (r *Runner) admit(ctx context.Context, run *Run) error {
 	if err := r.enter(run); err != nil {
 		return r.refused(run, err)
 	}
-	if n := len(run.spec.Arguments); n > 0 && n <= maxArguments && !run.secrets.Holds(run.spec.Arguments) { // with *** in them they would be others
+	if n := len(run.spec.Arguments); n > 0 && n <= maxArguments && !run.secrets.Holds(run.spec.Arguments) { // masked arguments would be wrong ones
 		run.mu.Lock()
-		run.task.Arguments = bytes.Clone(run.spec.Arguments) // what the client sent is a part of a larger line
+		run.task.Arguments = bytes.Clone(run.spec.Arguments) // the client's arguments are part of a longer line
 		run.mu.Unlock()
 	}
 	// A task is stored before its handle is sent.
@@ -100,28 +103,13 @@ func (r *Runner) admit(ctx context.Context, run *Run) error {
 	return nil
 }
 
-// enter takes a run into the live ones, if the limits let it.
-func (r *Runner) enter(run *Run) error {
-	ending := run.Task().Ending
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	switch {
-	case ending:
-	case len(r.live) >= r.o.MaxLive:
-		return ErrTooManyLive
-	case !r.starts.take():
-		return ErrTooManyStarts
-	}
-	r.live[run.id] = run
-	r.watch()
-	return nil
-}
-
-// Promote gives a handle to a run, if it has none. It fails like Start, or with ErrEnded.
+// Promote gives a handle to a run that has none. It fails like Start, or with ErrEnded.
+// Use it when a plain call takes longer than its client waits.
 func (r *Run) Promote(ctx context.Context) error { return r.promote(ctx, false) }
 
-// Keep gives a handle to a run whose work is done, so that its output can be read afterwards. It fails if the task cannot be
-// stored, and not at a limit: those are for work that goes on.
+// Keep gives a handle to a run whose work is done, so that its output can be read later. It fails if the task cannot be stored; limits do
+// not apply, since they are meant for running work.
+// Use it for a plain call whose result turned out too long to show.
 func (r *Run) Keep(ctx context.Context) error { return r.promote(ctx, true) }
 
 func (r *Run) promote(ctx context.Context, ending bool) error {
@@ -137,7 +125,7 @@ func (r *Run) promote(ctx context.Context, ending bool) error {
 	if handle {
 		return nil
 	}
-	// An end that begins from here on waits for the door, and finds the handle.
+	// An end that starts from now on waits for the door, and finds the handle.
 	if err := r.runner.admit(ctx, r); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 )
 
 // NeedTasks refuses, with -32021, a request of a client that did not declare the tasks extension.
+// Call it first in a handler of the stateless era that is about tasks.
 func NeedTasks(c *rpc.Caller) error {
 	if c.Capabilities.Extends(mcp.ExtensionTasks) {
 		return nil
@@ -27,7 +29,7 @@ func NeedTasks(c *rpc.Caller) error {
 	}
 }
 
-func extended(h func(ctx context.Context, p mcp.UpdateTaskParams) (any, error)) rpc.Handler {
+func extended(h func(ctx context.Context, c *rpc.Caller, p mcp.UpdateTaskParams) (any, error)) rpc.Handler {
 	return func(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 		if err := NeedTasks(c); err != nil {
 			return nil, err
@@ -36,12 +38,17 @@ func extended(h func(ctx context.Context, p mcp.UpdateTaskParams) (any, error)) 
 		if err := rawjson.Unmarshal(params, &p); err != nil || p.TaskID == "" {
 			return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.taskId must be a task's id, and params.inputResponses an object")
 		}
-		return h(ctx, p)
+		return h(ctx, c, p)
 	}
 }
 
-func (r *Runner) getDetailed(ctx context.Context, p mcp.UpdateTaskParams) (any, error) {
-	t, err := r.Detailed(ctx, p.TaskID)
+func (r *Runner) getDetailed(ctx context.Context, c *rpc.Caller, p mcp.UpdateTaskParams) (any, error) {
+	return r.beforeTheEnd(c, p.TaskID, func() (any, error) { return r.detail(ctx, p.TaskID) })
+}
+
+// detail returns what tasks/get shows in the stateless era.
+func (r *Runner) detail(ctx context.Context, id string) (any, error) {
+	t, err := r.Detailed(ctx, id)
 	if err != nil {
 		return nil, WireError(err)
 	}
@@ -53,7 +60,7 @@ func (r *Runner) getDetailed(ctx context.Context, p mcp.UpdateTaskParams) (any, 
 }
 
 // updateTask answers a task's questions. Its acknowledgement is empty.
-func (r *Runner) updateTask(ctx context.Context, p mcp.UpdateTaskParams) (any, error) {
+func (r *Runner) updateTask(ctx context.Context, _ *rpc.Caller, p mcp.UpdateTaskParams) (any, error) {
 	if p.InputResponses == nil {
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.inputResponses must be an object")
 	}
@@ -65,8 +72,8 @@ func (r *Runner) updateTask(ctx context.Context, p mcp.UpdateTaskParams) (any, e
 	if v == nil { // it has ended
 		return nil, nil
 	}
-	if t := v.Task(); t.Status == mcp.TaskInputRequired && v.detached.IsSet() && !hasNotes(t.Variables) {
-		// "On success, the server MUST acknowledge": nobody gets these answers.
+	if t := v.Task(); t.Status == mcp.TaskInputRequired && v.detached.IsSet() && !bytes.Contains(t.Variables, []byte(questionPrefix)) {
+		// "On success, the server MUST acknowledge": these answers would reach nobody.
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "the questions of a task can be answered where it runs, and another process runs it")
 	}
 	if err := v.CheckResponses(p.InputResponses); err != nil {
@@ -75,15 +82,15 @@ func (r *Runner) updateTask(ctx context.Context, p mcp.UpdateTaskParams) (any, e
 	return nil, v.Answer(ctx, p.InputResponses)
 }
 
-// cancelDetailed acknowledges also what has ended already: cancelling is "cooperative".
-func (r *Runner) cancelDetailed(ctx context.Context, p mcp.UpdateTaskParams) (any, error) {
-	if _, err := r.Cancel(ctx, p.TaskID); err != nil && !errors.Is(err, ErrEnded) {
+// cancelDetailed acknowledges even if the task has already ended: cancelling is "cooperative".
+func (r *Runner) cancelDetailed(ctx context.Context, _ *rpc.Caller, p mcp.UpdateTaskParams) (any, error) {
+	if _, err := r.cancelFor(ctx, p.TaskID, p.Meta.Reason); err != nil && !errors.Is(err, ErrEnded) {
 		return nil, WireError(err)
 	}
 	return nil, nil
 }
 
-// Detailed is a task of the owner as clients of the tasks extension see it, with what its status adds.
+// Detailed returns a task of the owner as clients of the tasks extension see it, with the members that its status adds.
 func (r *Runner) Detailed(ctx context.Context, id string) (mcp.DetailedTask, error) {
 	if v := r.view(id); v != nil {
 		return v.Detailed(), nil
@@ -93,13 +100,13 @@ func (r *Runner) Detailed(ctx context.Context, id string) (mcp.DetailedTask, err
 		return mcp.DetailedTask{}, err
 	}
 	open := map[string]mcp.InputRequest{}
-	for _, q := range readNotes(t.Variables).questions {
+	for _, q := range readNotes(t.Variables, t.Attempt).questions {
 		open[q.key] = q.Request
 	}
 	return r.detailed(&t, open), nil
 }
 
-// Detailed is the task as it is now, with what its status adds.
+// Detailed returns the task as it is now, with the members that its status adds.
 func (v *View) Detailed() mcp.DetailedTask {
 	t := v.live()
 	return v.runner.detailed(&t, v.Questions())
@@ -108,7 +115,7 @@ func (v *View) Detailed() mcp.DetailedTask {
 func (r *Runner) detailed(t *Task, open map[string]mcp.InputRequest) mcp.DetailedTask {
 	w := t.wire(r.o.PollInterval)
 	if t.Status == mcp.TaskInputRequired && len(open) == 0 {
-		w.Status = mcp.TaskWorking // just answered, or another process runs it, which alone knows its questions
+		w.Status = mcp.TaskWorking // just answered; or another process runs it, and only that knows its questions
 	}
 	d := mcp.DetailedTask{
 		TaskID: w.TaskID, Status: w.Status, StatusMessage: w.StatusMessage,
@@ -131,7 +138,7 @@ func (r *Runner) detailed(t *Task, open map[string]mcp.InputRequest) mcp.Detaile
 	return d
 }
 
-// Created is the answer that hands out the task: resultType is "task".
+// Created returns the answer that hands out the task: resultType is "task".
 func (r *Run) Created() mcp.DetailedTask {
 	t := r.Task()
 	t.Status, t.StatusMessage, t.UpdatedAt = mcp.TaskWorking, "", t.CreatedAt

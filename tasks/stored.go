@@ -12,9 +12,10 @@ import (
 	"runnel/partials"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 )
 
-// Every state that outlives the process stores this of a task, and checks it where it reads it: a bit may have flipped, or somebody may
+// Every state that outlives the process stores this about a task, and checks it when reading it: a bit may have flipped, or somebody may
 // have edited it. Such a task has failed, and says why.
 
 // storedOutcome is an Outcome as it is stored.
@@ -26,7 +27,7 @@ type storedOutcome struct {
 	IsError bool              `json:"isError,omitempty"`
 }
 
-// EncodeOutcome returns a task's outcome, with the ending of its segments, as a state stores it; nil if the task has none yet.
+// EncodeOutcome encodes a task's outcome and the ending of its segments for a state; nil if the task has no outcome yet.
 func EncodeOutcome(t *Task) ([]byte, error) {
 	if t.Outcome == nil {
 		return nil, nil
@@ -42,7 +43,7 @@ func EncodeOutcome(t *Task) ([]byte, error) {
 	return encoded, nil
 }
 
-// DecodeOutcome reads what EncodeOutcome has written; the error says for people what is wrong with it.
+// DecodeOutcome decodes what EncodeOutcome has encoded. Its error tells people what is wrong.
 func DecodeOutcome(encoded []byte) (*Outcome, *partials.Ending, error) {
 	if len(encoded) == 0 {
 		return nil, nil, nil
@@ -57,34 +58,44 @@ func DecodeOutcome(encoded []byte) (*Outcome, *partials.Ending, error) {
 	return &Outcome{Result: s.Result, Err: s.Error}, &partials.Ending{Rest: s.Rest, IsError: s.IsError}, nil
 }
 
-// DecodeVariables checks variables as they were stored.
+// DecodeVariables checks stored variables.
+// A state calls it when it reads them.
 func DecodeVariables(stored []byte) (json.RawMessage, error) {
 	if len(stored) == 0 {
 		return nil, nil
 	}
-	if !isLine(stored) || stored[0] != '{' || !json.Valid(stored) {
+	if !isObject(stored) {
 		return nil, errors.New("its variables cannot be read")
 	}
 	return stored, nil
 }
 
-// DecodeArguments returns arguments as they were stored, nil if they cannot be believed: nothing depends on them.
+// DecodeArguments returns stored arguments, nil if they are damaged: nothing depends on them.
 func DecodeArguments(stored []byte) json.RawMessage {
-	if len(stored) == 0 || !isLine(stored) || stored[0] != '{' || !json.Valid(stored) {
+	if !isObject(stored) {
 		return nil
 	}
 	return stored
 }
 
+// isObject reports whether a stored value is a JSON object that can stand on a line of output.
+func isObject(stored []byte) bool {
+	_, ok := rawjson.Scan(stored)
+	return ok && rawjson.IsObject(stored) && bytes.IndexByte(stored, '\n') < 0
+}
+
 // isLine reports whether JSON can stand on a line of output.
 func isLine(b []byte) bool { return utf8.Valid(b) && bytes.IndexByte(b, '\n') < 0 }
 
-// CheckStored finds what is wrong with a task as it was stored. kept reports whether it has a keeper, stored whether it has an outcome.
+// CheckStored returns an error if a stored task is damaged. kept: it has a keeper; stored: it has an outcome.
+// A state calls it on everything that it reads.
 func (t *Task) CheckStored(kept, stored bool) error {
-	t.StatusMessage = Clip(strings.ToValidUTF8(t.StatusMessage, "�"))
+	for _, s := range []*string{&t.StatusMessage, &t.Worker} {
+		*s = clip(strings.ToValidUTF8(*s, "�"))
+	}
 	switch {
 	case !t.Status.Terminal() && t.Status != mcp.TaskWorking && t.Status != mcp.TaskInputRequired:
-		return fmt.Errorf("its status is %q", Clip(string(t.Status)))
+		return fmt.Errorf("its status is %q", clip(string(t.Status)))
 	case !t.Status.Terminal() && !kept:
 		return errors.New("it works, but nobody runs it")
 	case t.Status.Terminal() && !stored:
@@ -95,7 +106,8 @@ func (t *Task) CheckStored(kept, stored bool) error {
 	return nil
 }
 
-// FailDamaged makes a task a failed one that says why it cannot be read, and returns how its output ends.
+// FailDamaged makes the task a failed one that says why it cannot be read, and returns how its output ends.
+// A state calls it where CheckStored, or its own check, has failed.
 func (t *Task) FailDamaged(why error) *partials.Ending {
 	message := "the state is damaged, and the result of this task with it: " + why.Error()
 	t.Status, t.StatusMessage, t.Merge = mcp.TaskFailed, message, false
@@ -103,7 +115,8 @@ func (t *Task) FailDamaged(why error) *partials.Ending {
 	return &partials.Ending{Rest: []mcp.ContentBlock{mcp.Text(message)}, IsError: true}
 }
 
-// FailOrphan makes a task whose keeper is gone a failed one: its result is the end of its output, t.Log, and that it was cut off.
+// FailOrphan fails a task whose keeper is gone: the result is the end of its output, t.Log, with a note that it was cut off.
+// A state calls it when it recovers.
 func (t *Task) FailOrphan(ctx context.Context) {
 	who := "the runnel that ran this task"
 	switch {
@@ -117,11 +130,12 @@ func (t *Task) FailOrphan(ctx context.Context) {
 	t.EndUnkept(ctx, mcp.TaskFailed, who+" is gone (killed, or it crashed); the output up to then is kept")
 }
 
-// EndUnkept ends a task that no process runs: its result is the end of its output, t.Log, and the message.
+// EndUnkept ends a task that no process runs: the result is the end of its output, t.Log, and the message.
+// A state calls it for a task that waits for a worker.
 func (t *Task) EndUnkept(ctx context.Context, status mcp.TaskStatus, message string) {
-	t.Status, t.StatusMessage = status, Clip(message)
+	t.Status, t.StatusMessage = status, clip(message)
 	last := mcp.Text(t.StatusMessage)
-	t.Outcome = &Outcome{Result: &mcp.CallToolResult{IsError: true, Content: append(Remains(ctx, t.Log), last)}}
+	t.Outcome = &Outcome{Result: &mcp.CallToolResult{IsError: true, Content: append(remains(ctx, t.Log), last)}}
 	t.Segments = partials.NewSegments(t.Log)
 	t.Segments.Finish(partials.Ending{Rest: []mcp.ContentBlock{last}, IsError: true})
 }

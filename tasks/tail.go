@@ -9,9 +9,8 @@ import (
 // tailPage is how many bytes are read at a time.
 const tailPage = 256 << 10
 
-// Tail hands out a task's output from a position on: what there is, and with follow what comes until the task has ended.
-// Batch.Start is beyond the position that was reached where output is no longer kept. It returns the task as it is then, or
-// the error of write.
+// Tail passes a task's output from a position on to write: what there is and, with follow, what comes until the task has ended. Where
+// output is no longer kept, Batch.Start is beyond the position reached so far. It returns the task as it then is, or the error of write.
 func (r *Runner) Tail(ctx context.Context, id string, after int64, follow bool, write func(partials.Batch) error) (Task, error) {
 	if follow {
 		v, release, err := r.Follow(ctx, id)
@@ -41,7 +40,7 @@ func (r *Runner) Tail(ctx context.Context, id string, after int64, follow bool, 
 	return t, err
 }
 
-// tail hands out what there is of a log from a position on, and returns where it ends.
+// tail passes on what a log has from a position on, and returns where that ends.
 func tail(ctx context.Context, log *partials.Log, after int64, write func(partials.Batch) error) (int64, error) {
 	for after < log.Size() {
 		b, next, err := log.ReadAt(ctx, after, tailPage)

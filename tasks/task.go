@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -12,9 +11,10 @@ import (
 	"runnel/partials"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/tools/text"
 )
 
-// Task is the record of one task: what a Store keeps and what every answer about the task is made of.
+// Task is the record of one task: what a State keeps, and what every answer about the task is made of.
 type Task struct {
 	ID            string
 	Owner         string
@@ -29,31 +29,32 @@ type Task struct {
 	Segments      *partials.Segments
 	Variables     json.RawMessage // an object (variables.go); nil if there are none
 	Arguments     json.RawMessage // of the call; nil if they are not known. They do not change
-	Progress      Progress        // the last that the tool has said. Not stored
+	Progress      Progress        // the last that the tool has reported; stored as a note (notes.go)
+	Times         Times           // when the output came; stored as a note, too
 	Merge         bool            // the result is the merged segments (SEP-1905 streaming)
 	Detached      bool            // a supervisor or a worker runs it, which outlives runnel
-	Waiting       bool            // it waits for a worker (Queue)
-	Worker        string          // the host of the worker that runs it; "" = no worker does
-	Attempt       int             // how often workers have begun it
+	Waiting       bool            // for a worker (Queue)
+	Worker        string          // the host of the worker that runs it; "" = none does
+	Attempt       int             // how many times workers have begun it
 
-	Ending bool // its work is done: a state takes it beyond the limits of live tasks and of starts. Not stored
+	Ending bool // its work is done: the limits on live tasks and starts do not apply. Not stored
 }
 
 // Progress is how far a tool says that it has come.
 type Progress struct {
-	Done    float64 `json:"done,omitempty"` // 0: not said
+	Done    float64 `json:"done,omitempty"` // 0: unknown
 	Total   float64 `json:"total,omitempty"`
 	Message string  `json:"message,omitempty"`
 }
 
-// Outcome is how a task ended: a result (also one with isError) or a JSON-RPC error, never both.
+// Outcome is how a task ended: with a result (possibly one with isError) or with a JSON-RPC error, never both.
 type Outcome struct {
 	Result *mcp.CallToolResult
 	Err    *rpc.Error
 }
 
-// transitions are the moves a task may make (2025-11-25 basic/utilities/tasks, "Task Status Lifecycle").
-// A move to the status that a task has already is refused like any other that is not here.
+// transitions are the status changes that a task may make (2025-11-25 basic/utilities/tasks, "Task Status Lifecycle"). Everything else is
+// refused, even a change to the present status.
 var transitions = map[mcp.TaskStatus][]mcp.TaskStatus{
 	mcp.TaskWorking:       {mcp.TaskInputRequired, mcp.TaskCompleted, mcp.TaskFailed, mcp.TaskCancelled},
 	mcp.TaskInputRequired: {mcp.TaskWorking, mcp.TaskCompleted, mcp.TaskFailed, mcp.TaskCancelled},
@@ -62,7 +63,7 @@ var transitions = map[mcp.TaskStatus][]mcp.TaskStatus{
 	mcp.TaskCancelled:     nil,
 }
 
-// checkMove returns an error if a task may not go from one status to the other.
+// checkMove returns an error if a task must not change from one status to the other.
 func checkMove(from, to mcp.TaskStatus) error {
 	if slices.Contains(transitions[from], to) {
 		return nil
@@ -70,14 +71,14 @@ func checkMove(from, to mcp.TaskStatus) error {
 	return fmt.Errorf("task status cannot change: %s to %s", from, to)
 }
 
-// Expired reports whether the task has ended and its ttl is over: from then on it counts as unknown. While it works it can be seen,
-// also at the end of its ttl, when it is stopped.
+// Expired reports whether the task has ended and its ttl is over: from then on it counts as unknown. A working task stays visible, even at
+// the end of its ttl, when it is stopped.
 func (t *Task) Expired(now time.Time) bool {
 	return t.Status.Terminal() && !now.Before(t.CreatedAt.Round(0).Add(t.TTL)) // by the wall clock
 }
 
-// NewID makes a task's id: a random UUID whose first 16 bits are the clock's milliseconds. So ids of one moment stand beside each
-// other in a state's index, where each would change a page of its own; 106 random bits are left to be the secret.
+// NewID makes a task's id: a random UUID whose first 16 bits are milliseconds of the clock. So ids of one moment are neighbours in a
+// state's index, instead of each changing a page of its own; 106 random bits remain to keep the id secret.
 func NewID(now time.Time) string {
 	id := uuid.New()
 	ms := now.UnixMilli()
@@ -85,8 +86,7 @@ func NewID(now time.Time) string {
 	return id.String()
 }
 
-// maxStatusMessage bounds statusMessage: hosts show it in one place, and it is repeated in every status.
+// maxStatusMessage bounds statusMessage: hosts show it in one place, and every status repeats it.
 const maxStatusMessage = 2 << 10
 
-// Clip cuts a message to maxStatusMessage bytes, between characters.
-func Clip(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxStatusMessage)], "") }
+func clip(message string) string { return text.Clip(message, maxStatusMessage) }

@@ -5,16 +5,18 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Most hosts of a version that has tasks cannot do them. Which can, their sessions show: they declare tasks, or use them.
+// Most hosts whose protocol version has tasks cannot use them. Those that can show it in their sessions: they declare tasks, or use them.
 
 type usedKey struct{}
 
-// Used happens when the caller's session uses tasks: by a task method, or by a call that is augmented with a task.
+// Used returns the latch that is set when the caller's session uses tasks, by a task method or by a task-augmented call.
+// Use it for what only such a client expects to get.
 func Used(c *rpc.Caller) *rpc.Latch {
 	return c.SessionValue(usedKey{}, func() any { return &rpc.Latch{} }).(*rpc.Latch)
 }
 
-// CanUse reports whether the caller has shown that it can do tasks.
+// CanUse reports whether the caller has shown that it can use tasks.
+// Use it to decide whether an answer may hand out a task.
 func CanUse(c *rpc.Caller) bool {
 	if c.Version.Stateless {
 		return c.Capabilities.Extends(mcp.ExtensionTasks)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"strings"
 
 	"runnel/rpc"
@@ -13,16 +14,17 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// A task's variables are a small JSON object that its tool and its client both read and set.
+// A task's variables are a small JSON object that both its tool and its client can read and set.
 
-// Limits of a task's variables, those of PMCP.
+// These limits of a task's variables are those of PMCP.
 const (
 	maxVariables     = 1 << 20  // bytes of all of them, encoded
 	maxVariableText  = 64 << 10 // bytes of one string, also of a name
 	maxVariableDepth = 10       // objects and lists, including the outermost
 )
 
-// CheckVariables says, as a *rpc.Error, what is wrong with a patch that people or tools set: a limit, or a name that is not theirs.
+// CheckVariables returns a *rpc.Error if people or tools may not set a patch: it breaks a limit, or uses a name of runnel's own.
+// Call it before MergeVariables on a patch that comes from outside.
 func CheckVariables(patch json.RawMessage) error {
 	for it := rawjson.Over(patch); json.Valid(patch) && it.Next(); {
 		if strings.HasPrefix(string(it.Name), notePrefix) {
@@ -35,8 +37,8 @@ func CheckVariables(patch json.RawMessage) error {
 	return nil
 }
 
-// MergeVariables sets in an encoded object (nil = empty) what patch, another, says; null deletes a key. An object that is empty
-// then is nil. A *rpc.Error says what is wrong with the patch, such as a limit: 1 MiB encoded, 10 levels, 64 KiB for a string.
+// MergeVariables applies patch, an encoded object, to another one (nil = empty); null deletes a key. An empty result is nil. A *rpc.Error
+// says what is wrong with the patch, such as a limit: 1 MiB encoded, 10 levels, 64 KiB for a string.
 func MergeVariables(current, patch json.RawMessage) (json.RawMessage, error) {
 	merged, err := mergeVariables(current, patch)
 	if err != nil {
@@ -67,10 +69,16 @@ func mergeVariables(current, patch json.RawMessage) (json.RawMessage, error) {
 			merged[name] = value
 		}
 	}
+	encoded, err := json.Marshal(merged)
+	if err == nil && len(encoded) > maxVariables { // these go first: people and questions need the rest
+		maps.DeleteFunc(merged, func(name string, _ json.RawMessage) bool {
+			return strings.HasPrefix(name, notePrefix) && !strings.HasPrefix(name, questionPrefix) && !strings.HasPrefix(name, answerPrefix)
+		})
+		encoded, err = json.Marshal(merged)
+	}
 	if len(merged) == 0 {
 		return nil, nil
 	}
-	encoded, err := json.Marshal(merged)
 	if err != nil {
 		return nil, fmt.Errorf("encoding variables: %w", err)
 	}
@@ -80,7 +88,7 @@ func mergeVariables(current, patch json.RawMessage) (json.RawMessage, error) {
 	return encoded, nil
 }
 
-// checkVariables holds an object against the limits without decoding it whole.
+// checkVariables checks an object against the limits without decoding it as a whole.
 func checkVariables(patch json.RawMessage) error {
 	if len(patch) > maxVariables {
 		return fmt.Errorf("the variables take %d bytes; the limit is %d", len(patch), maxVariables)
@@ -93,7 +101,7 @@ func checkVariables(patch json.RawMessage) error {
 		if err == io.EOF && !first {
 			return nil
 		} else if err != nil {
-			return errors.New("the variables are no JSON object")
+			return errors.New("the variables are not a JSON object")
 		}
 		switch v := token.(type) {
 		case json.Delim:
@@ -111,7 +119,7 @@ func checkVariables(patch json.RawMessage) error {
 			}
 		}
 		if first && token != json.Delim('{') {
-			return errors.New("the variables are no JSON object")
+			return errors.New("the variables are not a JSON object")
 		}
 	}
 }

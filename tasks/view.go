@@ -18,45 +18,57 @@ type View struct {
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	detached rpc.Latch     // another process runs the task
-	ended    rpc.Latch     // the terminal status is stored, and told; or nobody follows the task any more
+	ended    rpc.Latch     // the terminal status is stored and announced; or nobody follows the task any more
 	changes  rpc.Broadcast // changes of the status and the questions
 
 	mu    sync.Mutex
 	task  Task
-	shown string      // the last line of output as somebody was last shown it
+	shown string      // the last line of output, as it was last shown
 	open  []*Question // the questions that are open, oldest first
 
-	settled map[string]bool // of a task that another process runs: questions that were answered here, by their keys (notes.go)
+	settled map[string]bool // the keys of the questions of a task in another process that were answered here (notes.go)
 
-	following int // how many who have called Follow have not released it; guarded by runner.mu
+	// answering is held by an answer that shows the task, from when it looks at the task until it is queued: the end is announced after it.
+	answering sync.RWMutex
+
+	following int // calls of Follow that are not released; guarded by runner.mu
 }
 
-// ID is the task's id: a random UUID, the secret that gives access to the task.
+// ID returns the task's id: a random UUID, which is the secret that gives access to the task.
 func (v *View) ID() string { return v.id }
 
-// Log is what the work writes to.
+// Log returns the log that the work writes to.
 func (v *View) Log() *partials.Log { return v.log }
 
-// Segments numbers the output for SEP-1905.
+// Segments returns the segments that number the output for SEP-1905.
 func (v *View) Segments() *partials.Segments { return v.segments }
 
-// Context ends when the work shall end.
+// Context ends when the work should end.
 func (v *View) Context() context.Context { return v.ctx }
 
 // Ended is closed when the task has its terminal status and its output has been delivered.
 func (v *View) Ended() <-chan struct{} { return v.ended.Done() }
 
-// Watch announces changes of the task: changed receives after one or more of them. stop ends it.
+// Watch announces changes of the task: changed receives a value after one or more of them. stop ends it.
 func (v *View) Watch() (changed <-chan struct{}, stop func()) { return v.changes.Watch() }
 
-// Task is the task as it is now.
+// Task returns the task as it is now.
 func (v *View) Task() Task {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.task
 }
 
-// Questions are those that are open, by their keys.
+// end sets the task's last state, once the answers that show an earlier one are on their way.
+func (v *View) end(t Task) {
+	v.answering.Lock()
+	defer v.answering.Unlock()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.task = t
+}
+
+// Questions returns the open questions by their keys.
 func (v *View) Questions() map[string]mcp.InputRequest {
 	v.mu.Lock()
 	defer v.mu.Unlock()

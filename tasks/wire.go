@@ -8,7 +8,7 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// wire is the task as a client of 2025-11-25 sees it.
+// wire returns the task as a client of 2025-11-25 sees it.
 func (t *Task) wire(pollInterval time.Duration) mcp.Task {
 	ttl := t.TTL.Milliseconds()
 	return mcp.Task{
@@ -22,24 +22,25 @@ func (t *Task) wire(pollInterval time.Duration) mcp.Task {
 	}
 }
 
-// Wire is a task as its client is told of it.
+// Wire returns a task as its client is told about it.
 func (r *Runner) Wire(t *Task) mcp.Task { return t.wire(r.o.PollInterval) }
 
-// Shown is the task as tasks/get shows it.
+// Shown returns the task as tasks/get shows it.
+// Use it to print a task as clients get it.
 func (t *Task) Shown() mcp.Task {
 	shown := t.wire(0)
 	shown.Meta = WithVariables(nil, t, 0)
 	return shown
 }
 
-// maxMerged keeps a merged result below the 10 MiB that clients read.
+// maxMerged keeps a merged result below the 10 MiB that clients accept.
 const maxMerged = 8 << 20
 
-// Result is the result of a task that ended with one: the merged segments, if that is what it was asked for.
+// Result returns the result of a task that ended with one: the merged segments if the request asked for them.
 func (t *Task) Result() *mcp.CallToolResult {
 	result := WithRelated(t.Outcome.Result, t.ID)
 	if t.Merge {
-		result.Content = nil // Unmarshal would write over the items that the outcome and the segments hold
+		result.Content = nil // otherwise Unmarshal would overwrite the items of the outcome and the segments
 		merged, cut := t.Segments.Merged(maxMerged)
 		if err := json.Unmarshal(merged, &result.Content); err != nil {
 			panic("internal error: merged segments: " + err.Error())
@@ -52,12 +53,12 @@ func (t *Task) Result() *mcp.CallToolResult {
 	return result
 }
 
-// Related is the _meta that ties a message to its task: "io.modelcontextprotocol/related-task" (2025-11-25).
+// Related returns the _meta that ties a message to its task: "io.modelcontextprotocol/related-task" (2025-11-25).
 func Related(id string) map[string]any {
 	return map[string]any{mcp.MetaRelatedTask: mcp.RelatedTask{TaskID: id}}
 }
 
-// WithRelated is result with the _meta that names its task.
+// WithRelated returns a copy of result whose _meta names its task.
 func WithRelated(result *mcp.CallToolResult, id string) *mcp.CallToolResult {
 	tied := *result
 	tied.Meta = Related(id)
@@ -65,8 +66,8 @@ func WithRelated(result *mcp.CallToolResult, id string) *mcp.CallToolResult {
 	return &tied
 }
 
-// WithVariables adds a task's variables, if it has any, to a _meta, which may be nil. Beside is how long the rest
-// of the answer is: variables for which it leaves no room are left out, and a mark says how long they are.
+// WithVariables adds a task's variables, if it has any, to a _meta, which may be nil. beside is the size of the rest of the answer: if the
+// variables do not fit beside it, they are left out, and a member says how large they are.
 func WithVariables(meta map[string]any, t *Task, beside int) map[string]any {
 	own := OwnVariables(t.Variables)
 	if own == nil {

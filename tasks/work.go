@@ -9,20 +9,20 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// do does the work, and returns when the run has ended.
+// do runs the work, and returns when the run has ended.
 func (r *Run) do() {
 	rpc.GrowStack()
 	defer r.done()
-	if done := r.work(); r.detached.IsSet() { // the work was to hand the task over
+	if done := r.work(); r.detached.IsSet() { // the work has handed the task over
 		r.follow()
 	} else {
 		r.finishAs(done)
 	}
 }
 
-// finishAs ends the run as its work says, unless it was cut off. What comes after the tool stands in functions of its own, here and in
-// package tools, and what the work has come to is passed as a pointer, so that neither takes stack while the tool runs: a thousand stacks
-// shrink to 4 KiB only with less than 1.2 KiB in use.
+// finishAs ends the run as its work says, unless it was cut off. Everything after the tool is in functions of its own, here and in package
+// tools, and Done is passed by pointer, so that none of it takes stack while the tool runs: a thousand stacks only shrink to 4 KiB with
+// less than 1.2 KiB in use.
 func (r *Run) finishAs(done *Done) {
 	var wire *rpc.Error
 	if done.Err != nil {
@@ -47,9 +47,9 @@ func (r *Run) finishAs(done *Done) {
 	}
 }
 
-// done lets Runner.Close wait for the run no longer.
+// done makes Runner.Close stop waiting for the run.
 func (r *Run) done() {
-	if r.HasHandle() { // a lock that small calls do not share
+	if r.HasHandle() { // small calls do not contend for this lock
 		r.runner.mu.Lock()
 		delete(r.runner.working, r)
 		r.runner.mu.Unlock()
@@ -57,7 +57,7 @@ func (r *Run) done() {
 	r.runner.all.Done()
 }
 
-// work calls the tool and makes an error of its panic.
+// work calls the tool and turns its panic into an error.
 func (r *Run) work() (done *Done) {
 	done = &Done{}
 	defer func() {
@@ -74,7 +74,7 @@ func (r *Run) work() (done *Done) {
 	return done
 }
 
-// wireError is the JSON-RPC error that a work's error is; the text of any other stays in the log.
+// wireError returns a work's error as a JSON-RPC error; the text of any error that is not one stays in the log.
 func (r *Run) wireError(err error) *rpc.Error {
 	wire, ok := errors.AsType[*rpc.Error](err)
 	if !ok {

@@ -10,9 +10,9 @@ import (
 	"runnel/tasks"
 )
 
-// callStateless answers tools/call of the stateless era. The server decides: what is finished soon is answered
-// with its result; what is not becomes a task if the client can take one (ext-tasks, "Capability Negotiation"), else the
-// client waits on, and is handed over to the fallback tools before its host gives up. params.task means nothing here.
+// callStateless answers tools/call of the stateless era. The server decides: a call that finishes soon is answered with its result; a
+// longer one becomes a task if the client can take one (ext-tasks, "Capability Negotiation"). Otherwise the client waits, and gets the
+// fallback tools before its host gives up. params.task has no meaning here.
 func (s *service) callStateless(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 	p, e, err := s.called(ctx, c, params)
 	if err != nil {
@@ -27,14 +27,14 @@ func (s *service) callStateless(ctx context.Context, c *rpc.Caller, params json.
 	if p.RequestState != "" {
 		return s.resume(ctx, c, e, p)
 	}
-	// A tool that requires a task gets one before it starts: a refusal must find nothing under way.
+	// A tool that requires a task gets one before it starts, so that a refusal leaves nothing running.
 	task := canTask(c, e) && e.taskSupport() == mcp.TaskRequired
 	d := s.deliver(c, false, chooseSpelling(c, false, ""))
 	variables, err := callVariables(c)
 	if err != nil {
 		return nil, err
 	}
-	spec := tasks.Spec{Handle: task, Variables: variables, Late: canTask(c, e) || !e.traits.Bounded}
+	spec := tasks.Spec{Handle: task, Variables: variables, Late: canTask(c, e) || !e.traits.bounded}
 	if _, err := s.start(ctx, e, p.Arguments, d, spec); err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func canTask(c *rpc.Caller, e *entry) bool {
 	return c.Version.Stateless && c.Capabilities.Extends(mcp.ExtensionTasks) && e.taskSupport() != mcp.TaskForbidden
 }
 
-// answer answers a call with what there is to say first: its result, its questions, or that it takes longer.
+// answer answers a call with whatever comes first: its result, its questions, or a note that it takes longer.
 func (s *service) answer(ctx context.Context, e *entry, p *mcp.CallToolParams, d *delivery) (any, error) {
 	if canTask(d.caller, e) {
 		return s.answerSoon(ctx, e, p, d)
@@ -58,15 +58,19 @@ func (s *service) answer(ctx context.Context, e *entry, p *mcp.CallToolParams, d
 	return s.answerInTime(ctx, e, p, d, s.patience(e))
 }
 
-// answerSoon answers a client that can take a task with one when the work takes longer than ImmediateWait. Until then nothing is
-// written, because the task's handle comes before its output.
+// answerSoon answers a client that can take a task with one if the work takes longer than ImmediateWait. Until then nothing is written,
+// because the task's handle comes before its output.
 func (s *service) answerSoon(ctx context.Context, e *entry, p *mcp.CallToolParams, d *delivery) (any, error) {
 	run, worked := d.run, d.run.Worked()
-	if s.o.ImmediateWait == 0 {
-		worked = nil // nothing is done so soon
+	switch {
+	case s.o.ImmediateWait == 0:
+		worked = nil // nothing is done that soon
+	case d.pump == nil:
+		worked = nil
+		d.start() // there is nothing to write: the end does not wait for this goroutine
 	}
 	what, questions := next(ctx, d, worked, time.After(s.o.ImmediateWait))
-	if what == isLate && e.traits.Detached { // its handle is for what outlives this process
+	if what == isLate && e.traits.Detached { // a handle is for work that outlives this process
 		what, questions = next(ctx, d, run.Worked(), run.Detached())
 	}
 	if what == isLate {
@@ -82,12 +86,12 @@ func (s *service) answerSoon(ctx context.Context, e *entry, p *mcp.CallToolParam
 		return s.say(ctx, what, questions, p, d)
 	case run.Promote(ctx) == nil:
 		return created(d), nil
-	default: // there is no room for one more task
+	default: // there is no room for another task
 		return s.answerInTime(ctx, e, p, d, s.patience(e))
 	}
 }
 
-// answerInTime answers a client that waits for the result, until it is late. Then it is handed over, if that can be.
+// answerInTime answers a client that waits for the result, until it is late. Then the call is handed over, if possible.
 func (s *service) answerInTime(ctx context.Context, e *entry, p *mcp.CallToolParams, d *delivery, late <-chan time.Time) (any, error) {
 	d.start()
 	what, questions := next(ctx, d, nil, late)
@@ -100,7 +104,7 @@ func (s *service) answerInTime(ctx context.Context, e *entry, p *mcp.CallToolPar
 	return s.say(ctx, what, questions, p, d)
 }
 
-// event is what happens first to a call that is waited for.
+// event is the first thing that happens to a call while its request waits.
 type event int
 
 const (
@@ -111,12 +115,13 @@ const (
 	isLate
 )
 
-// together is for how long questions that follow the first one travel with it: its client has to send the call again for each answer.
+// together is how long more questions may follow the first one and still travel with it: the client has to send the call again for each
+// answer.
 const together = 5 * time.Millisecond
 
-// next waits for the first event, and returns the questions of isAsked.
+// next waits for the first event, and returns it with the questions if it is isAsked.
 func next[T any](ctx context.Context, d *delivery, worked <-chan struct{}, late <-chan T) (event, map[string]mcp.InputRequest) {
-	var changed <-chan struct{} // nil: questions go to the client as requests
+	var changed <-chan struct{} // nil: questions are sent to the client as requests
 	if d.caller.Version.Stateless {
 		var stop func()
 		changed, stop = d.run.Watch()
@@ -140,7 +145,7 @@ func next[T any](ctx context.Context, d *delivery, worked <-chan struct{}, late 
 		case <-ctx.Done():
 			return isCancelled, nil
 		case <-late:
-			switch { // at the same time
+			switch { // both at the same time
 			case ctx.Err() != nil:
 				return isCancelled, nil
 			case isDone(worked):
@@ -151,7 +156,7 @@ func next[T any](ctx context.Context, d *delivery, worked <-chan struct{}, late 
 	}
 }
 
-// say answers a call as an event asks for.
+// say answers a call as an event requires.
 func (s *service) say(ctx context.Context, what event, questions map[string]mcp.InputRequest, p *mcp.CallToolParams, d *delivery) (any, error) {
 	switch what {
 	case isAsked:
@@ -174,22 +179,25 @@ func isDone(c <-chan struct{}) bool {
 	}
 }
 
-// patience ends when a client has waited long enough that cannot take a task; nil: never.
+// patience returns a channel that receives when a client that cannot take a task has waited long enough; nil: never.
 func (s *service) patience(e *entry) <-chan time.Time {
-	if s.o.SyncWait == 0 || e.traits.Bounded {
+	if s.o.SyncWait == 0 || e.traits.bounded {
 		return nil
 	}
 	return time.After(s.o.SyncWait)
 }
 
-// listenWait is how long a tool that writes much waits for a client that takes the task's partials to subscribe to them: memory would let go of
-// what comes before.
+// listenWait is how long a tool with much output waits for a client that takes the task's partials to subscribe to them: memory would
+// release the earlier output.
 const listenWait = 5 * time.Second
 
-// created hands out the task: from now on its client polls or listens. "notifications/progress and
-// notifications/message [...] are not supported on tasks".
+// created answers with the task: from now on its client polls or listens. "notifications/progress and notifications/message [...] are not
+// supported on tasks".
 func created(d *delivery) any {
 	run := d.run
+	if d.started {
+		run.Hold()
+	}
 	if d.caller.Capabilities.Extends(mcp.ExtensionTaskPartials) {
 		run.Log().Expect(listenWait)
 	}
@@ -201,13 +209,13 @@ func created(d *delivery) any {
 	}
 }
 
-// park answers a call with its questions: the client answers them by sending the call again (basic/patterns/mrtr).
-// Meanwhile the run waits, and is cancelled when nobody comes back in time.
+// park answers a call with its questions; the client answers them by sending the call again (basic/patterns/mrtr). Meanwhile the run waits,
+// and is cancelled if nobody comes back in time.
 func (s *service) park(p *mcp.CallToolParams, d *delivery, questions map[string]mcp.InputRequest) (any, error) {
 	run := d.run
 	for _, q := range questions {
-		// "Servers MUST NOT send an inputRequests that the client has not declared support for": the client that
-		// comes back with answers may declare less than the one that called.
+		// "Servers MUST NOT send an inputRequests that the client has not declared support for": the client that comes back with answers
+		// may declare less than the one that made the call.
 		if err := need(d.caller, q.Method, q.Params); err != nil {
 			run.Cancel(err.Error())
 			return nil, err
@@ -235,7 +243,7 @@ func (s *service) park(p *mcp.CallToolParams, d *delivery, questions map[string]
 	}, nil
 }
 
-// resume takes a call up again that was answered with questions.
+// resume continues a call that was answered with questions.
 func (s *service) resume(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.CallToolParams) (any, error) {
 	parked, err := s.parked.take(p)
 	if err != nil {

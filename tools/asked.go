@@ -9,7 +9,7 @@ import (
 	"runnel/tasks"
 )
 
-// Asked implements tasks.Client: the worker that runs the call wants to know something. The question is put as one of a tool that runs here.
+// Asked implements tasks.Client: the worker that runs the call asks something. The question is treated like one of a tool that runs here.
 func (a *audience) Asked(q *tasks.Question) (send func(), err error) {
 	c, method, params := a.caller(), q.Request.Method, q.Request.Params
 	if !a.canDo(method, params) || a.handedOver(c) || len(params) > maxAsked/maxTurns {
@@ -17,7 +17,7 @@ func (a *audience) Asked(q *tasks.Question) (send func(), err error) {
 	}
 	if method == "elicitation/create" && !isByURL(params) {
 		var p mcp.ElicitParams
-		_ = json.Unmarshal(params, &p) // what is not there reads as empty
+		_ = json.Unmarshal(params, &p) // missing members read as empty
 		form := &Question{Message: p.Message, Schema: p.RequestedSchema}
 		if err := form.fits(c); err != nil {
 			return nil, err
@@ -36,7 +36,7 @@ func (a *audience) Asked(q *tasks.Question) (send func(), err error) {
 	return func() { go a.forward(q) }, nil
 }
 
-// forward sends a question of a worker to a client of the handshake era, until it is answered, or nobody waits for it any more.
+// forward sends a question of a worker to a client of the handshake era, until it is answered or nobody waits for it any more.
 func (a *audience) forward(q *tasks.Question) {
 	defer a.questions.Done()
 	ctx, cancel := context.WithCancel(a.run.Context())
@@ -68,5 +68,5 @@ func (a *audience) forward(q *tasks.Question) {
 	}
 }
 
-// Progress implements tasks.Client: the worker that runs the call says how far it is.
+// Progress implements tasks.Client: it gets the progress of the worker that runs the call.
 func (a *audience) Progress(p tasks.Progress) { a.report(p.Done, p.Total, p.Message) }

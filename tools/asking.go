@@ -47,7 +47,7 @@ func (a *audience) ask(ctx context.Context, q Question) (Answer, error) {
 		}
 	}
 	response, err := a.put(ctx, question, request)
-	if refused, ok := errors.AsType[*rpc.Error](err); ok { // by the client, or by who could have asked it
+	if refused, ok := errors.AsType[*rpc.Error](err); ok { // by the client, or by the runnel that should have asked it
 		if err = errors.New(refused.Message); refused.Code == mcp.CodeMethodNotFound {
 			err = ErrCannotAsk
 		}
@@ -62,7 +62,7 @@ func (a *audience) ask(ctx context.Context, q Question) (Answer, error) {
 	return Answer{Action: r.Action, Content: r.Content}, nil
 }
 
-// related is the _meta of a question of a task.
+// related returns the _meta of a question of a task.
 func (a *audience) related() map[string]any {
 	if a.run.HasHandle() && a.caller().Version.Tasks {
 		return tasks.Related(a.run.ID())
@@ -74,7 +74,7 @@ func (a *audience) related() map[string]any {
 func (a *audience) request(ctx context.Context, method string, params any) (response json.RawMessage, err error) {
 	err = a.caller().Request(ctx, method, params, &response)
 	if refused, ok := errors.AsType[*rpc.Error](err); ok && method == "elicitation/create" {
-		// The client's error says nothing of the call that it made: it is the tool's to deal with.
+		// The client's error is not an error of its own call: it is for the tool to handle.
 		err = fmt.Errorf("the client could not ask its user: %s", refused.Message)
 	} else if errors.Is(err, rpc.ErrClosed) {
 		err = errNobody
@@ -82,8 +82,8 @@ func (a *audience) request(ctx context.Context, method string, params any) (resp
 	return response, err
 }
 
-// askOther puts a request that is not a form to the client of a call, in the stateless era: who waits for the call's answer, or for its task,
-// finds it there, as ask does with forms.
+// askOther puts a request that is not a form to the client of a call, in the stateless era: whoever waits for the call's answer, or for its
+// task, finds it there, as ask does with forms.
 func (a *audience) askOther(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 	if !a.canDo(method, params) || a.handedOver(a.caller()) {
 		return nil, errCannotDo(method)
@@ -96,7 +96,7 @@ func (a *audience) askOther(ctx context.Context, method string, params json.RawM
 	return a.put(ctx, question, nil)
 }
 
-// canDo reports whether the client takes a request.
+// canDo reports whether the client accepts a request.
 func (a *audience) canDo(method string, params json.RawMessage) bool {
 	if c := a.caller(); c != nil {
 		return canDo(c, method, params)
@@ -109,8 +109,8 @@ func (a *audience) handedOver(c *rpc.Caller) bool {
 	return c != nil && c.Version.Stateless && a.left.Load() && !c.Capabilities.Extends(mcp.ExtensionTasks)
 }
 
-// put opens a question when its turn comes, and closes it when it is answered or nobody can answer it any more. With request the client
-// is asked at once, too.
+// put opens a question when its turn comes, and closes it when it is answered or nobody can answer it any more. If request is set, it also
+// asks the client at once.
 func (a *audience) put(ctx context.Context, q *tasks.Question, request func(context.Context) (json.RawMessage, error)) (response json.RawMessage, err error) {
 	select {
 	case a.turn <- struct{}{}:
@@ -121,8 +121,8 @@ func (a *audience) put(ctx context.Context, q *tasks.Question, request func(cont
 	if err := a.open(q); err != nil {
 		return nil, err
 	}
-	// Deferred, so that a panic leaves no question open, for which the end of the task would wait. Done comes first: Close waits for
-	// an end that has begun, and that waits for Done.
+	// This is deferred so that a panic leaves no question open, since the task's end would wait for it. Done comes first: Close waits for
+	// an end that has begun, and that end waits for Done.
 	defer func() {
 		if closed := q.Close(); err == nil {
 			err = closed
@@ -132,10 +132,10 @@ func (a *audience) put(ctx context.Context, q *tasks.Question, request func(cont
 	return a.await(ctx, q, request)
 }
 
-// open opens a question: a.questions waits for it then.
+// open opens a question, which a.questions then waits for.
 func (a *audience) open(q *tasks.Question) error {
 	select {
-	case <-a.unreachable(): // else the client could still be told of the question before it is withdrawn
+	case <-a.unreachable(): // otherwise the client could still learn of the question before it is withdrawn
 		return errNobody
 	default:
 	}
@@ -153,7 +153,7 @@ func (a *audience) open(q *tasks.Question) error {
 	return err
 }
 
-// await waits for the answer, from wherever it comes.
+// await waits for the answer, wherever it comes from.
 func (a *audience) await(ctx context.Context, q *tasks.Question, request func(context.Context) (json.RawMessage, error)) (response json.RawMessage, err error) {
 	var late <-chan time.Time
 	if a.caller() == nil {
@@ -191,8 +191,8 @@ func (a *audience) await(ctx context.Context, q *tasks.Question, request func(co
 	return response, err
 }
 
-// unreachable is closed when nobody can answer any more, though the call goes on. It is nil where the end of the input ends the call, too,
-// or the question's own request.
+// unreachable is closed when nobody can answer any more, though the call goes on. It is nil if the end of the input also ends the call, or
+// the question's own request.
 func (a *audience) unreachable() <-chan struct{} {
 	if c := a.caller(); c != nil && c.Version.Stateless && c.Patient() {
 		return c.InputEnded()
@@ -200,33 +200,25 @@ func (a *audience) unreachable() <-chan struct{} {
 	return nil
 }
 
-// errNobody is what Ask returns when the session is closed while a question is open.
+// errNobody is returned by Ask when the session is closed while a question is open.
 var errNobody = errors.New("nobody can answer the question: the input has ended")
 
-// errLate is what Ask returns in a worker when no client has answered: the runnel that made the call may be gone, and nobody has looked for the
-// task elsewhere.
+// errLate is returned by Ask in a worker when no client has answered: the runnel that made the call may be gone, and nobody has looked for
+// the task elsewhere.
 var errLate = fmt.Errorf("nobody has answered the question within %v", parkedTTL)
 
-// errAnswered is why a question is withdrawn that was answered by tasks/update.
+// errAnswered is the reason for withdrawing a question that tasks/update has answered.
 var errAnswered = errors.New("answered elsewhere")
 
-// withdraw takes open questions back and lets no new ones through; when it returns the client has been told
-// of it, as far as it reads.
-func (a *audience) withdraw() {
-	a.mu.Lock()
-	a.end.Set() // under mu: after it, no question is opened
-	a.mu.Unlock()
-	a.questions.Wait()
-}
-
-// maxQuestion is how long a question may be, in bytes: a person reads it.
+// maxQuestion is the length limit of a question, in bytes: a person has to read it.
 const maxQuestion = 16 << 10
 
-// maxTurns is how many questions of a call are open at once in the stateless era, where all of them go out in one line:
-// they fit, with messages of control characters.
+// maxTurns is how many questions of a call can be open at once in the stateless era, where all of them go out on one line: that many fit,
+// even with messages of control characters.
 const maxTurns = 4
 
 const _ = uint(mcp.MaxContent - maxTurns*(6*maxQuestion+MaxQuestionSchema))
 
-// MaxQuestionSchema is how large the schema of a server's question may be, in bytes as it is written to runnel's client.
+// MaxQuestionSchema limits the schema of a server's question, in bytes as written to runnel's client. A Tool that passes on questions
+// checks it.
 const MaxQuestionSchema = 64 << 10

@@ -13,9 +13,8 @@ import (
 	"runnel/tasks"
 )
 
-// call answers tools/call. Every call runs as a task; what differs is what the client is told, and when:
-// a plain call waits for the end, one that was augmented with a task gets a handle, or what SEP-1905
-// lets it choose.
+// call answers tools/call. Every call runs as a task; only what the client is told, and when, differs: a plain call waits for the end, a
+// task-augmented one gets a handle, or whatever SEP-1905 lets it choose.
 func (s *service) call(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 	p, e, err := s.called(ctx, c, params)
 	if err != nil {
@@ -29,16 +28,15 @@ func (s *service) call(ctx context.Context, c *rpc.Caller, params json.RawMessag
 		return s.callTask(ctx, c, e, p)
 	}
 	d := s.deliver(c, false, chooseSpelling(c, false, ""))
-	if _, err := s.start(ctx, e, p.Arguments, d, tasks.Spec{Late: !e.traits.Bounded}); err != nil {
+	if _, err := s.start(ctx, e, p.Arguments, d, tasks.Spec{Late: !e.traits.bounded}); err != nil {
 		return nil, err
 	}
 	return s.answer(ctx, e, p, d)
 }
 
-// augmented reports whether the call was augmented with a task, and refuses what the tool does not
-// support: "Servers MUST return a -32601 (Method not found) error if a client does not attempt to"
-// use a task where one is required, and SHOULD where it is forbidden (2025-11-25 basic/utilities/tasks,
-// "Tool-Level Negotiation"). Older versions have no tasks: there, every tool is simply called.
+// augmented reports whether the call was augmented with a task, and refuses it if the tool does not support that: "Servers MUST return a
+// -32601 (Method not found) error if a client does not attempt to" use a task where one is required, and SHOULD where it is forbidden
+// (2025-11-25 basic/utilities/tasks, "Tool-Level Negotiation"). Older versions have no tasks: there, every tool is simply called.
 func (s *service) augmented(c *rpc.Caller, e *entry, p *mcp.CallToolParams) (bool, error) {
 	if !c.Version.Tasks {
 		return false, nil
@@ -52,7 +50,7 @@ func (s *service) augmented(c *rpc.Caller, e *entry, p *mcp.CallToolParams) (boo
 	return p.Task != nil, nil
 }
 
-// callTask answers a call that was augmented with a task.
+// callTask answers a task-augmented call.
 func (s *service) callTask(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.CallToolParams) (any, error) {
 	tasks.Used(c).Set()
 	mode, fallback := chooseMode(e, p.Task.ResponseModes)
@@ -92,9 +90,9 @@ func (s *service) callTask(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.
 	return rpc.After{Result: handle, Mark: d.mark(), Do: d.start, Drop: drop(run)}, nil
 }
 
-// chooseMode is how a call is answered that has no immediate result (SEP-1905, "Server Response Decision Process"):
-// streaming if the client listed it and the tool's results are "produced incrementally", else task; fallback
-// if the client did not list task, which is where "it MUST fall back to" all the same and SHOULD say so.
+// chooseMode chooses the mode of a call that has no immediate result (SEP-1905, "Server Response Decision Process"): streaming if the
+// client listed it and the tool's results are "produced incrementally", otherwise task. fallback: the client did not list task, which is
+// where "it MUST fall back to" all the same and SHOULD say so.
 func chooseMode(e *entry, modes []mcp.ResponseMode) (mode mcp.ResponseMode, fallback bool) {
 	if slices.Contains(modes, mcp.ModeStreaming) && e.spec.Execution != nil && e.spec.Execution.StreamPartial {
 		return mcp.ModeStreaming, false
@@ -102,8 +100,8 @@ func chooseMode(e *entry, modes []mcp.ResponseMode) (mode mcp.ResponseMode, fall
 	return mcp.ModeTask, len(modes) > 0 && !slices.Contains(modes, mcp.ModeTask)
 }
 
-// immediate is case 1 of SEP-1905: the whole result, and a completed task that it is the result of. Nothing is told of that task but
-// its result.
+// immediate is case 1 of SEP-1905: the whole result, with the completed task that it belongs to. The client hears nothing else of that
+// task.
 func (d *delivery) immediate() (any, error) {
 	run := d.run
 	d.silence()
@@ -117,14 +115,14 @@ func (d *delivery) immediate() (any, error) {
 	return tasks.WithRelated(dressResult(d.caller.Version, outcome.Result), run.ID()), nil
 }
 
-// firstResponse is case 3 of SEP-1905: the task, and what there is of its output. It waits a little for the
-// first segment: lastSeqNr 0 is invalid, so an empty first response would leave nothing to resume from.
+// firstResponse is case 3 of SEP-1905: the task, and its output so far. It waits a little for the first segment: lastSeqNr 0 is invalid, so
+// an empty first response would leave nothing to resume from.
 func (s *service) firstResponse(ctx context.Context, d *delivery) (first json.RawMessage, complete bool) {
 	run := d.run
 	wait, cancel := context.WithTimeout(ctx, s.o.ImmediateWait)
 	defer cancel()
 	r := run.Log().NewTail()
-	_ = r.Wait(wait, 1) // whatever comes of it, what there is goes out
+	_ = r.Wait(wait, 1) // whatever the outcome, the output so far is sent
 	handle := run.Handle()
 	maps.Copy(handle.Meta, tasks.Related(run.ID()))
 	first, complete = run.Segments().First(rawjson.Encode(handle.Task), rawjson.Encode(handle.Meta), mcp.MaxPage)

@@ -14,12 +14,12 @@ import (
 	"runnel/tasks"
 )
 
-// callParams reads the params of a call. A member that the version does not know is ignored, whatever it holds: "Receivers that
-// do not declare the task capability [...] MUST process requests of that type normally, ignoring any task-augmentation metadata"
-// (2025-11-25 basic/utilities/tasks), and since 2026-07-28 "servers MUST ignore it (treat the field as unknown)" (SEP-2663).
+// callParams reads the params of a call. It ignores a member that the version does not know, whatever its value: "Receivers that do not
+// declare the task capability [...] MUST process requests of that type normally, ignoring any task-augmentation metadata" (2025-11-25
+// basic/utilities/tasks), and since 2026-07-28 "servers MUST ignore it (treat the field as unknown)" (SEP-2663).
 //
-// It refuses what readers of JSON take differently: "Name" for "name", and the second of two. Whoever looks at calls on
-// their way, to let some tools through and not others, must see the tool that is called.
+// It refuses what JSON readers interpret differently: "Name" for "name", and a member that is there twice. A filter that looks at calls on
+// their way, and lets only some tools through, must see the tool that is really called.
 func callParams(v *mcp.Version, params json.RawMessage) (*mcp.CallToolParams, error) {
 	if !rawjson.IsObject(params) {
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params must be an object with a name and arguments")
@@ -66,10 +66,10 @@ func callParams(v *mcp.Version, params json.RawMessage) (*mcp.CallToolParams, er
 	return p, nil
 }
 
-// callMembers are those that the params of a call may have.
+// callMembers are the members that the params of a call may have.
 var callMembers = [...]string{"name", "arguments", "task", "inputResponses", "requestState", "_meta"}
 
-// callVariables are the variables that a call's task begins with, nil if there are none.
+// callVariables returns the initial variables of a call's task, nil if there are none.
 func callVariables(c *rpc.Caller) (json.RawMessage, error) {
 	if len(c.Meta.Variables) == 0 {
 		return nil, nil
@@ -85,7 +85,7 @@ func callVariables(c *rpc.Caller) (json.RawMessage, error) {
 	return variables, err
 }
 
-// ttl reads the ttl that a client asks for, in milliseconds; 0 if it asks for none. null asks for the longest.
+// ttl reads the ttl that a client asks for, in milliseconds; 0 if it asks for none. null asks for the longest one.
 func ttl(t *mcp.TaskMetadata) (time.Duration, error) {
 	const longest = time.Duration(math.MaxInt64)
 	if len(t.TTL) == 0 {
@@ -101,5 +101,5 @@ func ttl(t *mcp.TaskMetadata) (time.Duration, error) {
 	if ms > float64(longest/time.Millisecond) {
 		return longest, nil
 	}
-	return max(time.Duration(ms*float64(time.Millisecond)), 1), nil // 1: asked for, if only for next to nothing
+	return max(time.Duration(ms*float64(time.Millisecond)), 1), nil // at least 1, since a ttl was asked for
 }

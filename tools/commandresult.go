@@ -9,24 +9,27 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// CommandResult reports whether a result is a command's, and its exit code; 0 if a signal ended it.
+// CommandResult reports whether a result is that of a command, with its exit code; 0 if a signal ended it.
+// Use it for the exit code of a program that calls a tool.
 func CommandResult(r *mcp.CallToolResult) (exitCode int, is bool) {
 	var command struct{ ExitCode int }
 	is = r.Meta[mcp.MetaCommand] != nil && json.Unmarshal(rawjson.Encode(r.Meta[mcp.MetaCommand]), &command) == nil
 	return command.ExitCode, is
 }
 
-// SilentEnd is all that there is to say of a command that ended well and printed nothing: hosts and models take an empty text for
-// something that is missing.
+// SilentEnd is the text for a command that ended well and printed nothing: to hosts and models an empty text looks as if something were
+// missing.
 func SilentEnd(exitCode int) string { return fmt.Sprintf("no output, exit code %d", exitCode) }
 
-// StreamText is text that says in its _meta what it is.
+// StreamText returns a text item whose _meta names its stream.
+// Use it in a result for text that is not the command's stdout.
 func StreamText(t, stream string) mcp.ContentBlock {
 	return rawjson.Encode(mcp.TextContent{Type: "text", Text: t, Meta: map[string]any{mcp.MetaStream: stream}})
 }
 
-// SplitEnd is the content of a result with the line that says how a command ended, if it has one, as an item of its own after the
-// rest: it is for people, and no output.
+// SplitEnd returns the content of a result with the line that says how a command ended, if there is one, as a last item of its own: that
+// line is for people, and not output.
+// Use it to show a result on a terminal.
 func SplitEnd(r *mcp.CallToolResult) []mcp.ContentBlock {
 	exitCode, command := CommandResult(r)
 	if !command || len(r.Content) == 0 || len(OnlyEnd(r.Content)) > 0 {
@@ -45,7 +48,8 @@ func SplitEnd(r *mcp.CallToolResult) []mcp.ContentBlock {
 	return append(split, StreamText(output[begin:], mcp.StreamEnd))
 }
 
-// OnlyEnd are the items of content that say how a command ended.
+// OnlyEnd returns the items of content that say how a command ended.
+// Use it where the output has been shown already.
 func OnlyEnd(content []mcp.ContentBlock) (end []mcp.ContentBlock) {
 	for _, item := range content {
 		if mcp.IsEnd(item) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"runnel/partials"
@@ -13,99 +12,54 @@ import (
 	"runnel/tasks"
 )
 
-// delivery is what the client hears of a call through one request. It goes through four steps:
+// delivery is what the client hears about a call through one request. It goes through four steps:
 //
-//	open     the run is known, and its output is read from its beginning on, or from where another request has left it
-//	start    the output is written out, by a pump, until all of it is written
-//	begin    the client may hear of the call, as start tells: what comes before, such as a task's handle, has been queued
+//	open     the run is known, and its output is read from the beginning, or from where another request has stopped
+//	start    a pump writes the output until all of it is written
+//	begin    from now on the client may hear about the call: whatever comes before, such as a task's handle, has been queued
 //	silence  nothing more is written
 type delivery struct {
-	audience *audience
-	caller   *rpc.Caller // nil: nobody
-	spelling spelling
-	handle   bool  // the request is answered with a task
-	from     int64 // position in the log: what comes before was delivered with another request
-	o        *ServeOptions
+	audience  *audience
+	caller    *rpc.Caller // nil: nobody
+	spelling  spelling
+	handle    bool  // the request is answered with a task
+	from      int64 // position in the log up to which another request has delivered
+	paced     partials.PumpOptions
+	heartbeat time.Duration // see ServeOptions
 
 	// Set by open.
 	run      *tasks.Run
 	ctx      context.Context    // ends when nothing more may be written
 	end      context.CancelFunc // ends ctx
-	progress *partials.Progress // nil: no token. Used on the writer's goroutine only
+	progress *partials.Progress // nil: no token. Only used on the writer's goroutine
 	dialect  partials.Dialect   // the pump's
-	marked   *marked            // the dialect, with marks; nil: its lines have none
+	marked   *marked            // the dialect, if its lines have marks; otherwise nil
 	reader   *partials.Reader   // the pump's
 	pump     *partials.Pump     // nil: nothing is written while the tool runs
-	streamed func()             // frees the request's id; nil: one response goes out under it
-	release  func()             // lets go of what answers the request: what is written of its task goes there, to the end. nil: the answer is all
+	streamed func()             // frees the request's id; nil: only one response goes out under it
+	release  func()             // releases the output that answers the request, which stays open for what is written about the task until its end; nil: only the answer goes there
 
 	// Owned by the goroutine that answers the call.
 	started   bool
 	elsewhere bool // the result does not answer this request. Set when the pump has stopped
 
-	mu     sync.Mutex // taken on the writer's goroutine, too: nothing may be waited for under it
+	mu     sync.Mutex // also taken on the writer's goroutine, so nothing may wait under it
 	begun  rpc.Latch
 	silent bool                    // nothing more is written
-	told   bool                    // the ending was written, with what the result has beyond the output
-	held   []mcp.Task              // the statuses from before begun
+	told   bool                    // the ending was written, including what the result has beyond the output
+	held   []mcp.Task              // statuses from before begun
 	early  func(dst []byte) []byte // encodes the last progress from before begun; nil if there is none
 }
 
-// audience is the client of a call. In the stateless era a call may be answered with questions, and come back as another request: what
-// it hears then is another delivery, and all else goes on.
-//
-// In the handshake era a question goes out as elicitation/create, at once and not only when tasks/result is called: some hosts only
-// ever call tasks/get. In the stateless era the server writes no requests: who waits for the call's answer, or for its task, finds
-// the question there.
-type audience struct {
-	run     *tasks.Run // set by Begin
-	current atomic.Pointer[delivery]
-	turn    chan struct{}   // holds an element for each open question, as many as may be
-	left    atomic.Bool     // the client was told to come back for the task: it does not wait for the call any more
-	far     tasks.FarClient // in a worker, in the place of a caller
-
-	mu        sync.Mutex
-	end       rpc.Latch      // set when the task has ended
-	questions sync.WaitGroup // those that are open
-}
-
-// Begin implements tasks.Client.
-func (a *audience) Begin(run *tasks.Run) {
-	a.run = run
-	a.current.Load().open()
-}
-
-// Status implements tasks.Client.
-func (a *audience) Status(t mcp.Task) { a.current.Load().status(t) }
-
-// Silence implements tasks.Client.
-func (a *audience) Silence() {
-	a.current.Load().silence()
-	a.withdraw()
-	a.current.Load().silence() // the call may have come back meanwhile; one that comes back later finds a.end
-}
-
-// report passes on what the tool says of its progress.
-func (a *audience) report(done, total float64, message string) {
-	if a.far.Progress {
-		a.run.TellProgress()
-		return
-	}
-	a.current.Load().report(done, total, message)
-}
-
-// caller is who made the newest request of the call: capabilities are each request's own.
-func (a *audience) caller() *rpc.Caller { return a.current.Load().caller }
-
-// open begins to read the output, in the way of its spelling.
+// open begins to read the output, as its spelling requires.
 func (d *delivery) open() {
 	d.run = d.audience.run
 	if d.spelling == byResult {
 		return
 	}
-	// Not the run's: what the log holds when that ends is written before the end is told.
+	// This is not the run's context: what is in the log when that ends is still written before the end is announced.
 	d.ctx, d.end = context.WithCancel(context.Background())
-	c, log, o := d.caller, d.run.Log(), d.o.Pump
+	c, log, o := d.caller, d.run.Log(), d.paced
 	if len(c.Meta.ProgressToken) > 0 {
 		id := ""
 		if d.handle {
@@ -145,7 +99,7 @@ func (d *delivery) open() {
 	d.pump = partials.NewPump(d.reader, d.dialect, c, o)
 }
 
-// start writes the output out until all of it is written, and gives signs of life meanwhile. It may be called again.
+// start writes the output until all of it is written, with signs of life in between. It may be called again.
 func (d *delivery) start() {
 	if d.started {
 		return
@@ -159,7 +113,7 @@ func (d *delivery) start() {
 	delivered := d.run.Delivering()
 	early := d.begin()
 	if d.progress == nil {
-		d.pump.Start(d.ctx, func(error) { delivered() }) // it fails when the task is stopped or nobody is there to read it
+		d.pump.Start(d.ctx, func(error) { delivered() }) // it fails when the task is stopped or nobody reads any more
 		return
 	}
 	go func() {
@@ -173,15 +127,15 @@ func (d *delivery) start() {
 	}()
 }
 
-// beat gives a sign of life when nothing has been said for a while: a silent tool is told apart from a hung one, and hosts that
-// wait longer while there is progress do.
+// beat sends a sign of life after some silence, so that a silent tool can be told from a hung one, and for hosts that wait longer while
+// there is progress.
 func (d *delivery) beat(ctx context.Context) {
-	if d.o.Heartbeat <= 0 {
+	if d.heartbeat <= 0 {
 		<-ctx.Done()
 		return
 	}
-	// Looked at twice in a heartbeat, no silence is longer than one.
-	t := time.NewTicker(d.o.Heartbeat / 2)
+	// With two looks in each heartbeat, no silence is longer than one.
+	t := time.NewTicker(d.heartbeat / 2)
 	defer t.Stop()
 	began, seen := time.Now(), -1 // -1: silent for less than half a heartbeat
 	for {
@@ -201,7 +155,7 @@ func (d *delivery) beat(ctx context.Context) {
 	}
 }
 
-// silence ends the delivery: nothing more is written when it returns. It does not wait for the client.
+// silence ends the delivery: after it returns, nothing more is written. It does not wait for the client.
 func (d *delivery) silence() {
 	if d.pump == nil {
 		return
@@ -216,7 +170,7 @@ func (d *delivery) silence() {
 	}
 }
 
-// await waits until the client may hear of the call: after the handle, because it does not know the task before it.
+// await waits until the client may hear about the call: after the handle, before which it does not know the task.
 func (d *delivery) await(ctx context.Context) error {
 	select {
 	case <-d.begun.Done():
@@ -226,7 +180,8 @@ func (d *delivery) await(ctx context.Context) error {
 	}
 }
 
-// begin lets the client hear of the call from now on. It returns what encodes the last progress from before, nil if there is none.
+// begin lets the client hear about the call from now on. It returns the function that encodes the last progress from before, nil if there
+// is none.
 func (d *delivery) begin() (early func(dst []byte) []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -258,17 +213,17 @@ func (d *delivery) status(t mcp.Task) {
 
 func (d *delivery) notify(t mcp.Task) {
 	c := d.caller
-	notify := c.TryNotify // a task can ask, and so change, without end
+	notify := c.TryNotify // a task can ask again and again, and each question changes its status
 	if t.Status.Terminal() {
 		if d.marked != nil {
 			c = c.Marked(d.marked.last())
 		}
 		notify = c.Notify
 	}
-	_ = notify("notifications/tasks/status", t) // fails only when nobody is there to read it
+	_ = notify("notifications/tasks/status", t) // fails only if nobody is there to read it
 }
 
-// mark marks the answer of a request that gets a handle, before anything else is written.
+// mark returns the mark for the answer to a request that gets a handle, before anything else is written.
 func (d *delivery) mark() string {
 	if d.marked == nil {
 		return ""
@@ -276,9 +231,8 @@ func (d *delivery) mark() string {
 	return d.marked.now()
 }
 
-// report passes on what the tool says of its progress. It waits for its turn on the output, as long as the call
-// lasts. What is said before the client may hear of the call is kept, the last of it: a tool that waited there would
-// never be done in time for an immediate result.
+// report passes on the progress that the tool reports. It waits for its turn on the output, as long as the call lasts. Of the progress from
+// before begin only the last is kept: a tool that had to wait there would never finish in time for an immediate result.
 func (d *delivery) report(done, total float64, message string) {
 	if d.progress == nil {
 		return
@@ -300,7 +254,7 @@ func (d *delivery) write(encode func(dst []byte) []byte) {
 	_ = d.caller.Write(d.ctx, func(dst []byte) []byte {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		if d.silent { // ended while the lane was waited for
+		if d.silent { // the delivery ended while it waited for the lane
 			return dst
 		}
 		begin := len(dst)
@@ -312,8 +266,8 @@ func (d *delivery) write(encode func(dst []byte) []byte) {
 	})
 }
 
-// ending is what the result has beyond the output, nothing if the result goes another way. The pump asks for it at
-// the end of the log, which is closed only when the ending is known.
+// ending returns what the result has beyond the output, nothing if the result is sent in another way. The pump calls it at the end of the
+// log, which is closed only once the ending is known.
 func (d *delivery) ending() partials.Ending {
 	if d.elsewhere {
 		return partials.Ending{}
@@ -324,15 +278,15 @@ func (d *delivery) ending() partials.Ending {
 	return dressedEnding(d.caller.Version, d.run.Segments())
 }
 
-// answer is that of a plain call whose run has ended: what the client's version knows of the result, without what it was sent already,
-// "content: []" (PR #383, after LSP's partial results: the final result is empty then).
+// answer returns the answer to a plain call whose run has ended: the result as the client's version knows it, without what was already
+// sent, "content: []" (PR #383, after LSP's partial results: the final result is empty then).
 func (d *delivery) answer() (any, error) {
 	outcome := d.run.Task().Outcome
 	if outcome.Err != nil {
 		return nil, outcome.Err
 	}
 	dressed := dressResult(d.caller.Version, outcome.Result)
-	if d.spelling != byPR383 || len(outcome.Result.Content) == 0 { // then what dressed has is structured content as text, which was not sent
+	if d.spelling != byPR383 || len(outcome.Result.Content) == 0 { // with no content, dressed has the structured content as text, which was not sent
 		return dressed, nil
 	}
 	d.mu.Lock()

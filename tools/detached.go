@@ -13,22 +13,22 @@ import (
 	"runnel/tasks"
 )
 
-// Detach hands the call over to a supervisor: it makes the tool anew of what tool is as JSON, and runs it with the call's arguments. When
-// Detach has returned nil, the tool must return, whatever it returns. follow, if it is not nil, reads the output for a client that
-// wants progress: a supervisor knows no client.
+// Detach hands the call over to a supervisor, which makes the tool again from tool (encoded as JSON) and runs it with the call's arguments.
+// If Detach returns nil, the tool must return; its own result is ignored. follow, if not nil, reads the output for a client that wants
+// progress: a supervisor knows no client.
 func (c *Call) Detach(ctx context.Context, tool any, follow func(ctx context.Context, output *partials.Reader)) error {
-	if c.run == nil || c.service.o.Detach == nil {
+	if c.run == nil || c.server.detacher() == nil {
 		return errors.New("cannot be detached: tasks live in memory here (--state)")
 	}
 	call := &Detached{TaskID: c.TaskID, Tool: rawjson.Encode(tool), Arguments: c.Arguments, Polls: c.polls(), Secrets: c.run.Secrets()}
-	if err := c.run.Detach(ctx, func() error { return c.service.o.Detach(call) }); err != nil {
+	if err := c.run.Detach(ctx, func() error { return c.server.detacher()(call) }); err != nil {
 		return err
 	}
 	c.goElsewhere(follow)
 	return nil
 }
 
-// Offer lets a worker run the call, with the tool of its name there; o says how. When Offer has returned nil, the tool must return, as for
+// Offer lets a worker run the call, with the worker's own tool of that name; o says how. If Offer returns nil, the tool must return, as for
 // Detach.
 func (c *Call) Offer(ctx context.Context, o tasks.Offer, follow func(ctx context.Context, output *partials.Reader)) error {
 	if c.run == nil {
@@ -46,8 +46,25 @@ func (c *Call) Offer(ctx context.Context, o tasks.Offer, follow func(ctx context
 	return nil
 }
 
-// goElsewhere tells a client that wants progress how the call goes on that another process runs: that it waits, and what follow finds in the
-// output.
+// Leaving is closed when the worker that runs the call takes no more calls: a tool that still waits for its turn then hands the call back.
+// It is nil outside a worker.
+func (c *Call) Leaving() <-chan struct{} {
+	if c.server == nil {
+		return nil
+	}
+	return c.server.detached().Leaving
+}
+
+// HandBack lets another worker run the call, if nothing of it has begun; confirmed: the user has confirmed it. If HandBack returns nil, the
+// tool must return, as for Detach.
+func (c *Call) HandBack(ctx context.Context, confirmed bool) error {
+	o := c.server.detached().Offer
+	o.Confirmed = o.Confirmed || confirmed
+	return c.run.Offer(ctx, o)
+}
+
+// goElsewhere reports, to a client that wants progress, how the call goes on in another process: that it waits, and what follow finds in
+// the output.
 func (c *Call) goElsewhere(follow func(ctx context.Context, output *partials.Reader)) {
 	if len(c.caller.Meta.ProgressToken) == 0 {
 		return
@@ -65,7 +82,7 @@ func (c *Call) goElsewhere(follow func(ctx context.Context, output *partials.Rea
 	})
 }
 
-// tellWaiting reports as progress that the call waits for a worker, until it has ended.
+// tellWaiting reports as progress that the call waits for a worker, until the call has ended.
 func (c *Call) tellWaiting() {
 	changed, stop := c.run.Watch()
 	defer stop()
@@ -84,17 +101,17 @@ func (c *Call) tellWaiting() {
 	}
 }
 
-// Take runs a call that was detached or offered in this process, its supervisor or worker. work says for people what that is.
+// Take runs a detached or offered call in this process, which is its supervisor or worker. work describes the process to people.
 func Take(ctx context.Context, runner *tasks.Runner, call *Detached, t Tool, work []byte, log zerolog.Logger) (*tasks.Run, error) {
 	e, err := newEntry(t)
 	if err != nil {
 		return nil, err
 	}
-	s := &service{runner: runner, polls: call.Polls, confirmed: call.Confirmed, o: ServeOptions{Log: log}}
+	s := &service{runner: runner, taken: *call, o: ServeOptions{Log: log}}
 	d := s.deliver(nil, false, byResult)
 	d.audience.far = call.Client
 	spec := s.spec(e, call.Arguments, d, tasks.Spec{})
-	run, err := runner.Take(ctx, call.TaskID, work, markAttempt(spec, call.Host))
+	run, err := runner.Take(ctx, call.TaskID, work, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -102,23 +119,24 @@ func Take(ctx context.Context, runner *tasks.Runner, call *Detached, t Tool, wor
 	return run, nil
 }
 
-// markAttempt writes a line into the log of a task that another worker has begun before.
-func markAttempt(spec tasks.Spec, host string) tasks.Spec {
-	work := spec.Work
-	spec.Work = func(ctx context.Context, run *tasks.Run) tasks.Done {
-		if t := run.Task(); t.Attempt > 1 {
-			line := fmt.Sprintf("attempt %d on %s\n", t.Attempt, host)
-			if size := run.Log().Size(); size > 0 {
-				last, _, err := run.Log().ReadAt(ctx, size-1, 1)
-				if chunks := last.Chunks(); err == nil && len(chunks) > 0 && !bytes.HasSuffix(chunks[len(chunks)-1].Data, []byte("\n")) {
-					line = "\n" + line // the last attempt was cut off in a line
-				}
-			}
-			if err := run.Log().Append(ctx, partials.Chunk{Data: []byte(line)}); err != nil {
-				return tasks.Done{Err: err}
-			}
-		}
-		return work(ctx, run)
+// Begin is called by a tool that workers run when its work begins: from then on it is not handed back. The log of a later attempt says so.
+func (c *Call) Begin(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return context.Cause(ctx)
 	}
-	return spec
+	if c.server == nil {
+		return nil
+	}
+	attempt, host := c.run.Task().Attempt, c.server.detached().Host
+	if attempt < 2 || host == "" {
+		return nil
+	}
+	line := fmt.Sprintf("attempt %d on %s\n", attempt, host)
+	if size := c.run.Log().Size(); size > 0 {
+		last, _, err := c.run.Log().ReadAt(ctx, size-1, 1)
+		if chunks := last.Chunks(); err == nil && len(chunks) > 0 && !bytes.HasSuffix(chunks[len(chunks)-1].Data, []byte("\n")) {
+			line = "\n" + line // the last attempt was cut off within a line
+		}
+	}
+	return c.run.Log().Append(ctx, partials.Chunk{Data: []byte(line)})
 }

@@ -1,6 +1,6 @@
-// Package tools serves tools to clients: [ListenAndServe] is all that a Go function needs to be one. It holds the methods tools/list and
-// tools/call (https://modelcontextprotocol.io/specification/2025-11-25/server/tools). What kinds of tools there are beside functions,
-// the packages below this one's folder know: a [Kind] says of itself what the server needs to know.
+// Package tools serves tools to clients: [ListenAndServe] is all that a Go function needs. It implements the methods tools/list and
+// tools/call (https://modelcontextprotocol.io/specification/2025-11-25/server/tools). The packages in the folders below have the other
+// kinds of tools; through [Kind] a tool says what the server needs to know about it.
 //
 //	tools/call ─ callParams ─ Registry ─▶ start ─▶ tasks.Run ─ entry.run ─▶ Tool.Call
 //	     │                                                                      │ Output
@@ -8,12 +8,12 @@
 //	     ▼
 //	  answer: the first of result, questions (park), too late (handOver, created)
 //
-// Goroutines: the one of a request waits for what there is to say first; one per run calls the tool; one per delivery gives signs
-// of life, if its client asked for progress. Of a call that goes on elsewhere one tells that client that it waits for a worker. Output is
-// written on the writer's (see package partials).
+// Goroutines: that of a request waits for the first thing to answer; one per run calls the tool; one per delivery sends signs of life, if
+// its client asked for progress. If a call waits for a worker, one tells its client so. Output is written on the writer's goroutine (see
+// package partials).
 //
-// Locks: none of this package's is taken under another. delivery.mu is taken on the writer's goroutine, so nothing is waited for under it.
-// A textWriter's is held while the log takes a piece, which may wait for the client. Registry.mu is never held across a call of a tool.
+// Locks: none of this package's is taken under another. delivery.mu is taken on the writer's goroutine, so nothing waits under it. A
+// textWriter's is held while the log takes a piece, which may wait for the client. Registry.mu is never held across a call of a tool.
 //
 //	call        one tools/call; it runs as a task, whatever its client is told
 //	delivery    what the client hears of a call through one request
@@ -26,7 +26,11 @@
 //
 // Where things stand:
 //
-//	arguments are checked              entry.check (registry.go), with package schema
+//	a call becomes a task              service.call (call.go): every call does; service.augmented says if its client is told; then service.start
+//	arguments are checked              entry.check (entry.go), with package schema
+//	a tool's own schema is checked     Checker.Compile of package schema, at its first use; of a config's tools: schemas.go of package command
+//	what tools/list shows              service.list, Registry.list (list.go), service.fallbackHidden (fallback.go)
+//	where the eras differ              call (call.go), callStateless (answer.go), dress.go; more in packages rpc and tasks
 //	what a version can hold            dress.go
 //	a call asks for a ttl              ttl (callparams.go); package tasks decides
 //	a call goes on elsewhere           Call.Detach, Call.Offer, and Take there (detached.go)
@@ -34,7 +38,7 @@
 //	a question reaches the client      audience.ask (asking.go); as the answer to a call: service.park (answer.go)
 //	which dialect carries the output   chooseSpelling (spelling.go)
 //	a lost stream goes on              mark.go, rejoin.go
-//	secrets are masked                 Output.Write, hide.go, textStream.Write (package command); the end: package tasks
+//	secrets are masked                 Output.Write (output.go), Call.hide, textStream.Write (package command); the end: package tasks
 //	no output after the end            delivery.silence (delivery.go); the order is package tasks'
 //	what a model reads of an output    package text; fit.go is for the length of a line
 package tools

@@ -9,8 +9,7 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// dressTool takes out of a tool what a version does not know: "the server never sends what the
-// negotiated version does not have".
+// dressTool removes from a tool what a version does not know: "the server never sends what the negotiated version does not have".
 func dressTool(v *mcp.Version, t mcp.Tool) mcp.Tool {
 	if !v.Annotations {
 		t.Annotations = nil
@@ -33,7 +32,7 @@ func dressTool(v *mcp.Version, t mcp.Tool) mcp.Tool {
 	return t
 }
 
-// dressResult makes of a result what a version knows; content of an unknown type becomes a text that names it.
+// dressResult converts a result to what a version knows; content of an unknown type becomes a text that names it.
 func dressResult(v *mcp.Version, r *mcp.CallToolResult) *mcp.CallToolResult {
 	r = r.For(v)
 	if v.Audio && v.ResourceLinks {
@@ -47,8 +46,8 @@ func dressResult(v *mcp.Version, r *mcp.CallToolResult) *mcp.CallToolResult {
 	return &dressed
 }
 
-// DressContent makes of a content item what a version knows: a tool that passes on the content of another server needs it for what goes
-// out beside its result.
+// DressContent converts a content item to what a version knows. A tool that passes on another server's content needs it for items that are
+// sent outside of its result.
 func DressContent(v *mcp.Version, c mcp.ContentBlock) mcp.ContentBlock {
 	if !v.ContentMeta && rawjson.Member(c, "_meta") != nil {
 		c = rawjson.WithMember(c, "_meta", nil)
@@ -65,7 +64,7 @@ func DressContent(v *mcp.Version, c mcp.ContentBlock) mcp.ContentBlock {
 	}
 }
 
-// dressed is a dialect whose content is what a version knows.
+// dressed is a dialect that converts content to what a version knows.
 type dressed struct {
 	partials.Dialect
 	version *mcp.Version
@@ -78,8 +77,18 @@ func (d dressed) Encode(dst []byte, b partials.Batch) []byte {
 		if c.Kind == partials.Item {
 			c.Data = DressContent(d.version, c.Data)
 		} else if !d.version.ContentMeta {
-			c.Stream = partials.Stdout // the mark of stderr is _meta
+			c.Stream = partials.Stdout // stderr is marked in _meta
 		}
 	}
 	return d.Dialect.Encode(dst, partials.NewBatch(b.Start, chunks...))
+}
+
+// dressedEnding returns what a result has beyond the output, as a version knows it.
+func dressedEnding(v *mcp.Version, segments *partials.Segments) (e partials.Ending) {
+	if ending := segments.Ending(); ending != nil {
+		for _, item := range ending.Rest {
+			e.Rest = append(e.Rest, DressContent(v, item))
+		}
+	}
+	return e
 }

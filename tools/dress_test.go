@@ -38,7 +38,7 @@ func TestDressStructured(t *testing.T) {
 	}
 }
 
-// What a version does not know is taken out of an item of content, and nothing else is changed, whatever the item is.
+// Members that a version does not know are taken out of an item of content, and nothing else is changed, whatever the item is.
 func TestDressContent(t *testing.T) {
 	v := mcp.LookupVersion("2025-03-26")
 	for item, want := range map[string]string{

@@ -5,14 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
 )
 
-// addFallbackTools adds the tools by which a model uses tasks through a host that has none. A tool of
-// the user's with the same name stays.
+// addFallbackTools adds the tools by which a model uses tasks through a host that has none. A user's tool with the same name stays.
 func (s *service) addFallbackTools() {
 	if s.o.FallbackTools == "never" {
 		return
@@ -31,7 +31,7 @@ func (s *service) addFallbackTools() {
 			`{"all":{"type":"boolean","default":false,"description":"also the tasks of other sessions"},"cursor":{"type":"string","description":"from where the page before ended"}}`, "", true, s.listTasks},
 		{"cancel_task", "Stop a background task.", `{` + taskID + `}`, "task_id", false, s.cancelTask},
 	} {
-		if err := s.registry.addFallback(&t); err != nil {
+		if err := s.registry.addFallback(&t, t.shown); err != nil {
 			s.o.Log.Warn().Err(err).Msg("a fallback tool is left out")
 		}
 	}
@@ -39,9 +39,16 @@ func (s *service) addFallbackTools() {
 
 type fallbackSeenKey struct{}
 
-// fallbackSeen happens when a session's list shows the fallback tools.
-func fallbackSeen(c *rpc.Caller) *rpc.Latch {
-	return c.SessionValue(fallbackSeenKey{}, func() any { return &rpc.Latch{} }).(*rpc.Latch)
+// fallbackSeen is what a session knows of the fallback tools.
+type fallbackSeen struct {
+	sync.Once // done once its list has shown them
+
+	session *rpc.Caller // to notify; not the caller of the list, whose sessionId and stream belong to that request alone
+}
+
+// seenBy returns what the session of c knows. The first call, from OnSession, has the session's own caller.
+func seenBy(c *rpc.Caller) *fallbackSeen {
+	return c.SessionValue(fallbackSeenKey{}, func() any { return &fallbackSeen{session: c} }).(*fallbackSeen)
 }
 
 // fallbackTool is one of the tools that use tasks.
@@ -72,7 +79,7 @@ func (t *fallbackTool) Call(ctx context.Context, in *Call, _ *Output) (*mcp.Call
 	}
 	result, err := t.call(ctx, in, &p)
 	if wire, ok := errors.AsType[*rpc.Error](err); ok {
-		err = errors.New(wire.Message) // a model reads tool errors, and may mend them
+		err = errors.New(wire.Message) // a model reads tool errors, and may correct its mistake
 	}
 	return result, err
 }
@@ -86,9 +93,8 @@ func (s *service) startTask(ctx context.Context, in *Call, p *fallbackParams) (*
 		p.Tool, run.ID(), run.ID()), taskMeta{TaskID: run.ID(), Status: mcp.TaskWorking}), nil
 }
 
-// Start starts a tool as a task, for the client of the call.
-func (c *Call) Start(ctx context.Context, tool string, arguments json.RawMessage) (*tasks.Run, error) {
-	s := c.service
+// startFor starts a tool as a task for a client.
+func (s *service) startFor(ctx context.Context, c *rpc.Caller, tool string, arguments json.RawMessage) (*tasks.Run, error) {
 	e := s.lookup(ctx, tool)
 	if e == nil {
 		return nil, fmt.Errorf("unknown tool: %q", tool)
@@ -102,7 +108,7 @@ func (c *Call) Start(ctx context.Context, tool string, arguments json.RawMessage
 	if err := e.check(arguments, s.runner.Secrets()); err != nil {
 		return nil, fmt.Errorf("%w; %s has not been started", err, tool)
 	}
-	d := s.deliver(c.caller, false, byResult)
+	d := s.deliver(c, false, byResult)
 	d.audience.left.Store(true)
 	run, err := s.start(ctx, e, arguments, d, tasks.Spec{Handle: true})
 	if err != nil {
@@ -123,4 +129,9 @@ func (s *service) cancelTask(ctx context.Context, in *Call, p *fallbackParams) (
 		return nil, err
 	}
 	return aboutTask(fmt.Sprintf("Task %s: %s", t.ID, t.Status), taskMeta{TaskID: t.ID, Status: t.Status, Next: readsOf(in.caller).place(t.ID).next}), nil
+}
+
+// fallbackHidden reports whether a client's list leaves out the fallback tools, because it can use tasks.
+func (s *service) fallbackHidden(c *rpc.Caller) bool {
+	return s.o.FallbackTools != "always" && tasks.CanUse(c)
 }

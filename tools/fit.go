@@ -7,11 +7,10 @@ import (
 	"runnel/tools/text"
 )
 
-// fit makes a result's content fit into a line: the longest texts lose their middle, and an item that is
-// too large in itself is named instead.
-func fit(result *mcp.CallToolResult) *mcp.CallToolResult { return fitInto(result, mcp.MaxContent) }
-
-func fitInto(result *mcp.CallToolResult, limit int) *mcp.CallToolResult {
+// fit makes a result's content fit on a line: the longest texts lose their middle, and an item that is too large by itself is replaced by a
+// note.
+func fit(result *mcp.CallToolResult) *mcp.CallToolResult {
+	const limit = mcp.MaxContent
 	if result.Size() <= limit {
 		return result
 	}
@@ -24,7 +23,7 @@ func fitInto(result *mcp.CallToolResult, limit int) *mcp.CallToolResult {
 	left := limit - len(fitted.StructuredContent)
 	for i, c := range result.Content {
 		if left < 2*minShare {
-			fitted.Content = append(fitted.Content, mcp.Text(fmt.Sprintf("[%d more items are left out]", len(result.Content)-i)))
+			fitted.Content = append(fitted.Content, mcp.Text(text.LeftOut(int64(len(result.Content)-i), "items")))
 			break
 		}
 		if share := max(left/(len(result.Content)-i), minShare); len(c) > share {
@@ -36,10 +35,10 @@ func fitInto(result *mcp.CallToolResult, limit int) *mcp.CallToolResult {
 	return &fitted
 }
 
-// minShare is what an item gets at least: room for a text that says what is left out.
+// minShare is the least that an item gets: room for a text that says what is left out.
 const minShare = 1 << 10
 
-// shorten makes an item of at most limit bytes of another one, as far as it is text.
+// shorten returns an item of at most limit bytes made of another one, as far as that is text.
 func shorten(c mcp.ContentBlock, limit int) mcp.ContentBlock {
 	t, ok := mcp.TextOf(c)
 	if !ok {

@@ -13,16 +13,16 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// Function is a Go function as a tool. [Func] makes one of a function whose arguments are a struct.
+// Function is a Go function as a tool. [Func] makes one from a function whose arguments are a struct.
 type Function struct {
-	Tool mcp.Tool // the entry of tools/list; may be changed until the tool is added to a Registry
+	Tool mcp.Tool // its entry in tools/list; may be changed until the tool is added to a Registry
 
 	Do func(ctx context.Context, in *Call, out *Output) (*mcp.CallToolResult, error) // runs the tool: see Tool.Call
 }
 
-// Func makes a tool of a Go function. The input schema comes from In, a struct: `json:"name,omitempty"`
-// names an argument that may be missing, `jsonschema:"text"` describes it. The tool may be
-// called as a task. Clients get what f writes to out as it comes; a function that writes says so with Streams.
+// Func makes a tool from a Go function. The input schema comes from In, a struct: `json:"name,omitempty"` names an optional argument,
+// `jsonschema:"text"` describes it. The tool may be called as a task. Clients get what f writes to out as it comes; declare a function that
+// writes with Streams.
 //
 //	tools.Func("greet", "Greets somebody.", func(ctx context.Context, in struct {
 //		Name string `json:"name" jsonschema:"whom to greet"`
@@ -30,7 +30,7 @@ type Function struct {
 //		return mcp.Result("Hello, " + in.Name + "!"), nil
 //	})
 //
-// It panics if In cannot be described by a JSON Schema, a mistake in the program.
+// It panics if In cannot be described by a JSON Schema, which is a mistake in the program.
 func Func[In any](name, description string, f func(ctx context.Context, in In, out *Output) (*mcp.CallToolResult, error)) *Function {
 	inferred, err := jsonschema.For[In](nil)
 	if err != nil {
@@ -67,10 +67,10 @@ func (f *Function) Call(ctx context.Context, in *Call, out *Output) (*mcp.CallTo
 	return f.Do(ctx, in, out)
 }
 
-// Decode reads the arguments into a struct, as encoding/json does.
+// Decode decodes the arguments into a struct, as encoding/json does. Call it in a Tool's Call method.
 func (c *Call) Decode(arguments any) error {
 	err := json.Unmarshal(c.Arguments, arguments)
-	if err != nil { // an integer may be written 1.0 (JSON Schema), which encoding/json does not take for one
+	if err != nil { // an integer may be written 1.0 (JSON Schema), which encoding/json does not accept
 		err = json.Unmarshal(plainIntegers(c.Arguments), arguments)
 	}
 	if err != nil {
@@ -79,7 +79,7 @@ func (c *Call) Decode(arguments any) error {
 	return nil
 }
 
-// plainIntegers writes the integers of a JSON value without a fraction or an exponent.
+// plainIntegers rewrites the integers of a JSON value without fractions and exponents.
 func plainIntegers(value json.RawMessage) json.RawMessage {
 	d := json.NewDecoder(bytes.NewReader(value))
 	d.UseNumber()
@@ -101,7 +101,7 @@ func withPlainIntegers(v any) any {
 			v[i] = withPlainIntegers(part)
 		}
 	case json.Number:
-		const exact = 1 << 53 // up to here a float64 holds every integer
+		const exact = 1 << 53 // a float64 is exact for all integers up to here
 		if n, err := v.Float64(); err == nil && n == math.Trunc(n) && math.Abs(n) <= exact {
 			return int64(n)
 		}

@@ -8,7 +8,7 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// What is an integer by the schema is one for the function, however it is written.
+// An integer by the schema is an integer for the function, however it is written.
 func TestFuncTakesIntegersAsTheyAreWritten(t *testing.T) {
 	var got []int64
 	f := Func("f", "", func(_ context.Context, in struct {

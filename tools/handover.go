@@ -13,8 +13,8 @@ import (
 	"runnel/tools/schema"
 )
 
-// handOver answers a plain call whose tool is still running before its host gives up on it: with how to go on, and with what
-// there is of the output. It returns nil if the client could not go on, or the task cannot be kept; then the call waits on.
+// handOver answers a plain call whose tool is still running before the host gives up on it: it says how to continue, with the output so
+// far. It returns nil if the client could not continue or the task cannot be kept; then the call keeps waiting.
 func (s *service) handOver(ctx context.Context, e *entry, d *delivery) *mcp.CallToolResult {
 	c, run := d.caller, d.run
 	if !s.canResume(c) {
@@ -34,7 +34,7 @@ func (s *service) handOver(ctx context.Context, e *entry, d *delivery) *mcp.Call
 	var output string
 	var next int64
 	if d.spelling == byPR383 {
-		next = d.reader.Pos() // everything before it was sent
+		next = d.reader.Pos() // everything before was sent
 	} else {
 		t := run.Task()
 		shaper := s.shaper(&t, 0)
@@ -45,7 +45,7 @@ func (s *service) handOver(ctx context.Context, e *entry, d *delivery) *mcp.Call
 		output, _ = shaper.Text(shaper.Limit, leftOut(s.fallbackListed(c), run.ID()))
 	}
 	readsOf(c).set(run.ID(), taskPlace{next: next})
-	// The sentence comes first: of a long text, most hosts show their model the beginning only.
+	// The sentence comes first: most hosts show their model only the beginning of a long text.
 	sentence := s.howToResume(c, run)
 	content := []mcp.ContentBlock{mcp.Text(sentence)}
 	if output != "" {
@@ -58,13 +58,13 @@ func (s *service) handOver(ctx context.Context, e *entry, d *delivery) *mcp.Call
 	case e.spec.OutputSchema == nil:
 	case !e.joined && schema.New(e.spec.OutputSchema, "").Check(rawjson.Encode(task)) == nil:
 		result.StructuredContent = rawjson.Encode(task)
-	default: // clients check all other results by the schema
+	default: // clients check any other result against the schema
 		result.IsError = true
 	}
 	return result
 }
 
-// howToResume tells a model how it goes on with a call that is handed over, by what it can call.
+// howToResume tells a model how to continue a call that is handed over, with what it can call.
 func (s *service) howToResume(c *rpc.Caller, run *tasks.Run) string {
 	running := fmt.Sprintf("%s is still running, as task %s.", run.Task().Tool, run.ID())
 	switch {
@@ -77,7 +77,7 @@ func (s *service) howToResume(c *rpc.Caller, run *tasks.Run) string {
 	}
 }
 
-// endPartials marks the last partial result that comes with this request: what the result adds does not come with it.
+// endPartials marks the last partial result of this request: what the result adds does not come with it.
 func (d *delivery) endPartials() {
 	d.elsewhere = true
 	var m struct {

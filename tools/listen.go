@@ -9,7 +9,7 @@ import (
 	"runnel/tasks"
 )
 
-// DefaultServeOptions are those of a config file that says nothing.
+// DefaultServeOptions returns the options of an empty config file. Start from them to change some for [Serve].
 func DefaultServeOptions() ServeOptions {
 	return ServeOptions{
 		Pump:          partials.PumpOptions{Pace: partials.DefaultPace, MaxBytes: partials.DefaultMaxBytes},
@@ -19,8 +19,8 @@ func DefaultServeOptions() ServeOptions {
 	}
 }
 
-// ListenAndServe serves tools to the client that has started this program, over stdin and stdout, until the input ends or ctx does. Tasks
-// live in memory. While it runs, os.Stdout is stderr: what else is printed must not come between the messages. For other options, use
+// ListenAndServe serves tools over stdin and stdout to the client that has started this program, until the input ends or ctx does. Tasks
+// live in memory. While it runs, os.Stdout is stderr, since nothing else may be printed between the messages. For other options, use
 // [Serve].
 func ListenAndServe(ctx context.Context, tools ...Tool) error {
 	registry := &Registry{}

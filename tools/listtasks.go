@@ -15,11 +15,11 @@ import (
 const (
 	// listPageTasks is how many tasks list_tasks shows at once.
 	listPageTasks = 50
-	// maxListedLine is how much of a task's last line it shows, in bytes.
+	// maxListedLine is how much it shows of a task's last line, in bytes.
 	maxListedLine = 200
 )
 
-// listTasks lists tasks, the newest first: those that this process has made, or all of the owner. A cursor is the id of the last one.
+// listTasks lists tasks, newest first: those that this process has made, or all of the owner's. A cursor is the id of the last one.
 func (s *service) listTasks(ctx context.Context, _ *Call, p *fallbackParams) (*mcp.CallToolResult, error) {
 	page, more, err := s.runner.Newest(ctx, listPageTasks, p.Cursor, !p.All)
 	if errors.Is(err, tasks.ErrCursor) {
@@ -41,7 +41,7 @@ func (s *service) listTasks(ctx context.Context, _ *Call, p *fallbackParams) (*m
 	var b strings.Builder
 	for _, t := range page {
 		meta.Tasks = append(meta.Tasks, listed{t.ID, t.Tool, t.Status, t.StatusMessage, t.CreatedAt.UTC()})
-		fmt.Fprintf(&b, "%s %s %s, started %s ago", t.ID, t.Tool, howEnded(&t), text.Seconds(time.Since(t.CreatedAt).Round(time.Second)))
+		fmt.Fprintf(&b, "%s %s %s, started %s ago", t.ID, t.Tool, howEnded(&t), text.Age(time.Since(t.CreatedAt)))
 		if line := lastLineOf(ctx, &t); line != "" {
 			b.WriteString(": " + line)
 		}
@@ -61,7 +61,7 @@ func (s *service) listTasks(ctx context.Context, _ *Call, p *fallbackParams) (*m
 	return r, nil
 }
 
-// lastLineOf is the last line of a task's output or, of one that has none, what its status says.
+// lastLineOf returns the last line of a task's output or, if it has none, its status message.
 func lastLineOf(ctx context.Context, t *tasks.Task) string {
 	line := t.LastLine(ctx)
 	if line == "" || t.Status == mcp.TaskInputRequired {

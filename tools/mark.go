@@ -14,9 +14,9 @@ import (
 	"runnel/rpc"
 )
 
-// A mark goes with a line of a task's delivery where its client can lose the connection and come back (rpc.Caller.Marks). It holds all
-// that another process has to know to go on after the line (rejoin.go), so that nothing need be kept of a stream but the task's log. It gives its
-// bearer nothing: whose tasks are found is said by who asks.
+// A mark goes with a line of a task's delivery if its client can lose the connection and come back (rpc.Caller.Marks). It holds everything
+// that another process needs to continue after that line (rejoin.go), so that of a stream nothing but the task's log need be kept. It
+// grants no access: only tasks of the requesting owner are found.
 //
 //	base64(origin) . position in the log . Dialect.Count . lines after the end of the output
 
@@ -24,34 +24,34 @@ import (
 type origin struct {
 	Task     string          `json:"t"`
 	Spelling spelling        `json:"s"`
-	Request  json.RawMessage `json:"r,omitempty"` // the id, where lines carry it
+	Request  json.RawMessage `json:"r,omitempty"` // the id, if lines carry it
 	Token    json.RawMessage `json:"p,omitempty"` // of progress
 }
 
-// place is where a delivery stands.
+// place is how far a delivery has come.
 type place struct {
 	origin
 	pos, count int64
-	closing    int // how many lines have been written after the end of the output: what the dialect ends with, then the terminal status
+	closing    int // lines written after the end of the output: those that end the dialect, then the terminal status
 }
 
 const (
-	// maxOrigin bounds a mark, in bytes: it goes with each line, and its client chooses the ids in it. A longer one is left out.
+	// maxOrigin bounds a mark, in bytes: it goes with each line, and the client chooses the ids in it. A longer mark is omitted.
 	maxOrigin = 512
 	// closed is place.closing after the terminal status.
 	closed = math.MaxInt32
-	// noMark marks a line after which nobody can go on: the next one belongs to it.
+	// noMark marks a line that cannot be continued after, because the next one belongs to it.
 	noMark = "-"
 )
 
-// marked is a dialect whose lines have marks. It is used on the writer's goroutine only.
+// marked is a dialect whose lines have marks. It is only used on the writer's goroutine.
 type marked struct {
 	partials.Dialect
 	origin string
 	pos    int64 // in the log
 }
 
-// newMarked adds marks to a dialect, nil if they cannot be had.
+// newMarked adds marks to a dialect. It returns nil if the caller has no marks, or they would be too long.
 func newMarked(c *rpc.Caller, d partials.Dialect, o origin, pos int64) *marked {
 	if !c.Marks() {
 		return nil
@@ -67,10 +67,10 @@ func (m *marked) mark(count int64, closing int) string {
 	return m.origin + "." + strconv.FormatInt(m.pos, 10) + "." + strconv.FormatInt(count, 10) + "." + strconv.Itoa(closing)
 }
 
-// last marks the terminal status, after which nothing comes.
+// last is the mark of the terminal status, after which nothing comes.
 func (m *marked) last() string { return m.origin + ".0.0." + strconv.Itoa(closed) }
 
-// now marks a line that is written at this moment.
+// now is the mark of a line that is written at this moment.
 func (m *marked) now() string { return m.mark(m.Count(), 0) }
 
 func (m *marked) Encode(dst []byte, b partials.Batch) []byte {
@@ -82,7 +82,7 @@ func (m *marked) Encode(dst []byte, b partials.Batch) []byte {
 
 func (m *marked) End(dst []byte) []byte { return m.closing(dst, 0) }
 
-// closing appends what the dialect ends with, but for some lines that were written before.
+// closing appends the lines that end the dialect, except for those that were written before.
 func (m *marked) closing(dst []byte, written int) []byte {
 	count := m.Count()
 	for i, line := range slices.Collect(bytes.Lines(m.Dialect.End(nil))) {
@@ -93,7 +93,7 @@ func (m *marked) closing(dst []byte, written int) []byte {
 	return dst
 }
 
-// insert marks the last of the lines from begin on, and says of the others that they have no mark.
+// insert marks the last of the lines from begin on, and gives the others noMark.
 func (m *marked) insert(dst []byte, begin int, mark func() string) []byte {
 	for begin < len(dst) {
 		text, end := noMark, begin+bytes.IndexByte(dst[begin:], '\n')+1
@@ -108,7 +108,7 @@ func (m *marked) insert(dst []byte, begin int, mark func() string) []byte {
 
 var errMark = errors.New("it says nothing of a stream to go on with")
 
-// parseMark reads a mark.
+// parseMark parses a mark.
 func parseMark(text string) (p place, err error) {
 	parts := strings.Split(text, ".")
 	if len(parts) != 4 {
@@ -143,7 +143,7 @@ func parseMark(text string) (p place, err error) {
 	return p, nil
 }
 
-// isID reports whether a part of a mark is absent, or can stand in a line where an id does.
+// isID reports whether a part of a mark is absent, or can stand on a line in the place of an id.
 func isID(raw json.RawMessage) bool {
 	return raw == nil || raw[0] == '"' || raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9'
 }

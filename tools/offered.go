@@ -8,30 +8,31 @@ import (
 	"runnel/tools/schema"
 )
 
-// Offered is a tool that only workers have: each call of it is offered to them.
-type Offered struct {
+// offered is a tool that only workers have: each call is offered to them.
+type offered struct {
 	spec   mcp.Tool
 	offer  tasks.Offer
 	schema *schema.Checker
 }
 
-// NewOffered makes a tool of what a worker says of it. offer says how its calls are offered.
-func NewOffered(spec mcp.Tool, offer tasks.Offer) *Offered {
-	spec.Execution = &mcp.ToolExecution{TaskSupport: mcp.TaskOptional, StreamPartial: true} // that is runnel's to say
-	return &Offered{spec: spec, offer: offer, schema: schema.New(spec.InputSchema, "")}
+// NewOffered makes a tool from a worker's description. offer says how its calls are offered.
+// Add it to a Registry, so that clients can call a tool which only workers have.
+func NewOffered(spec mcp.Tool, offer tasks.Offer) Tool {
+	spec.Execution = &mcp.ToolExecution{TaskSupport: mcp.TaskOptional, StreamPartial: true} // runnel decides that
+	return &offered{spec: spec, offer: offer, schema: schema.New(spec.InputSchema, "")}
 }
 
 // Describe returns the worker's own description.
-func (t *Offered) Describe() mcp.Tool { return t.spec }
+func (t *offered) Describe() mcp.Tool { return t.spec }
 
-// Traits returns what the server needs to know.
-func (t *Offered) Traits() Traits { return Traits{Detached: true} }
+// Traits returns what the server needs to know about it.
+func (t *offered) Traits() Traits { return Traits{Detached: true} }
 
-// Replace does nothing: calls that run go on where they are.
-func (t *Offered) Replace(Tool) {}
+// Replace does nothing: running calls go on where they are.
+func (t *offered) Replace(Tool) {}
 
-// Call lets a worker run the call. Its arguments are checked here, too: who waits for a worker wants to know at once.
-func (t *Offered) Call(ctx context.Context, in *Call, _ *Output) (*mcp.CallToolResult, error) {
+// Call lets a worker run the call. The arguments are checked here, too, so that a mistake is reported at once and not only by a worker.
+func (t *offered) Call(ctx context.Context, in *Call, _ *Output) (*mcp.CallToolResult, error) {
 	if err := t.schema.Check(in.Arguments); err != nil {
 		return mcp.ErrorResult(err.Error()), nil
 	}

@@ -11,36 +11,37 @@ import (
 	"runnel/tasks/logs"
 )
 
-// ServeOptions are how calls are answered and their output is delivered. Zero means what the config file's default is
-// for FallbackTools only; the durations mean what they say.
+// ServeOptions say how calls are answered and how their output is delivered. Zero is a default only for FallbackTools and MaxResult; zero
+// durations mean what their comments say.
 type ServeOptions struct {
 	Pump                partials.PumpOptions
-	SyncWait            time.Duration         // when a plain call that is not finished is handed over; 0 = never
-	ImmediateWait       time.Duration         // how long a call may take before its answer is a handle, where its client lets the server choose
-	Heartbeat           time.Duration         // longest silence towards a client that asked for progress; 0 = no heartbeat
+	SyncWait            time.Duration         // when an unfinished plain call is handed over; 0 = never
+	ImmediateWait       time.Duration         // how long a call may take before it is answered with a handle, if the client lets the server choose
+	Heartbeat           time.Duration         // the longest silence towards a client that asked for progress; 0 = no heartbeat
 	FallbackTools       string                // auto, always, never; "" = auto
-	MaxResult           int                   // how much of the output of a tool that is not a command get_task_result shows at once; 0 = text.DefaultMaxResult
-	RequiredFallthrough bool                  // a tool that requires a task runs without one, too
-	Resumable           bool                  // tasks outlive this process, and so does their delivery
-	Detach              func(*Detached) error // starts the process that goes on with a call; nil = nothing outlives this process
+	MaxResult           int                   // how much get_task_result shows at once of the output of a tool that is not a command; 0 = text.DefaultMaxResult
+	RequiredFallthrough bool                  // a tool that requires a task also runs without one
+	Resumable           bool                  // tasks and their delivery outlive this process
+	Detach              func(*Detached) error // starts the process that continues a call; nil = nothing outlives this process
 	Log                 zerolog.Logger
 
-	App    *App        // nil = there is none
+	App    *App        // nil = none
 	Source Source      // nil = all tools are known from the start
-	Others logs.Others // nil = there are no resources but logs
+	Others logs.Others // nil = the only resources are logs
 }
 
-// App is a page that clients show beside a call (MCP Apps), and the tools that only the page calls.
+// App is a page that clients show beside a call (MCP Apps), with the tools that only the page calls.
+// Set it as ServeOptions.App.
 type App struct {
 	Page  logs.Page
 	Tools []Tool
 }
 
-// Source joins tools to the registry that are not known from the start, such as other servers'.
+// Source adds tools to the registry that are not known from the start, such as those of other servers.
 type Source interface {
-	// Need waits, for a while, until the tools that c may see have joined.
+	// Need waits for some time until the tools that c may see have joined.
 	Need(ctx context.Context, c *rpc.Caller)
-	// NeedTool is Need for a tool of a name that the registry does not have.
+	// NeedTool is Need for a tool name that is not in the registry.
 	NeedTool(ctx context.Context, name string)
 	// Whole reports whether all of its tools have joined.
 	Whole() bool

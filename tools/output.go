@@ -4,18 +4,19 @@ import (
 	"context"
 	"hash/maphash"
 	"io"
+	"slices"
 	"sync"
 
 	"runnel/partials"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 	"runnel/tools/secrets"
 	"runnel/tools/text"
 )
 
-// Output is where a tool writes while it runs: an append to its task's log, from which every
-// partial is made. A write waits when the client lags too far (partials.LogOptions.MaxPending).
-// It fails when the call has ended, or is cancelled while it waits, and with [partials.ErrLost] when the output cannot be
-// stored: the tool should return then. An Output may be used by several goroutines.
+// Output is where a tool writes while it runs: an append to its task's log, from which every partial is made. A write waits if the client
+// lags too far (partials.LogOptions.MaxPending). It fails when the call has ended, or is cancelled while it waits, and with
+// [partials.ErrLost] when the output cannot be stored: the tool should then return. Several goroutines may use an Output.
 type Output struct {
 	ctx      context.Context
 	log      *partials.Log
@@ -25,15 +26,15 @@ type Output struct {
 	stdout, stderr textWriter
 
 	mu    sync.Mutex
-	items map[uint64]int // how often each content item was written, by its hash; the first maxItems
+	items map[uint64]int // how often each content item was written, by hash; the first maxItems
 }
 
-// maxItems bounds what an Output remembers of the items that were written to it.
+// maxItems bounds how many written items an Output remembers.
 const maxItems = 4096
 
 var itemSeed = maphash.MakeSeed()
 
-// NewOutput makes the output of one call. progress may be nil.
+// NewOutput makes the output of one call, for a test of a Tool. progress may be nil.
 func NewOutput(ctx context.Context, log *partials.Log, progress func(done, total float64, message string)) *Output {
 	o := &Output{ctx: ctx, log: log, progress: progress}
 	o.stdout = textWriter{out: o, stream: partials.Stdout}
@@ -41,27 +42,27 @@ func NewOutput(ctx context.Context, log *partials.Log, progress func(done, total
 	return o
 }
 
-// Hide masks secrets in all that is written from now on. It is called before anything is.
-func (o *Output) Hide(s *secrets.Set) {
+// hide masks secrets in everything that is written from now on. Call it before the first write.
+func (o *Output) hide(s *secrets.Set) {
 	o.secrets, o.stdout.secrets, o.stderr.secrets = s, s.Stream(), s.Stream()
 }
 
-// Secrets are what is masked, nil if nothing is: who writes to Log itself masks it first.
+// Secrets returns what is masked, nil if nothing is. Code that writes to Log directly must mask it first.
 func (o *Output) Secrets() *secrets.Set { return o.secrets }
 
-// Log is what is written to.
+// Log returns the task's log. Use it for chunks that Write and Content cannot express.
 func (o *Output) Log() *partials.Log { return o.log }
 
-// Write appends text. Each byte that is not UTF-8 becomes U+FFFD; a character that p cuts in two waits for its rest.
+// Write appends text. Each byte that is not UTF-8 becomes U+FFFD; a character that is cut off at the end of p waits for its rest.
 func (o *Output) Write(p []byte) (int, error) { return o.stdout.Write(p) }
 
-// WriteString is Write of a string.
+// WriteString is Write for a string.
 func (o *Output) WriteString(s string) error {
 	_, err := o.stdout.Write([]byte(s))
 	return err
 }
 
-// Stderr takes text that is shown as a command's standard error: content items with _meta {"runnel/stream": "stderr"}.
+// Stderr returns a writer for text that is shown as a command's standard error: content items with _meta {"runnel/stream": "stderr"}.
 func (o *Output) Stderr() io.Writer { return &o.stderr }
 
 // Content appends content items. The items of one call stay together in one partial.
@@ -93,7 +94,7 @@ func (o *Output) Content(items ...mcp.ContentBlock) error {
 	return nil
 }
 
-// beyond returns the items of a result's content that were not written to the output. ok is false if no item was written: then all are beyond.
+// beyond returns the items of a result's content that were not written to the output. ok is false if no item was written at all.
 func (o *Output) beyond(content []mcp.ContentBlock) (rest []mcp.ContentBlock, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -111,15 +112,15 @@ func (o *Output) beyond(content []mcp.ContentBlock) (rest []mcp.ContentBlock, ok
 	return rest, ok
 }
 
-// Progress reports how much is done, in any unit; total 0 means unknown. It never waits for a client
-// for longer than the call lasts, and does nothing for one that did not ask for progress.
+// Progress reports how much is done, in any unit; a total of 0 means unknown. It waits for a client no longer than the call lasts, and does
+// nothing if the client did not ask for progress.
 func (o *Output) Progress(done, total float64, message string) {
 	if o.progress != nil {
 		o.progress(done, total, o.secrets.String(message))
 	}
 }
 
-// textWriter makes the valid UTF-8 of one text stream.
+// textWriter writes one text stream as valid UTF-8.
 type textWriter struct {
 	out    *Output
 	stream partials.Stream
@@ -129,7 +130,7 @@ type textWriter struct {
 	secrets *secrets.Stream // nil = none
 }
 
-// Write appends text. What the end of p cuts off of a character waits for the rest.
+// Write appends text. A character that is cut off at the end of p waits for its rest.
 func (w *textWriter) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -158,16 +159,44 @@ func (w *textWriter) append(text []byte) error {
 	return w.out.log.Append(w.out.ctx, partials.Chunk{Stream: w.stream, Data: text})
 }
 
-// maxPiece is how much one append takes of a long text: what is not yet delivered is bounded between two of them.
+// maxPiece is how much of a long text one append takes: between two of them, undelivered output is bounded.
 const maxPiece = 64 << 10
 
-// end writes what is left of a character that was never finished, and what could have become a secret.
+// end writes what is left of an unfinished character, and what could have become a secret.
 func (o *Output) end() {
 	for _, w := range []*textWriter{&o.stdout, &o.stderr} {
 		w.mu.Lock()
-		if w.put(w.secrets.Write(w.utf8.Flush())) == nil { // it fails only when the call has ended
+		if w.put(w.secrets.Write(w.utf8.Flush())) == nil { // it fails only if the call has ended
 			_ = w.put(w.secrets.Flush())
 		}
 		w.mu.Unlock()
 	}
+}
+
+// hideItem appends a content item without secrets. A secret that is split between two texts is found, too: a text is a piece of its stream,
+// and what may become a secret waits for the next piece. Any other item is masked separately, after what waits.
+func (o *Output) hideItem(chunks []partials.Chunk, item mcp.ContentBlock) []partials.Chunk {
+	text, ok := mcp.TextOf(item)
+	w := &o.stdout
+	if rawjson.StringMember(rawjson.Member(item, "_meta"), mcp.MetaStream) == mcp.StreamStderr {
+		w = &o.stderr
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !ok {
+		if rest := w.secrets.Flush(); len(rest) > 0 {
+			chunks = append(chunks, partials.Chunk{Stream: w.stream, Data: slices.Clone(rest)})
+		}
+		return append(chunks, partials.Chunk{Kind: partials.Item, Data: o.secrets.JSON(item)})
+	}
+	settled := string(w.secrets.Write([]byte(text)))
+	switch settled {
+	case text:
+		item = o.secrets.JSON(item) // its other members
+	case "":
+		return chunks
+	default:
+		item = o.secrets.JSON(rawjson.WithMember(item, "text", settled))
+	}
+	return append(chunks, partials.Chunk{Kind: partials.Item, Data: item})
 }

@@ -10,7 +10,7 @@ import (
 	"runnel/tools/text"
 )
 
-// What is written goes into the log as valid text, wherever characters are cut, and each chunk of it is whole.
+// Output goes into the log as valid text, wherever characters are cut, and each chunk of it is whole.
 func FuzzTextWriter(f *testing.F) {
 	f.Add([]byte("plain ä€😀 text"), uint8(3))
 	f.Add([]byte("\xff\xc3(\xe2\x82\xac\xf0\x9f\x98"), uint8(2))

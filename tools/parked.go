@@ -15,25 +15,25 @@ import (
 )
 
 const (
-	// parkedTTL is how long a call waits for the answers to its questions: as long as a person may take.
+	// parkedTTL is how long a call waits for the answers to its questions: as long as a person may need.
 	parkedTTL = 10 * time.Minute
-	// maxParked is how many calls may wait for answers at once: each holds what its tool has started.
+	// maxParked is how many calls may wait for answers at once: each keeps what its tool has started.
 	maxParked = 100
 )
 
-// parking holds the calls that were answered with questions and wait for their client to come back. What the client holds of one is its
-// requestState, "an attacker-controlled input" (2026-07-28 basic/patterns/mrtr, "Server Requirements"): it says nothing, cannot be
-// guessed, and counts once, for the same tool and arguments.
+// parking holds the calls that were answered with questions until their client comes back. The client only has a requestState, "an
+// attacker-controlled input" (2026-07-28 basic/patterns/mrtr, "Server Requirements"): it contains no information, cannot be guessed, and is
+// valid once, for the same tool and arguments.
 type parking struct {
 	mu     sync.Mutex
 	calls  map[string]*parkedCall // by requestState
-	closed bool                   // nothing more is parked
+	closed bool                   // nothing more can be parked
 }
 
-// parkedCall is a call that waits.
+// parkedCall is a waiting call.
 type parkedCall struct {
 	audience *audience
-	position int64             // where the output goes on that its client has not seen
+	position int64             // where the output continues that its client has not seen
 	request  [sha256.Size]byte // digest of the tool and its arguments
 	expiry   *time.Timer
 }
@@ -57,7 +57,7 @@ func (p *parking) leave(request *mcp.CallToolParams, call *parkedCall) (requestS
 	return requestState, nil
 }
 
-// take gives back the call that a request goes on with. One whose answers are wrong may be sent again.
+// take returns the call that a request continues. A request with wrong answers may be sent again.
 func (p *parking) take(request *mcp.CallToolParams) (*parkedCall, error) {
 	p.mu.Lock()
 	call := p.calls[request.RequestState]
@@ -77,7 +77,7 @@ func (p *parking) take(request *mcp.CallToolParams) (*parkedCall, error) {
 	return call, nil
 }
 
-// close cancels what waits: nobody can come back any more.
+// close cancels the waiting calls: nobody can come back any more.
 func (p *parking) close() {
 	p.mu.Lock()
 	p.closed = true
@@ -95,7 +95,7 @@ func (p *parking) giveUp(requestState, why string) {
 	}
 }
 
-// remove takes a call out of those that wait, nil if it does not wait any more.
+// remove removes and returns a waiting call, nil if it no longer waits.
 func (p *parking) remove(requestState string) *parkedCall {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,9 +107,9 @@ func (p *parking) remove(requestState string) *parkedCall {
 	return call
 }
 
-// digest stands for the tool and the arguments of a call, however they are written.
+// digest identifies the tool and the arguments of a call, however they are written.
 func digest(request *mcp.CallToolParams) [sha256.Size]byte {
 	var arguments any
-	_ = json.Unmarshal(request.Arguments, &arguments) // an object: checked before
+	_ = json.Unmarshal(request.Arguments, &arguments) // an object, as was checked before
 	return sha256.Sum256(rawjson.Encode([]any{request.Name, arguments}))
 }

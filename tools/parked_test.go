@@ -43,7 +43,7 @@ func TestCancelledWhileParked(t *testing.T) {
 	})
 }
 
-// What a call came to is in its answer where the partial results of PR #383 did not say it: "content: []" stands for what was sent.
+// The result of a call is in its answer where the partial results of PR #383 did not say it: "content: []" stands for what was sent.
 func TestCancelledAnswerSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tool := &Function{

@@ -22,7 +22,7 @@ const (
 	maxWait     = 45 * time.Second
 )
 
-// wait is how long get_task_result waits.
+// wait returns how long get_task_result waits.
 func (p *fallbackParams) wait() time.Duration {
 	if p.WaitMs == nil {
 		return defaultWait
@@ -30,8 +30,8 @@ func (p *fallbackParams) wait() time.Duration {
 	return time.Duration(min(*p.WaitMs, float64(maxWait.Milliseconds()))) * time.Millisecond
 }
 
-// getTaskResult answers with what is new of a task's output, and with how it ended. Where it looks for lines (tail, grep), that is
-// no reading: the next answer goes on where the one before ended.
+// getTaskResult answers with the new output of a task, and with how it ended. A search for lines (tail, grep) does not count as reading:
+// the next answer continues where the last reading ended.
 func (s *service) getTaskResult(ctx context.Context, in *Call, p *fallbackParams) (*mcp.CallToolResult, error) {
 	lines, err := text.NewFilter(p.Grep, p.Context, p.Tail)
 	if err != nil {
@@ -47,7 +47,7 @@ func (s *service) getTaskResult(ctx context.Context, in *Call, p *fallbackParams
 	from := last
 	switch {
 	case p.After != nil:
-		from = taskPlace{next: t.Log.Size()} // no position is after the end
+		from = taskPlace{next: t.Log.Size()} // no position is beyond the end
 		if *p.After < float64(from.next) {
 			from.next = int64(*p.After)
 		}
@@ -71,7 +71,7 @@ func (s *service) getTaskResult(ctx context.Context, in *Call, p *fallbackParams
 	words := leftOut(s.fallbackListed(in.caller), t.ID)
 	if lines != nil {
 		lines.End()
-		words, read, content = text.LeftOut, last, nil // positions in what was picked say nothing
+		words, read, content = text.Gap.Words, last, nil // positions in the selected lines mean nothing
 	}
 	readsOf(in.caller).set(t.ID, read)
 	output, _ := shaper.Text(shaper.Limit, words)
@@ -88,7 +88,7 @@ func (s *service) getTaskResult(ctx context.Context, in *Call, p *fallbackParams
 	return result, nil
 }
 
-// awaitTask returns a task when it has ended, or as it is after a time.
+// awaitTask returns a task once it has ended, or as it is when the time is up.
 func (s *service) awaitTask(ctx context.Context, id string, limit time.Duration) (tasks.Task, error) {
 	wait, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -99,7 +99,7 @@ func (s *service) awaitTask(ctx context.Context, id string, limit time.Duration)
 	return t, err
 }
 
-// shaper shapes what is shown of a task's output as its result would be.
+// shaper returns what shapes the shown part of a task's output, as its result would be shaped.
 func (s *service) shaper(t *tasks.Task, from int64) *text.Shaper {
 	var traits Traits
 	if e := s.registry.lookup(t.Tool); e != nil {
@@ -111,7 +111,7 @@ func (s *service) shaper(t *tasks.Task, from int64) *text.Shaper {
 // logPiece is how much of a log is read at a time.
 const logPiece = 64 << 10
 
-// shapeLog writes what the log of a task has from a position on, as far as it goes now, and returns where it ends.
+// shapeLog writes what the log of a task has from a position on, and returns where that ends.
 func shapeLog(ctx context.Context, to text.Sink, t *tasks.Task, from int64) (next int64, err error) {
 	for next = from; next < t.Log.Size(); {
 		batch, end, err := t.Log.ReadAt(ctx, next, logPiece)
@@ -144,8 +144,8 @@ func shapeLog(ctx context.Context, to text.Sink, t *tasks.Task, from int64) (nex
 	return next, nil
 }
 
-// writeEnding writes the text that the result of a task has beyond the output, and returns the rest of the result. What a command's
-// result has beyond it, the line about the end says.
+// writeEnding writes the text that the result of a task has beyond the output, and returns the rest of the result. For a command, that is
+// in the line about its end.
 func writeEnding(to text.Sink, t *tasks.Task) (rest []mcp.ContentBlock) {
 	result := t.Outcome.Result
 	if result == nil {
@@ -165,7 +165,7 @@ func writeEnding(to text.Sink, t *tasks.Task) (rest []mcp.ContentBlock) {
 	for _, c := range result.Content {
 		said, ok := mcp.TextOf(c)
 		switch {
-		case !ok && !bytes.Contains(c, []byte(tasks.LogURI(t.ID))): // its log is what is read here
+		case !ok && !bytes.Contains(c, []byte(tasks.LogURI(t.ID))): // this tool reads its log
 			rest = append(rest, c)
 		case sameJSON([]byte(said), structured):
 			structured = nil
@@ -177,24 +177,24 @@ func writeEnding(to text.Sink, t *tasks.Task) (rest []mcp.ContentBlock) {
 	return rest
 }
 
-// sameJSON reports whether two texts are the same JSON value, written alike but for spaces.
+// sameJSON reports whether two texts are the same JSON value, written alike except for spaces.
 func sameJSON(a, b []byte) bool {
 	var x, y bytes.Buffer
 	return json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && bytes.Equal(x.Bytes(), y.Bytes())
 }
 
-// statusLine says how a task is, and if it has not ended what to do.
+// statusLine says how a task is and, if it has not ended, what to do.
 func statusLine(t *tasks.Task) string {
 	switch {
 	case t.Status == mcp.TaskInputRequired:
 		return fmt.Sprintf("waits for its user to answer %q: call get_task_result again", t.StatusMessage)
 	case !t.Status.Terminal():
-		return fmt.Sprintf("%s for %s: call get_task_result again", t.Status, text.Seconds(time.Since(t.CreatedAt).Round(time.Second)))
+		return fmt.Sprintf("%s for %s: call get_task_result again", t.Status, text.Age(time.Since(t.CreatedAt)))
 	}
 	return howEnded(t) + ", " + text.Seconds(t.UpdatedAt.Sub(t.CreatedAt))
 }
 
-// howEnded is the status of a task that has ended, with what a command came to.
+// howEnded returns the status of a task that has ended, with a command's exit.
 func howEnded(t *tasks.Task) string {
 	how := string(t.Status)
 	if t.Outcome == nil || t.Outcome.Result == nil {

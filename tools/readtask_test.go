@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What a session has read is remembered of so many tasks, the last ones.
+// A session remembers what it has read of the last so many tasks.
 func TestReadsAreBounded(t *testing.T) {
 	r := &reads{places: map[string]taskPlace{}}
 	for n := range 2 * maxReads {

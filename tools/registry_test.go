@@ -40,7 +40,7 @@ func TestListHasPages(t *testing.T) {
 	}
 }
 
-// What a tool says of itself goes out as it is written: a model reads it.
+// A tool's description goes out as it is written: a model reads it.
 func TestListHasNoEscapesForHTML(t *testing.T) {
 	r := &Registry{}
 	if err := r.Add(Func("tool", "a < b && b > c", func(context.Context, struct{}, *Output) (*mcp.CallToolResult, error) { return nil, nil })); err != nil {
@@ -74,7 +74,7 @@ func TestListIsKept(t *testing.T) {
 			}
 		}
 	}
-	if err := errors.Join(r.addFallback(&fallbackTool{name: "list_tasks", properties: "{}"}), r.Add(Func("a", "", own)), next.Add(Func("c", "", own))); err != nil {
+	if err := errors.Join(r.addFallback(&fallbackTool{name: "list_tasks", properties: "{}"}, false), r.Add(Func("a", "", own)), next.Add(Func("c", "", own))); err != nil {
 		t.Fatal(err)
 	}
 	sees("at first", " a")
@@ -98,7 +98,7 @@ func TestFallbackToolComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	fallback := &fallbackTool{name: "list_tasks", properties: "{}"}
-	if err := r.addFallback(fallback); err == nil {
+	if err := r.addFallback(fallback, false); err == nil {
 		t.Error("two tools have a name")
 	}
 	for i, next := range []*Registry{without, with, without} {

@@ -11,9 +11,8 @@ import (
 	"runnel/tasks"
 )
 
-// rejoin goes on with a delivery after a mark, for a client that has lost its connection: with the task's log, be it of a task that
-// runs here, that another process runs, or that has ended. What is no part of the task, such as what the tool says of its progress and
-// what it asks its client, is not told again.
+// rejoin continues a delivery after a mark, for a client that has lost its connection. It reads the task's log, whether the task runs here,
+// runs in another process, or has ended. What is not part of the task, such as its progress and its questions, is not repeated.
 type rejoin struct {
 	place
 	service *service
@@ -39,7 +38,7 @@ func (s *service) rejoin(ctx context.Context, mark string) (begin func(context.C
 			defer cancel()
 			defer context.AfterFunc(open, cancel)()
 			err := (&rejoin{p, s, c}).run(ctx)
-			if ctx.Err() != nil { // it is cut off, by the end of the server or of the stream
+			if ctx.Err() != nil { // it was cut off, by the end of the server or of the stream
 				return
 			}
 			release()
@@ -52,7 +51,7 @@ func (s *service) rejoin(ctx context.Context, mark string) (begin func(context.C
 	}, nil
 }
 
-// run writes the rest: output and changes of the status, then, when the task has ended, what the output ends with and the terminal status.
+// run writes the rest: output and status changes and, when the task has ended, the end of the dialect and the terminal status.
 func (r *rejoin) run(ctx context.Context) error {
 	if r.closing == closed {
 		return nil
@@ -68,7 +67,7 @@ func (r *rejoin) run(ctx context.Context) error {
 		if err := r.follow(ctx, v); err != nil {
 			return err
 		}
-		t = v.Task() // not from the state: that forgets a task whose ttl is over
+		t = v.Task() // not from the state, which forgets a task when its ttl is over
 		if !t.Status.Terminal() {
 			return nil // the server is stopping
 		}
@@ -78,7 +77,7 @@ func (r *rejoin) run(ctx context.Context) error {
 	} else if v == nil {
 		return err
 	}
-	if v == nil && r.Spelling != byProgress { // else only the last line would be shown, of what is over
+	if v == nil && r.Spelling != byProgress { // otherwise it would show only the last line of what is over
 		if err := r.write(ctx, t.Log, t.Segments); err != nil {
 			return err
 		}
@@ -86,7 +85,7 @@ func (r *rejoin) run(ctx context.Context) error {
 	return r.end(ctx, &t)
 }
 
-// dialect is that of the delivery.
+// dialect returns the dialect of the delivery.
 func (r *rejoin) dialect(segments *partials.Segments) *marked {
 	c := r.caller
 	var progress *partials.Progress
@@ -108,7 +107,7 @@ func (r *rejoin) dialect(segments *partials.Segments) *marked {
 	return newMarked(c, d, r.origin, r.pos)
 }
 
-// follow writes the output of a task that has not ended, and the changes of its status, until it has.
+// follow writes the output and the status changes of a task until it has ended.
 func (r *rejoin) follow(ctx context.Context, v *tasks.View) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -124,7 +123,7 @@ func (r *rejoin) follow(ctx context.Context, v *tasks.View) error {
 	for before := mcp.TaskWorking; ; {
 		if t := v.Task(); t.Status != before && !t.Status.Terminal() {
 			before = t.Status
-			_ = r.caller.TryNotify("notifications/tasks/status", r.service.runner.Wire(&t)) // fails only when nobody is there to read it
+			_ = r.caller.TryNotify("notifications/tasks/status", r.service.runner.Wire(&t)) // fails only if nobody is there to read it
 		}
 		select {
 		case <-changed:
@@ -137,16 +136,16 @@ func (r *rejoin) follow(ctx context.Context, v *tasks.View) error {
 	}
 }
 
-// write writes the output from r.pos on until the log is closed, and notes how far that is. What it ends with is left to end: the result need not
-// be known here.
+// write writes the output from r.pos on until the log is closed, and notes how far it has come. It leaves the end of the dialect to end,
+// since the result may be unknown here.
 func (r *rejoin) write(ctx context.Context, log *partials.Log, segments *partials.Segments) error {
 	m := r.dialect(segments)
 	if m == nil {
 		return errMark
 	}
-	// A process that was killed may have sent a little more than it had stored.
+	// A process that was killed may have sent slightly more than it had stored.
 	pos := min(r.pos, log.Size())
-	if r.Spelling == bySEP1905 { // all that has a later number is written with what is read first
+	if r.Spelling == bySEP1905 { // all later numbers are written with the first output that is read
 		unsent := segments.EndOf(r.count)
 		if r.closing > 0 && pos-unsent > mcp.MaxContent {
 			return errMark
@@ -180,14 +179,4 @@ func (r *rejoin) end(ctx context.Context, t *tasks.Task) error {
 		return err
 	}
 	return r.caller.Marked(m.last()).Notify("notifications/tasks/status", r.service.runner.Wire(t))
-}
-
-// dressedEnding is what a result has beyond the output, as a version knows it.
-func dressedEnding(v *mcp.Version, segments *partials.Segments) (e partials.Ending) {
-	if ending := segments.Ending(); ending != nil {
-		for _, item := range ending.Rest {
-			e.Rest = append(e.Rest, DressContent(v, item))
-		}
-	}
-	return e
 }

@@ -18,9 +18,7 @@ type service struct {
 	recent   recentCalls
 	o        ServeOptions
 
-	// In a supervisor or a worker, of the client that made the call.
-	polls     bool // the fallback tools are listed for it
-	confirmed bool // its user has confirmed the call
+	taken Detached // in a supervisor or a worker: the call that it runs
 }
 
 // called reads the params of a call and finds its tool.
@@ -36,7 +34,7 @@ func (s *service) called(ctx context.Context, c *rpc.Caller, params json.RawMess
 	return p, e, nil
 }
 
-// lookup returns the tool of a name, nil if there is none.
+// lookup returns the tool with a name, nil if there is none.
 func (s *service) lookup(ctx context.Context, name string) *entry {
 	if e := s.registry.lookup(name); e != nil {
 		return e
@@ -45,10 +43,10 @@ func (s *service) lookup(ctx context.Context, name string) *entry {
 	return s.registry.lookup(name)
 }
 
-// start starts a call of a tool. One that is detached and has nothing to ask runs elsewhere when start returns.
+// start starts a call of a tool. A detached call without questions already runs elsewhere when start returns.
 func (s *service) start(ctx context.Context, e *entry, arguments json.RawMessage, d *delivery, spec tasks.Spec) (*tasks.Run, error) {
 	run, err := s.runner.Start(ctx, s.spec(e, arguments, d, spec))
-	if err == nil && !e.traits.Bounded && d.caller.ShowsApps() {
+	if err == nil && !e.traits.bounded && d.caller.ShowsApps() {
 		s.recent.note(d.caller, run)
 	}
 	if err != nil || !e.traits.Detached || e.traits.Confirms {
@@ -58,19 +56,19 @@ func (s *service) start(ctx context.Context, e *entry, arguments json.RawMessage
 	case <-run.Detached():
 		return run, nil
 	case <-run.Worked():
-		return run, nil // it failed to, and says so
+		return run, nil // that failed, and the run says so
 	case <-ctx.Done():
 		giveUp(ctx, run)
 		return nil, context.Cause(ctx)
 	}
 }
 
-// spec says how a call of a tool runs.
+// spec returns how a call of a tool runs.
 func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec tasks.Spec) tasks.Spec {
 	spec.Tool, spec.Arguments = e.spec.Name, arguments
 	spec.Client = d.audience
-	in := &Call{Arguments: arguments, Confirmed: s.confirmed, caller: d.caller, audience: d.audience, service: s}
-	// On the goroutine of the request: the check needs stack, which that of a task would keep.
+	in := &Call{Arguments: arguments, Confirmed: s.taken.Confirmed, caller: d.caller, audience: d.audience, server: s}
+	// The check runs on the goroutine of the request: it needs stack, which the goroutine of a task would keep.
 	if err := e.check(arguments, s.runner.Secrets()); err != nil {
 		spec.Work = func(context.Context, *tasks.Run) tasks.Done {
 			return tasks.Done{Result: mcp.ErrorResult(err.Error()), Status: err.Error()}
@@ -89,18 +87,18 @@ func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec ta
 
 // deliver makes the delivery of a call's first request.
 func (s *service) deliver(c *rpc.Caller, handle bool, by spelling) *delivery {
-	turns := 1 // so that each question is told as a status of its own
+	turns := 1 // each question becomes a status of its own
 	if c == nil || c.Version.Stateless {
 		turns = maxTurns
 	}
-	d := &delivery{audience: &audience{turn: make(chan struct{}, turns)}, caller: c, handle: handle, spelling: by, o: &s.o}
+	d := &delivery{audience: &audience{turn: make(chan struct{}, turns)}, caller: c, handle: handle, spelling: by, paced: s.o.Pump, heartbeat: s.o.Heartbeat}
 	d.audience.current.Store(d)
 	return d
 }
 
 // deliverRest makes the delivery of a call that has come back with answers.
 func (s *service) deliverRest(c *rpc.Caller, a *audience, from int64) *delivery {
-	d := &delivery{audience: a, caller: c, spelling: chooseSpelling(c, false, ""), from: from, o: &s.o}
+	d := &delivery{audience: a, caller: c, spelling: chooseSpelling(c, false, ""), from: from, paced: s.o.Pump, heartbeat: s.o.Heartbeat}
 	d.open()
 	a.current.Store(d)
 	if a.end.IsSet() { // it was cut off while it was parked
@@ -109,32 +107,37 @@ func (s *service) deliverRest(c *rpc.Caller, a *audience, from int64) *delivery 
 	return d
 }
 
-// giveUp cancels a call whose request has ended without an answer. When the server stops, the runner ends what is to end.
+// giveUp cancels a call whose request has ended without an answer. When the server stops, the runner ends what must end.
 func giveUp(ctx context.Context, run *tasks.Run) {
 	if !errors.Is(context.Cause(ctx), rpc.ErrShutdown) {
 		run.Cancel("cancelled by the client")
 	}
 }
 
-// drop is what becomes of a run whose client cancelled the request before it knew how to find the task.
+// drop returns what happens to a run whose client cancelled the request before it could know the task.
 func drop(run *tasks.Run) func() { return func() { run.Cancel("cancelled by the client") } }
 
-// fallbackHidden reports whether a client's list leaves out the fallback tools, since it can do tasks.
-func (s *service) fallbackHidden(c *rpc.Caller) bool {
-	return s.o.FallbackTools != "always" && tasks.CanUse(c)
-}
-
-// fallbackListed reports whether the fallback tools are listed for a client, so that its model can be told to call them.
+// fallbackListed reports whether a client's list has the fallback tools, so that its model can be told to call them. In a supervisor or a
+// worker the client is nil.
 func (s *service) fallbackListed(c *rpc.Caller) bool {
+	if c == nil {
+		return s.taken.Polls
+	}
 	if s.o.FallbackTools == "never" || s.fallbackHidden(c) {
 		return false
 	}
 	e := s.registry.lookup("get_task_result")
-	return e != nil && e.extra // else a tool of the user's has its name
+	return e != nil && e.extra // otherwise a user's tool has its name
 }
 
-// canResume reports whether a client that is answered with a task in the place of its result finds the rest: by the fallback tools,
-// or by the tasks methods. A client that has closed the input can ask for nothing more.
+// detacher returns the function that starts the process which continues a call, nil if nothing outlives this one.
+func (s *service) detacher() func(*Detached) error { return s.o.Detach }
+
+// detached is the call that a supervisor or a worker runs.
+func (s *service) detached() *Detached { return &s.taken }
+
+// canResume reports whether a client that is answered with a task instead of its result can get the rest, with the fallback tools or the
+// tasks methods. A client that has closed the input can ask for nothing more.
 func (s *service) canResume(c *rpc.Caller) bool {
 	return c.InputOpen() && (s.fallbackListed(c) || tasks.CanUse(c))
 }

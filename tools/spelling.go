@@ -10,7 +10,7 @@ import (
 	"runnel/tasks"
 )
 
-// spelling is which dialect carries the output.
+// spelling says which dialect carries the output.
 type spelling uint8
 
 const (
@@ -23,8 +23,8 @@ const (
 	byResult                       // in the result only
 )
 
-// chooseSpelling decides once what the client sees of a call while it runs, from what its request and its
-// capabilities ask for. The first row that fits wins:
+// chooseSpelling decides once what the client sees of a call while it runs, from its request and its capabilities. The first row that fits
+// wins:
 //
 //	SEP-1905 streaming is the mode, and the client takes several responses   SEP-1905
 //	partialResults: true beside a progress token                            PR #383
@@ -34,7 +34,7 @@ const (
 //	a task                                                                  status, with the last line
 //	else                                                                    nothing
 //
-// Progress that a tool reports by Output.Progress goes to a client that gave a token in every case.
+// Progress that a tool reports with Output.Progress goes to every client that gave a token.
 func chooseSpelling(c *rpc.Caller, handle bool, mode mcp.ResponseMode) spelling {
 	token := len(c.Meta.ProgressToken) > 0
 	switch {
@@ -55,7 +55,7 @@ func chooseSpelling(c *rpc.Caller, handle bool, mode mcp.ResponseMode) spelling 
 	}
 }
 
-// streaming is a dialect that tells before its last line that it is the last one.
+// streaming is a dialect that announces its last line before writing it.
 type streaming struct {
 	partials.Dialect
 	ends func()
@@ -66,8 +66,8 @@ func (s streaming) End(dst []byte) []byte {
 	return s.Dialect.End(dst)
 }
 
-// statusDialect shows the last line of output as the statusMessage of a working task, which is all that some
-// hosts show. It goes with a tail reader.
+// statusDialect shows the last line of output as the statusMessage of a working task: some hosts show nothing else. It goes with a tail
+// reader.
 func statusDialect(head []byte, run *tasks.Run) partials.Dialect {
 	return partials.EndlessDialect(func(dst []byte, b partials.Batch) []byte {
 		t := run.Status(b.LastLine())

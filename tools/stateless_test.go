@@ -200,7 +200,7 @@ func TestOutputWaitsForTheSubscription(t *testing.T) {
 	})
 }
 
-// Of several requests that come back for one call at once, one goes on with it, whatever else happens to it.
+// If several requests come back for one call at once, one goes on with it, whatever else happens to it.
 func TestOneComesBack(t *testing.T) {
 	tool := &Function{
 		Tool: mcp.Tool{Name: "tool", InputSchema: json.RawMessage(`{"type":"object"}`), Execution: &mcp.ToolExecution{TaskSupport: mcp.TaskOptional}},

@@ -9,14 +9,14 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// taskMeta is what results that are about a task tell programs, in _meta.
+// taskMeta is what results about a task tell programs, in _meta.
 type taskMeta struct {
 	TaskID string         `json:"taskId"`
 	Status mcp.TaskStatus `json:"status"`
-	Next   int64          `json:"next"` // position in the log after what was shown
+	Next   int64          `json:"next"` // position in the log after the part that was shown
 }
 
-// fallbackParams are the arguments of all of them. Numbers are integers by the schema, which has 1.0 and 1e3, too.
+// fallbackParams are the arguments of all fallback tools. Numbers are floats, because 1.0 and 1e3 are integers for the schema.
 type fallbackParams struct {
 	Tool      string          `json:"tool"`
 	Arguments json.RawMessage `json:"arguments"`
@@ -24,7 +24,7 @@ type fallbackParams struct {
 	Cursor    string          `json:"cursor"`
 	All       bool            `json:"all"`
 
-	// These belong to get_task_result alone.
+	// Only get_task_result has these.
 	WaitMs  *float64 `json:"wait_ms"`
 	After   *float64 `json:"after"`
 	Tail    float64  `json:"tail"`
@@ -32,14 +32,14 @@ type fallbackParams struct {
 	Context float64  `json:"context"`
 }
 
-// aboutTask is a result that says something about a task.
+// aboutTask makes a result about a task.
 func aboutTask(text string, task taskMeta) *mcp.CallToolResult {
 	r := mcp.Result(text)
 	r.Meta = map[string]any{mcp.MetaTask: task}
 	return r
 }
 
-// errNoTask is a task id that is unknown, expired or somebody else's.
+// errNoTask refuses a task id that is unknown, expired or of another owner.
 func errNoTask(id string) error { return fmt.Errorf("task %q is unknown or has expired", id) }
 
 // reads are the positions up to which a session has read the output of its tasks.
@@ -49,10 +49,10 @@ type reads struct {
 	oldest []string
 }
 
-// taskPlace is where the reading of a task goes on.
+// taskPlace is where the reading of a task continues.
 type taskPlace struct {
 	next  int64
-	ended bool // the rest of the result, beyond the output, was shown, too
+	ended bool // the rest of the result, beyond the output, was shown as well
 }
 
 type readsKey struct{}
@@ -80,6 +80,6 @@ func (r *reads) set(id string, p taskPlace) {
 }
 
 const (
-	// maxReads is how many tasks a session's positions are kept for. Of one that is older, the output comes from its beginning again.
+	// maxReads is how many tasks' positions a session keeps. The output of an older one starts again from its beginning.
 	maxReads = 1000
 )

@@ -3,7 +3,6 @@ package tools
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -14,9 +13,10 @@ import (
 	"runnel/tools/text"
 )
 
-// Tool is something a client can call.
+// Tool is something that a client can call. [Func] makes one from a Go function; implement Tool where the input schema is not known at
+// compile time.
 type Tool interface {
-	// Describe returns what tools/list shows. It is called once, when the tool is added to a Registry.
+	// Describe returns the tool's entry in tools/list. It is called once, when the tool is added to a Registry.
 	Describe() mcp.Tool
 
 	// Call runs the tool until it is done or ctx ends, and writes to out while it runs.
@@ -26,79 +26,93 @@ type Tool interface {
 	Call(ctx context.Context, in *Call, out *Output) (*mcp.CallToolResult, error)
 }
 
-// Kind is a Tool that says of itself what the server needs to know and no client sees.
+// Kind is a Tool that tells the server more about itself than clients see. Implement it where the zero Traits do not fit.
 type Kind interface {
 	Tool
 
 	// Traits is called once, when the tool is added to a Registry.
 	Traits() Traits
 
-	// Replace is called before the tool takes the place of the one that had its name, whose calls go on.
+	// Replace is called before the tool takes the place of the one with the same name, whose calls go on.
 	Replace(before Tool)
 }
 
-// Traits are what a Kind says of itself. A Tool that is not a Kind has the zero value.
+// Traits are what a Kind says about itself. A Tool that is not a Kind has the zero value.
 type Traits struct {
-	Grace    time.Duration // how long a call may take to end when it is stopped
+	Grace    time.Duration // how long a call may take to end after it is stopped
 	Detached bool          // a call runs in another process, and outlives this one
 	Confirms bool          // a call may have to wait for its user before it starts
-	Bounded  bool          // a call ends soon: it is never handed over
+	AtOnce   int           // how many calls run at once, the others wait; 0 = no limit
+	bounded  bool          // a call ends soon: it is never handed over
 
-	// How a call's output is shown that has not ended: see text.Shaper.
+	// This says how the output of a running call is shown: see text.Shaper.
 	MaxResult  int // bytes; 0 = ServeOptions.MaxResult
 	KeepFrames bool
 }
 
 // Call is one call of a tool.
+// A Tool gets one each time it is called. Its methods ask the user, start other tools and hand the call on.
 type Call struct {
-	// Arguments is a JSON object that is valid by the tool's input schema. Defaults are not filled in.
+	// Arguments is a JSON object that is valid for the tool's input schema. Defaults are not filled in.
 	Arguments json.RawMessage
 
-	// TaskID names the task that this call runs as.
+	// TaskID is the id of the task that this call runs as.
 	TaskID string
 
-	// Confirmed: the user has confirmed the call, where it was made.
+	// Confirmed: the user has already confirmed the call, in the process where it was made.
 	Confirmed bool
 
-	// Said is what the tool says of its result, beside the result itself.
+	// Said is what the tool says about its result, in addition to the result itself. The tool may set it.
 	Said Said
 
 	// nil in a test
 	run      *tasks.Run
 	caller   *rpc.Caller
 	audience *audience
-	service  *service
+	server   server
 }
 
-// Caller is the client that made the call, nil in a test.
+// server is what a call needs from the service that received it. The client is nil in a supervisor or a worker.
+type server interface {
+	fallbackListed(c *rpc.Caller) bool
+	detacher() func(*Detached) error
+	detached() *Detached
+	startFor(ctx context.Context, c *rpc.Caller, tool string, arguments json.RawMessage) (*tasks.Run, error)
+	recentOf(ctx context.Context, c *rpc.Caller, tool string, arguments json.RawMessage) (id string, err error)
+	startable(tool string) (title string, ok bool)
+	startables() (names []string)
+}
+
+// Caller returns the client that made the call, nil in a test.
+// Use it for what depends on the client's version.
 func (c *Call) Caller() *rpc.Caller { return c.caller }
 
-// Said is what a tool says of its result.
+// Said is what a tool says about its result. Set [Call].Said where the defaults do not fit.
 type Said struct {
-	// Status is the statusMessage that the task ends with, 2 KiB at most; hosts that see a task fail often read nothing else.
-	// Without it a failed task shows the beginning of its result's text.
+	// Status is the statusMessage that the task ends with, at most 2 KiB; hosts that see a task fail often read nothing else. By default a
+	// failed task shows the beginning of its result's text.
 	Status string
 
-	// Truncated: the result does not show all of the output. It gets a link to the task's log.
+	// Truncated: the result does not show all of the output. A link to the task's log is added to it.
 	Truncated bool
 
-	// Rest are, if it is not nil, the only items of the result that do not repeat what was written to the Output. A client that was sent
-	// the output as it came gets them after it, and nothing twice.
+	// Rest, if not nil, are the only items of the result that do not repeat what was written to the Output. A client that got the output as
+	// it came gets only these after it, and nothing twice.
 	Rest *[]mcp.ContentBlock
 }
 
-// LeftOut are the words for what the call's result leaves out. They make its log readable first.
+// LeftOut returns the words for what the call's result leaves out, and makes the call's log readable before.
 func (c *Call) LeftOut(ctx context.Context) func(text.Gap) string {
 	return func(g text.Gap) string {
 		if !c.keep(ctx) {
-			return text.LeftOut(g)
+			return g.Words()
 		}
 		return leftOut(c.polls(), c.TaskID)(g)
 	}
 }
 
-// leftOut are the words for what is left out of a task's output: how much, and how to read it. polls reports whether
-// get_task_result is listed for their reader.
+// leftOut returns the words for what is left out of a task's output: how much, and how to read it. polls: the reader's list has
+// get_task_result.
 func leftOut(polls bool, taskID string) func(text.Gap) string {
 	return func(g text.Gap) string {
 		how := ""
@@ -109,17 +123,37 @@ func leftOut(polls bool, taskID string) func(text.Gap) string {
 	}
 }
 
-// polls reports whether get_task_result is listed for the client.
-func (c *Call) polls() bool {
-	return c.service.polls || c.caller != nil && c.service.fallbackListed(c.caller)
+// polls reports whether the client's list has get_task_result.
+func (c *Call) polls() bool { return c.server.fallbackListed(c.caller) }
+
+// Start starts a tool as a task, for the client of the call.
+func (c *Call) Start(ctx context.Context, tool string, arguments json.RawMessage) (*tasks.Run, error) {
+	return c.server.startFor(ctx, c.caller, tool, arguments)
 }
 
-// keep makes the call's log readable when the call has ended, and reports whether it is.
+// Recent returns the task of the client's latest call, of a given tool if tool is not "", and with equal arguments if arguments are given:
+// a running one if there is one, otherwise one that has ended. A running plain call becomes a task that can be found. The id is "" if there
+// is none.
+// Use it where the client knows the call but not its task, such as a page beside the call.
+func (c *Call) Recent(ctx context.Context, tool string, arguments json.RawMessage) (id string, err error) {
+	return c.server.recentOf(ctx, c.caller, tool, arguments)
+}
+
+// Startable returns the title of a tool, and reports whether Start can start it.
+// A page that shows tasks uses it to offer to run one again.
+func (c *Call) Startable(tool string) (title string, ok bool) { return c.server.startable(tool) }
+
+// Startables returns the names of the tools that Start can start.
+// A page that shows tasks uses it to offer tools to run.
+func (c *Call) Startables() (names []string) { return c.server.startables() }
+
+// keep makes the call's log readable after the call has ended, and reports whether it is.
 func (c *Call) keep(ctx context.Context) bool {
 	return c.run != nil && c.run.Keep(context.WithoutCancel(ctx)) == nil
 }
 
-// Variables are the variables of the call's task, a JSON object.
+// Variables returns the variables of the call's task, a JSON object.
+// Use it to read what a client or another tool has set.
 func (c *Call) Variables() json.RawMessage {
 	if c.run != nil {
 		if own := tasks.OwnVariables(c.run.Task().Variables); own != nil {
@@ -129,7 +163,7 @@ func (c *Call) Variables() json.RawMessage {
 	return json.RawMessage("{}")
 }
 
-// SetVariables merges an object into the variables of the call's task; null deletes a key. It returns them all. It fails like
+// SetVariables merges an object into the variables of the call's task and returns them all; null deletes a key. It fails like
 // [tasks.Run.SetVariables].
 func (c *Call) SetVariables(ctx context.Context, patch json.RawMessage) (json.RawMessage, error) {
 	if c.run == nil {
@@ -138,31 +172,20 @@ func (c *Call) SetVariables(ctx context.Context, patch json.RawMessage) (json.Ra
 	return c.run.SetVariables(ctx, patch)
 }
 
-// Question is what a tool asks the user of the client.
-type Question struct {
-	Message string
-	// Schema of the answer's content: a JSON Schema object with properties of primitive types
-	// (2025-06-18 client/elicitation, "Requested Schema").
-	Schema json.RawMessage
-}
-
-// Answer is what the user did with a question.
-type Answer struct {
-	Action  mcp.ElicitAction
-	Content json.RawMessage // with mcp.ElicitAccept: what the schema asked for
-}
-
-// ErrCannotAsk is what Ask returns when the client has no way to ask its user.
-var ErrCannotAsk = errors.New("this client cannot ask its user: it does not support elicitation")
-
-// Detached is a call that goes on in another process, its supervisor or a worker.
+// Detached is a call that continues in another process, its supervisor or a worker.
+// ServeOptions.Detach gets it to start that process, which passes it to Take.
 type Detached struct {
 	TaskID    string
-	Host      string          // of a worker
+	Host      string          // the host of a worker, "" in a supervisor
 	Confirmed bool            // the user has confirmed it
-	Tool      json.RawMessage // makes the tool anew there
+	Tool      json.RawMessage // makes the tool again there
 	Arguments json.RawMessage
-	Polls     bool            // get_task_result is listed for the client
-	Client    tasks.FarClient // what a worker can ask it
+	Polls     bool            // the client's list has get_task_result
+	Client    tasks.FarClient // what a worker can ask the client
 	Secrets   *secrets.Set    // what it must not show; nil = nothing. A worker has its own
+
+	// These are set in a worker: how the call was offered, and what is closed when the worker takes no more calls. A call that has not
+	// begun by then is offered again.
+	Offer   tasks.Offer     `json:"-"`
+	Leaving <-chan struct{} `json:"-"`
 }

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"runnel/internal/term"
+	"runnel/tools/config"
 )
 
 // parseArguments makes the arguments of a call from key=value words and a JSON object; a word wins over the object.
@@ -28,7 +29,7 @@ func parseArguments(s term.Form, words []string, object string) (json.RawMessage
 	for _, word := range words {
 		key, text, ok := strings.Cut(word, "=")
 		if !ok || key == "" {
-			errs = append(errs, fmt.Errorf("%q is not an argument (allowed: key=value, key=@file)", term.Shorten(word)))
+			errs = append(errs, config.Wrong("key=value, key=@file", "%q is not an argument", term.Shorten(word)))
 			continue
 		}
 		v, err := argument(s.Find(key), text)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -22,9 +23,6 @@ import (
 
 // progressToken names the one call of a process.
 const progressToken = `"runnel-call"`
-
-// errTimeout is why a call that takes too long is given up.
-var errTimeout = errors.New("timed out")
 
 // call is one call of a tool, and how it is shown.
 type call struct {
@@ -43,7 +41,7 @@ type call struct {
 	arguments json.RawMessage
 
 	began  time.Time
-	first  atomic.Int64            // how long after that the first content came
+	first  atomic.Int64            // when the first content came, in Unix nanoseconds: perhaps before that; 0: none came
 	giveUp context.CancelCauseFunc // ends the context that the call runs in
 }
 
@@ -77,7 +75,7 @@ func (c *call) asks() bool {
 
 // content shows what has come.
 func (c *call) content(items []json.RawMessage, replaces bool) {
-	c.first.CompareAndSwap(0, int64(time.Since(c.began)))
+	c.first.CompareAndSwap(0, time.Now().UnixNano())
 	if replaces {
 		c.say("what follows replaces the output so far")
 	}
@@ -143,12 +141,25 @@ func (c *call) run(ctx, wanted context.Context) error {
 	c.began = time.Now()
 	defer context.AfterFunc(ctx, func() { c.say("cancelling; press Ctrl-C again to leave at once") })()
 	result, err := c.result(wanted)
+	unasked := !c.asks() && wasNotAsked(result, err)
 	if err == nil && !c.o.detach {
 		err = c.finish(result)
 	}
 	c.view.End()
+	if unasked {
+		c.say("nobody could be asked here: --yes confirms, and answers the tool's other questions")
+	}
 	c.summarize(result, err)
 	return err
+}
+
+// wasNotAsked reports whether a call failed because its client cannot ask.
+func wasNotAsked(result json.RawMessage, err error) bool {
+	var r mcp.CallToolResult
+	if err == nil && json.Unmarshal(result, &r) == nil && r.IsError && r.Meta[mcp.MetaCommand] == nil {
+		return bytes.Contains(result, []byte(tools.ErrCannotAsk.Error()))
+	}
+	return err != nil && (strings.Contains(err.Error(), tools.ErrCannotAsk.Error()) || strings.Contains(err.Error(), "required client capability: elicitation"))
 }
 
 // result makes the call and returns its result.
@@ -269,8 +280,9 @@ func (c *call) summarize(raw json.RawMessage, err error) {
 	} else if err != nil {
 		code = exitFailure
 	}
+	first := max(0, time.Unix(0, c.first.Load()).Sub(c.began))
 	c.i.Say(zerolog.InfoLevel, fmt.Sprintf("%d partials, gaps %d, first after %d ms; %d bytes, %s; exit code %d, %v after %d ms",
-		stats.Partials, stats.Gaps, time.Duration(c.first.Load()).Milliseconds(), stats.Bytes, said, code, end, time.Since(c.began).Milliseconds()))
+		stats.Partials, stats.Gaps, first.Milliseconds(), stats.Bytes, said, code, end, time.Since(c.began).Milliseconds()))
 }
 
 // callOptions are the flags of runnel call.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,6 +14,7 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tools/remote"
+	"runnel/tools/schema"
 )
 
 const callExamples = `  # a tool of the config file; its output comes as it is written
@@ -108,7 +108,7 @@ arguments, 130 that it was ended by Ctrl-C. The other flags of runnel serve are 
 	flags.BoolVar(&o.detach, "detach", false, "start it as a task that goes on by itself, print its id and leave")
 	flags.Var(o.protocol, "protocol", "speak this `VERSION` of the protocol; else the newest that both sides know")
 	i.addURLFlags(flags)
-	i.addServeFlags(flags, "config", "tool", "selftest", "state", "owner")
+	i.addServeFlags(flags, "config", "tool", "selftest", "state", "owner", "notify")
 	return cmd
 }
 
@@ -126,10 +126,12 @@ func (i *invocation) call(cmd *cobra.Command, name string, server []string, o *c
 	ctx := cmd.Context()
 	wanted, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
-	cmd.SetContext(wanted)
 	if o.timeout > 0 {
-		defer time.AfterFunc(o.timeout, func() { giveUp(fmt.Errorf("%w after %v", errTimeout, o.timeout)) }).Stop()
+		var stop context.CancelFunc
+		wanted, stop = context.WithTimeoutCause(wanted, o.timeout, fmt.Errorf("timed out after %v", o.timeout))
+		defer stop()
 	}
+	cmd.SetContext(wanted)
 	c := newCall(i, v, o, giveUp)
 	dial := rpc.DialOptions{
 		Version:        o.protocol.Word,
@@ -152,12 +154,13 @@ func (i *invocation) call(cmd *cobra.Command, name string, server []string, o *c
 	if err == nil {
 		err = c.run(ctx, wanted)
 	}
+	timedOut := wanted.Err() == context.DeadlineExceeded
 	switch cause := context.Cause(wanted); {
 	case cause != nil && cause == context.Cause(ctx):
 		return exitError(exitInterrupted)
-	case errors.Is(cause, errTimeout) && c.client != nil: // else the error says what there was no answer to
+	case timedOut && c.client != nil: // else the error says what there was no answer to
 		return cause
-	case errors.Is(cause, errTimeout):
+	case timedOut:
 		return err
 	case cause != nil && !errors.Is(cause, syscall.EPIPE):
 		return fmt.Errorf("writing the output: %w", cause)
@@ -191,7 +194,13 @@ func (c *call) find(ctx context.Context, name string, server []string) error {
 		return err
 	}
 	form := term.ReadForm(c.tool.InputSchema)
-	if c.arguments, err = parseArguments(form, c.o.arguments, c.o.object); err != nil {
+	c.arguments, err = parseArguments(form, c.o.arguments, c.o.object)
+	if err == nil && len(server) == 0 && c.i.url == "" {
+		if input := schema.New(c.tool.InputSchema, ""); input.Compile() == nil { // else the answer to the call says it
+			err = input.Check(c.arguments)
+		}
+	}
+	if err != nil {
 		return &serve.UsageError{Err: err, Hint: fmt.Sprintf("the arguments of %s are: %s", name, cmp.Or(form.Usage(), "none"))}
 	}
 	return nil

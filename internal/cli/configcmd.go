@@ -73,11 +73,10 @@ func (i *invocation) checkConfig(cmd *cobra.Command, args []string) error {
 	if err := summarize(i.Stdout, file, conf); err != nil {
 		return err
 	}
-	if words := config.UnsetSecrets(i.Unset); words != "" {
-		i.Say(zerolog.WarnLevel, words)
-	}
-	if why := i.Trust().Refuses(file); why != "" {
-		i.Say(zerolog.WarnLevel, why)
+	for _, words := range []string{config.UnsetSecrets(i.Unset), conf.Unlisted(), conf.Spaced(), i.Trust().Refuses(file)} {
+		if words != "" {
+			i.Say(zerolog.WarnLevel, words)
+		}
 	}
 	return nil
 }

@@ -66,7 +66,7 @@ func (i *invocation) dial(cmd *cobra.Command, server []string, o rpc.DialOptions
 	o.Info = mcp.Implementation{Name: "runnel", Version: serve.Version()}
 	o.Log = i.Logger()
 	if len(server) > 0 {
-		for _, flag := range []string{"config", "tool", "selftest"} {
+		for _, flag := range []string{"config", "tool", "selftest", "notify"} {
 			if i.Options.From[flag] == "--"+flag {
 				return nil, nil, misuse(cmd, "--%s says what runnel itself serves: it does not go with another server", flag)
 			}

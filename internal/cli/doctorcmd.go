@@ -3,10 +3,8 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"strings"
 	"sync"
@@ -18,18 +16,12 @@ import (
 
 	"runnel/internal/hosts"
 	"runnel/internal/serve"
-	"runnel/internal/system"
 	"runnel/internal/term"
-	"runnel/rpc"
 	"runnel/rpc/mcp"
-	"runnel/tasks"
-	"runnel/tasks/sqlite"
 	"runnel/tools"
 	"runnel/tools/command"
 	"runnel/tools/config"
 	"runnel/tools/process"
-	"runnel/tools/remote"
-	"runnel/tools/selftest"
 	"runnel/tools/upstream"
 )
 
@@ -87,6 +79,7 @@ With --url it only asks the server there, in each era of the protocol.`,
 	}
 	cmd.Flags().SortFlags = false
 	i.addURLFlags(cmd.Flags())
+	cmd.Flags().Lookup("url").Usage = "check only the server at this `URL`, over Streamable HTTP"
 	cmd.Flags().BoolVar(&host, "host", false, "serve the host that starts this, and say what it can do")
 	cmd.Flags().AddFlagSet(i.flags)
 	return cmd
@@ -120,24 +113,34 @@ func (i *invocation) doctor(cmd *cobra.Command, _ []string) error {
 	d := &diagnosis{i: i}
 	d.fine("version", "runnel %s", serve.Version())
 	conf, file, left, err := i.ReadConfigs(cmd.Context())
+	defer i.Notices.Close()
 	if left != nil {
 		d.bad("config", "%v", left)
 	}
+	var set *upstream.Set
+	var count int
+	var mistakes error
+	if conf != nil {
+		set, count, mistakes = i.Registry(conf)
+	}
+	inFile := mistakes != nil && file != "" && strings.HasPrefix(mistakes.Error(), file+":")
 	switch {
 	case err != nil:
 		d.bad("config", "%v", err)
+	case inFile:
+		d.bad("config", "%v", mistakes)
 	case file == "":
 		d.fine("config", "no file; looked for %s", strings.Join(config.Places(i.Getenv), ", "))
 	default:
 		d.fine("config", "%s", file)
 	}
 	if conf != nil {
-		set, count, err := i.Registry(conf)
 		d.programs(set.Tools.Tools()) // also where others are wrong
 		d.upstreams(cmd.Context(), conf)
 		switch {
-		case err != nil:
-			d.bad("tools", "%v", err)
+		case inFile:
+		case mistakes != nil:
+			d.bad("tools", "%v", mistakes)
 		case count+len(conf.Upstreams) == 0:
 			d.fine("tools", "none; name some with --tool or in a config file")
 		default:
@@ -151,6 +154,7 @@ func (i *invocation) doctor(cmd *cobra.Command, _ []string) error {
 			d.fine("secrets", "%s and %s", term.Count(len(conf.Secrets.Env), "variable"), term.Count(len(conf.Secrets.Patterns), "pattern"))
 		}
 	}
+	d.notices()
 	if err := tryWriting(os.TempDir()); err != nil {
 		d.bad("temporary files", "%v; TMPDIR names another directory", err)
 	} else {
@@ -172,6 +176,19 @@ func (i *invocation) doctor(cmd *cobra.Command, _ []string) error {
 		}
 	}
 	return d.verdict()
+}
+
+// notices looks for what notices need.
+func (d *diagnosis) notices() {
+	rules := d.i.Notices.Rules()
+	if rules == nil {
+		return
+	}
+	if err := rules.Check(); err != nil {
+		d.bad("notices", "%v", err)
+		return
+	}
+	d.fine("notices", "all that they need is here")
 }
 
 // verdict is the end of the command.
@@ -221,135 +238,4 @@ func (d *diagnosis) upstreams(ctx context.Context, conf *config.Config) {
 		p := probed[n]
 		d.fine("upstream "+u.Name(), "%s, protocol %s, %s, %d ms", term.Printable(strings.TrimSpace(p.Server.Name+" "+p.Server.Version)), p.Protocol, term.Count(p.Tools, "tool"), p.After.Milliseconds())
 	}
-}
-
-// tryWriting writes a file into a directory, for a moment: on a full disk one can be made, but nothing be written to it.
-func tryWriting(dir string) error {
-	f, err := os.CreateTemp(dir, ".runnel-doctor-")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(make([]byte, 64<<10)) // about the size of an empty state
-	return errors.Join(err, f.Close(), os.Remove(f.Name()))
-}
-
-// littleRoom is when the state's disk has too few free bytes: room for some logs of builds.
-const littleRoom = 100 << 20
-
-// limits compares how much the system and the config allow at once.
-func (d *diagnosis) limits(conf *config.Config) {
-	calls := conf.Tasks.MaxLive + conf.Limits.MaxInFlight
-	fine := true
-	files, processes := system.Limits()
-	for _, l := range []struct {
-		what    string
-		allowed uint64
-		flag    string // ulimit's
-		need    int
-	}{
-		{"open files", files, "-n", 64 + 4*calls + 4*len(conf.Upstreams)},  // a command's pipes, and what watches it
-		{"processes", processes, "-u", 32 + 2*calls + len(conf.Upstreams)}, // a shell, and what it runs
-	} {
-		if l.allowed < uint64(l.need) {
-			fine = false
-			d.bad("limits", "%d %s are allowed, and %d calls at once (tasks.maxLive and limits.maxInFlight together) may need %d: allow more (ulimit %s %[4]d), or fewer calls",
-				l.allowed, l.what, calls, l.need, l.flag)
-		}
-	}
-	if fine {
-		d.fine("limits", "enough files and processes for %d calls at once", calls)
-	}
-}
-
-// state looks at where tasks live. It leaves nothing there.
-func (d *diagnosis) state(ctx context.Context, conf *config.Config) {
-	if conf.State.InMemory() {
-		d.fine("state", "memory: tasks end with their process")
-		return
-	}
-	if conf.State.IsURL() {
-		d.remoteState(ctx, conf)
-		return
-	}
-	dir, err := conf.StateDir(d.i.Getenv)
-	if err != nil {
-		d.bad("state", "%v: name a directory with --state", err)
-		return
-	}
-	there := serve.NearestDir(dir)
-	if err := tryWriting(there); err != nil {
-		d.bad("state", "%s cannot be written: %v", there, err)
-		return
-	}
-	if room := system.FreeRoom(there); room < littleRoom {
-		d.bad("disk", "%.1f MiB are free for %s, and new tasks are refused when it is full: free some of it, or name a directory on another one with --state",
-			float64(room)/(1<<20), there)
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, checkTime, fmt.Errorf("no answer within %v", checkTime))
-	defer cancel()
-	r, err := sqlite.Check(ctx, dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		d.fine("state", "%s: not there yet, the first task makes it", dir)
-	case err != nil:
-		d.bad("state", "%s: %v", dir, err)
-	case r.Damage != nil:
-		d.bad("state", "%s is damaged; move it away:\n%s", dir, strings.Join(r.Damage, "\n"))
-	case r.Unsound != nil:
-		d.bad("state", "some tasks in %s are damaged; the others are not. Forget each with runnel tasks rm ID:\n%s", dir, strings.Join(r.Unsound, "\n"))
-	case r.Open != nil:
-		d.bad("state", "others may read it; keep each yours with %s:\n%s", system.KeepPrivate, strings.Join(r.Open, "\n"))
-	default:
-		d.fine("state", "%s: %d tasks, %d of them not ended, %d runnels using it, %.1f MiB", dir, r.Tasks, r.Working, r.Processes, float64(r.Bytes)/(1<<20))
-	}
-}
-
-// remoteState looks whether the servers of a state answer.
-func (d *diagnosis) remoteState(ctx context.Context, conf *config.Config) {
-	store, err := serve.OpenURL(conf, d.i.Getenv, true, d.i.Logger())
-	if err != nil {
-		d.bad("state", "%v", err)
-		return
-	}
-	defer func() { _ = store.Close() }()
-	ctx, cancel := context.WithTimeoutCause(ctx, checkTime, fmt.Errorf("no answer within %v", checkTime))
-	defer cancel()
-	report, err := store.Check(ctx, conf.Server.Owner)
-	if err != nil {
-		d.bad("state", "%v", err)
-		return
-	}
-	d.fine("state", "%s: %s", conf.State.Dir, report)
-}
-
-// trySession serves the self-test tools in process, calls one whose output streams, and says how that went.
-func (i *invocation) trySession(ctx context.Context, version string) (said string, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, checkTime, fmt.Errorf("no answer within %v", checkTime))
-	defer cancel()
-	call := remote.New(remote.Options{Token: json.RawMessage(`"doctor"`)})
-	set := upstream.NewSet(&tools.Registry{})
-	for _, tool := range selftest.Tools() {
-		if err := set.Tools.Add(tool); err != nil {
-			return "", err
-		}
-	}
-	began := time.Now()
-	client, disconnect, err := i.DialTools(ctx, rpc.DialOptions{
-		Version:        version,
-		Info:           mcp.Implementation{Name: "runnel doctor", Version: "1"},
-		Capabilities:   mcp.ClientCapabilities{PartialResults: &mcp.Present{}},
-		OnNotification: func(method string, params json.RawMessage) { call.Notification(method, params) },
-	}, config.Default(), set, tasks.NewMemory())
-	if err != nil {
-		return "", err
-	}
-	defer disconnect()
-	if _, err := call.Run(ctx, client, &remote.Params{Tool: "stream", Arguments: json.RawMessage(`{"count":100}`)}); err != nil {
-		return "", fmt.Errorf("tools/call: %w", err)
-	}
-	stats := call.Tracker().Stats()
-	if stats.Gaps > 0 || stats.Partials == 0 {
-		return "", fmt.Errorf("%d partials of %d bytes, %d gaps", stats.Partials, stats.Bytes, stats.Gaps)
-	}
-	return fmt.Sprintf("%s, a tool's output streamed whole, %d ms", client.Version().Name, time.Since(began).Milliseconds()), nil
 }

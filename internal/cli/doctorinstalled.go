@@ -20,13 +20,13 @@ import (
 	"runnel/tools/upstream"
 )
 
-// doctorInstalled says whether the hosts named would start runnel.
+// doctorInstalled checks whether the named hosts would start runnel.
 func (i *invocation) doctorInstalled(ctx context.Context, ids []string) error {
 	d := &diagnosis{i: i}
 	for _, id := range ids {
 		h := hosts.Find(id)
 		if d.installed(ctx, h, true) == 0 {
-			d.bad("host "+id, "no file of %s has a server that is runnel: runnel install %s", h.Title, id)
+			d.bad("host "+id, "no file of %s names runnel as a server; add it with runnel install %s", h.Title, id)
 		}
 	}
 	return d.verdict()

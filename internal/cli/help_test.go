@@ -35,6 +35,9 @@ func TestHelpShowsExamplesFirst(t *testing.T) {
 		if help.code != exitFine || !strings.HasPrefix(rest, "Examples:\n  ") {
 			t.Errorf("%s --help: exit code %d\n%.300s", cmd.CommandPath(), help.code, help.stdout)
 		}
+		if strings.Contains(rest, "(default [])") {
+			t.Errorf("%s --help shows the default of a list that is empty", cmd.CommandPath())
+		}
 		if !strings.Contains(cmd.Example, cmd.CommandPath()) {
 			t.Errorf("no example of %s calls it:\n%s", cmd.CommandPath(), cmd.Example)
 		}

@@ -26,7 +26,7 @@ type entryFlags struct {
 func addEntryFlags(flags *pflag.FlagSet) *entryFlags {
 	e := &entryFlags{scope: serve.OneOf("user", "project")}
 	flags.SortFlags = false
-	flags.Var(e.scope, "scope", "whose file: user (yours), project (that of the current directory, for everybody who works in it)")
+	flags.Var(e.scope, "scope", "`WHOSE` file: user (yours), project (that of the current directory, for everybody who works in it)")
 	flags.StringVar(&e.name, "name", "runnel", "`NAME` of the server in the host")
 	flags.BoolVar(&e.dryRun, "dry-run", false, "show what would change in the file, and change nothing")
 	return e
@@ -35,11 +35,11 @@ func addEntryFlags(flags *pflag.FlagSet) *entryFlags {
 // check refuses what no host could take.
 func (e *entryFlags) check(cmd *cobra.Command, ids []string) error {
 	if !hosts.IsName(e.name) {
-		return misuse(cmd, "--name: %q is not a name (allowed: letters, digits, - and _)", e.name)
+		return misuse(cmd, "--name: %w", config.Wrong("letters, digits, - and _", "%q is not a name", e.name))
 	}
 	for _, id := range ids {
 		if hosts.Find(id) == nil {
-			err := fmt.Errorf("unknown host %q (allowed: %s)", id, strings.Join(hosts.IDs(), ", "))
+			err := config.Wrong(strings.Join(hosts.IDs(), ", "), "unknown host %q", id)
 			return misuse(cmd, "%w", didYouMean(err, id, hosts.IDs()))
 		}
 	}

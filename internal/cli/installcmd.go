@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -17,6 +18,7 @@ import (
 	"runnel/internal/hosts"
 	"runnel/internal/serve"
 	"runnel/internal/term"
+	"runnel/tools/config"
 )
 
 // installCommand is "runnel install".
@@ -77,6 +79,9 @@ Hosts: ` + strings.Join(hosts.IDs(), ", ") + `.`,
 		own := *f
 		own.Hidden = !slices.Contains([]string{"config", "tool", "sync-wait", "max-result"}, f.Name)
 		own.Value = toldFlag{f.Value, func(text string) { given = append(given, told{f.Name, text}) }}
+		if own.DefValue == "[]" { // pflag leaves it out for its own type of a list only
+			own.DefValue = ""
+		}
 		cmd.Flags().AddFlag(&own)
 	})
 	return cmd
@@ -86,6 +91,9 @@ Hosts: ` + strings.Join(hosts.IDs(), ", ") + `.`,
 func (i *invocation) install(cmd *cobra.Command, ids []string, entry *entryFlags, given []told, rest []string) error {
 	if err := i.checkTold(cmd.Context(), given); err != nil {
 		return err
+	}
+	if slices.ContainsFunc(rest, holdsPassword) {
+		return misuse(cmd, "after -- stands a URL with a password, which would be written into the host's file: let runnel read it from a file or the environment (README, \"A state for several machines\")")
 	}
 	records, err := i.hostRecords()
 	if err != nil {
@@ -143,8 +151,22 @@ func (i *invocation) makeChange(h *hosts.Host, entry *entryFlags, change *hosts.
 	return nil
 }
 
-// checkTold refuses tools and a config that the host could not start runnel with.
+// checkTold refuses tools, a config and a state that the host could not start runnel with.
 func (i *invocation) checkTold(ctx context.Context, given []told) error {
+	const hint = "nothing was installed: mend it first"
+	for _, g := range given {
+		if g.flag != "state" || !strings.Contains(g.text, "://") {
+			continue
+		}
+		conf := config.Default()
+		conf.State.Dir = g.text
+		if _, err := serve.OpenURL(conf, i.Getenv, false, nil, zerolog.Nop()); err != nil { // it connects to nobody
+			if usage, ok := errors.AsType[*serve.UsageError](err); ok {
+				usage.Hint = hint
+			}
+			return err
+		}
+	}
 	if !slices.ContainsFunc(given, func(g told) bool { return g.flag == "config" || g.flag == "tool" }) {
 		return nil
 	}
@@ -153,9 +175,14 @@ func (i *invocation) checkTold(ctx context.Context, given []told) error {
 		_, _, err = i.Registry(conf)
 	}
 	if err != nil {
-		return &serve.UsageError{Err: err, Hint: "nothing was installed: mend it first"}
+		return &serve.UsageError{Err: err, Hint: hint}
 	}
 	return nil
+}
+
+// holdsPassword reports whether a word has a URL with a password in it. That of a state may have one alone: nats://TOKEN@host.
+func holdsPassword(word string) bool {
+	return regexp.MustCompile(`://[^/?#\s]*:[^/?#\s]*@|(?i:nats|rediss?)://[^/?#\s]*@`).MatchString(word)
 }
 
 // askForHosts shows the hosts that are here and, on a terminal, asks which of them are meant.

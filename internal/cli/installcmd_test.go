@@ -96,7 +96,7 @@ func TestInstallDryRun(t *testing.T) {
 	}
 }
 
-// What is wrong is said in words that help, before any file is written.
+// A mistake is reported in words that help, before any file is written.
 func TestInstallRefuses(t *testing.T) {
 	home, run := inHome(t)
 	if err := os.WriteFile(filepath.Join(home, ".claude.json"), []byte(`{"a": `), 0o600); err != nil {
@@ -112,9 +112,15 @@ func TestInstallRefuses(t *testing.T) {
 		{[]string{"install", "codex", "--config", "nothing.yaml"}, exitUsage, `--config: there is no config file nothing.yaml\nnothing was installed`},
 		{[]string{"install", "codex", "--tool", "a=x", "--", "wrap"}, exitUsage, `--tool: put it after --`},
 		{[]string{"install", "codex", "--sync-wait", "x"}, exitUsage, `--sync-wait: .*`},
+		{[]string{"install", "codex", "--tool", "a=x", "--state", "redis://u:secret@h"}, exitUsage, `--state: the URL of a state holds no password: put USER PASSWORD in a file.*RUNNEL_REDIS_CREDS\nnothing was installed`},
+		{[]string{"install", "codex", "--tool", "a=x", "--state=rediss://h:6379/0?creds=f", "--dry-run"}, exitFine, ``},
+		{[]string{"install", "codex", "--tool", "a=x", "--state", "ftp://h"}, exitUsage, `--state: ftp:// is not a state that runnel knows`},
+		{[]string{"install", "codex", "--dry-run", "--", "--state", "nats://token@h"}, exitUsage, `after -- stands a URL with a password`},
+		{[]string{"install", "codex", "--dry-run", "--", "--tool", "a=git fetch ssh://git@h/x"}, exitFine, ``},
+		{[]string{"install", "codex", "--", "serve", "--state=nats://u:secret@h"}, exitUsage, `after -- stands a URL with a password`},
 		{[]string{"install", "zed"}, exitUsage, `Zed starts its servers in a directory of its own: name a tool`},
 		{[]string{"install", "goose", "--scope", "project", "--tool", "a=x"}, exitFailure, `Goose has no file for one project`},
-		{[]string{"install", "claude-code", "--tool", "a=x"}, exitFailure, `\.claude\.json: .*unexpected EOF`},
+		{[]string{"install", "claude-code", "--tool", "a=x"}, exitFailure, `\.claude\.json: .*unexpected EOF; nothing was changed: mend the file first`},
 		{[]string{"install"}, exitFine, "Name those that you want: runnel install claude-code"},
 		{[]string{"uninstall"}, exitUsage, "from which host"},
 		{[]string{"uninstall", "codex"}, exitFailure, `Codex: .*config.toml has no server "runnel"`},

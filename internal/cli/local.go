@@ -19,6 +19,7 @@ import (
 	"runnel/tasks"
 	"runnel/tasks/sqlite"
 	"runnel/tools/config"
+	"runnel/tools/notify"
 )
 
 // local gives access to an owner's tasks in the state of this machine, whichever processes run them.
@@ -27,6 +28,7 @@ type local struct {
 	owner  string
 	store  serve.PeoplesState
 	runner *tasks.Runner
+	told   *notify.Notices // of the ends that it stores for runnels that are gone
 }
 
 // cancelPatience is how long a cancellation may take: an owner that runs looks for it several times a second.
@@ -40,16 +42,19 @@ func (i *invocation) openLocal(cmd *cobra.Command) (*local, error) {
 	if err := i.readEnvironmentQuietly(cmd); err != nil {
 		return nil, err
 	}
-	conf, _, err := i.LoadConfig(cmd.Context())
+	conf, err := i.LoadStateConfig(cmd.Context())
 	if err != nil {
 		return nil, err
 	}
 	if conf.State.InMemory() {
 		return nil, &serve.UsageError{Err: errors.New("the state is memory: such tasks are known to their own process only; name a directory with --state")}
 	}
-	l := &local{dir: conf.State.Dir, owner: conf.Server.Owner}
+	if rules, err := notify.FromConfig(conf, i.Env); err == nil { // else a server of this config says what is wrong
+		i.Notices.Replace(rules)
+	}
+	l := &local{dir: conf.State.Dir, owner: conf.Server.Owner, told: i.Notices}
 	if conf.State.IsURL() {
-		l.store, err = serve.OpenURL(conf, i.Getenv, true, i.Logger())
+		l.store, err = serve.OpenURL(conf, i.Getenv, true, l.told.Tell, i.Logger())
 	} else {
 		err = l.openDir(i, conf)
 	}
@@ -66,7 +71,7 @@ func (l *local) openDir(i *invocation, conf *config.Config) (err error) {
 	}
 	// Not the config's limit: the processes that use the state may have another one.
 	const noLimit = 1 << 44
-	s := sqlite.New(sqlite.Options{Dir: l.dir, MaxState: noLimit, Calls: true, Log: i.Logger()})
+	s := sqlite.New(sqlite.Options{Dir: l.dir, MaxState: noLimit, Calls: true, Recovered: l.told.Tell, Log: i.Logger()})
 	if !s.Exists() {
 		return fmt.Errorf("%w in %s: no task has run there; --state names another directory", errNoState, l.dir)
 	}
@@ -77,6 +82,7 @@ func (l *local) openDir(i *invocation, conf *config.Config) (err error) {
 func (l *local) close() {
 	l.runner.Close()
 	_ = l.store.Close() // everything has been written
+	l.told.Close()
 }
 
 // find completes a task's id.

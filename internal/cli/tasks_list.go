@@ -65,7 +65,7 @@ func (i *invocation) listCommand() *cobra.Command {
 				return writeLines(i.Stdout, shown)
 			}
 			if len(list) == 0 && l != nil {
-				i.Say(zerolog.InfoLevel, fmt.Sprintf("none of owner %q in %s", l.owner, l.dir))
+				i.Say(zerolog.InfoLevel, fmt.Sprintf("no tasks of owner %q in %s", l.owner, l.dir))
 			}
 			return l.print(cmd.Context(), i.Stdout, list)
 		},

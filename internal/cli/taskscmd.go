@@ -54,7 +54,7 @@ func (i *invocation) cancelCommand() *cobra.Command {
 			case errors.Is(err, tasks.ErrAsked):
 				return fmt.Errorf("task %s is asked to cancel, but the runnel that runs it has not answered in %v (is it stopped?); it will cancel it when it goes on", id, cancelPatience)
 			case errors.Is(err, tasks.ErrEnded):
-				return fmt.Errorf("task %s had ended before: %s", id, t.Status)
+				return fmt.Errorf("task %s had already ended: %s", id, t.Status)
 			case err != nil:
 				return err
 			}

@@ -9,7 +9,7 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// What a server says of its tools moves no cursor, and stays on its line.
+// A server's description of its tools moves no cursor, and stays on its line.
 func TestToolsArePrintable(t *testing.T) {
 	var out bytes.Buffer
 	i := &invocation{Setup: serve.Setup{Stdout: &out}}

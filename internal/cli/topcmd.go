@@ -22,7 +22,7 @@ func (i *invocation) topCommand() *cobra.Command {
 		Short: "Watch the tasks of all hosts on a screen, follow their output, cancel them",
 		Long: `Shows what runs on this machine, with the last line of each task, and below it what ended last: the tasks that "runnel tasks list" lists, each second
 anew. The keys: up and down (or k and j) select a task, Enter follows its output (with / to search), c cancels it, ? says more, q leaves. The tasks go on.
-How far a task is (DONE) stands there if its last line says so, as in 40% or [4/10]. NO_COLOR=1 shows no colours.`,
+How far a task is (DONE) stands there if its tool says so, or its last line, as in 40% or [4/10]. NO_COLOR=1 shows no colours.`,
 		Example: `  runnel top
 
   # the tasks of all machines that share a state

@@ -22,7 +22,7 @@ func (i *invocation) uiCommand() *cobra.Command {
 runnels too: their output as it comes, with colours and search, when it came, and how long the last runs took. A task can be cancelled wherever it
 runs. "Run again" runs it here, with the tools of this config, until Ctrl-C ends the view.
 
-Who has the address can do all of that: it has a token, new each time. Nothing of the page comes from elsewhere.`,
+Whoever has the address can do all of that: it has a token, new each time. Nothing of the page comes from elsewhere.`,
 		Example: `  runnel ui
 
   # on a machine without a browser: then ssh -L 8080:127.0.0.1:8080 MACHINE, and open the address that it prints

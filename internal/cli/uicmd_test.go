@@ -8,8 +8,11 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 )
 
 const viewTasks = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"view_tasks","arguments":{},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
@@ -89,6 +92,61 @@ func TestUI(t *testing.T) {
 	stop()
 	if code := <-ended; code != exitFine || stderr.Len() > 0 {
 		t.Errorf("exit code %d\n%s", code, &stderr)
+	}
+}
+
+// The view is opened in the browser of the desktop; the address is printed in each case, and it is said when no browser could be opened.
+func TestUIOpensABrowser(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows opens it without a program that a test could stand in for")
+	}
+	fake, opened := t.TempDir(), filepath.Join(t.TempDir(), "opened")
+	for _, name := range []string{"xdg-open", "open"} {
+		script := "#!/bin/sh\nprintf '%s %s' \"$XDG_CURRENT_DESKTOP\" \"$1\" >'" + opened + "-part' && mv '" + opened + "-part' '" + opened + "'\n"
+		if err := os.WriteFile(filepath.Join(fake, name), []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct{ path, display, says string }{
+		"a desktop":             {fake + ":" + os.Getenv("PATH"), ":7", ""},
+		"no program to open it": {t.TempDir(), ":7", "open the address in your browser; it could not be opened for you"},
+		"no desktop":            {fake + ":" + os.Getenv("PATH"), "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_ = os.Remove(opened)
+			t.Setenv("PATH", c.path)
+			ctx, stop := context.WithCancel(t.Context())
+			out, stdout := io.Pipe()
+			var stderr bytes.Buffer
+			ended := make(chan int, 1)
+			env := append(environ(t), "RUNNEL_CONFIG="+os.DevNull, "RUNNEL_STATE="+t.TempDir(), "DISPLAY="+c.display, "XDG_CURRENT_DESKTOP=TEST")
+			go func() {
+				ended <- Run(ctx, []string{"ui", "--tool", "hello=/bin/echo hello"}, env, strings.NewReader(""), stdout, &stderr)
+				_ = stdout.Close()
+			}()
+			line, err := bufio.NewReader(out).ReadString('\n')
+			if err != nil || !strings.Contains(line, "#token=") {
+				t.Errorf("it printed %q, %v\n%s", line, err, &stderr)
+			}
+			if opens := c.says == "" && (c.display != "" || runtime.GOOS == "darwin"); opens {
+				begin, text := time.Now(), []byte(nil)
+				for range time.Tick(10 * time.Millisecond) {
+					if text, err = os.ReadFile(opened); err == nil || time.Since(begin) > time.Minute {
+						break
+					}
+				}
+				if string(text) != "TEST "+strings.TrimSpace(line) {
+					t.Errorf("%q was opened, %v; the address is %q", text, err, line)
+				}
+			}
+			stop()
+			if code := <-ended; code != exitFine || !strings.Contains(stderr.String(), c.says) || c.says == "" && stderr.Len() > 0 {
+				t.Errorf("exit code %d\n%s", code, &stderr)
+			}
+			if _, err := os.Stat(opened); c.display == "" && runtime.GOOS != "darwin" && err == nil {
+				t.Error("a browser of the terminal was opened")
+			}
+		})
 	}
 }
 

@@ -44,6 +44,6 @@ the first class that is named. After Ctrl-C or SIGTERM it takes no more, and wha
 	flags.StringSliceVar(&o.Owners, "owners", nil, "take the tasks of these `OWNERS`, in turn (else of --owner)")
 	durationFlag(flags, &o.Drain, "drain", "after SIGTERM, let what runs go on for this `DURATION`; then it is stopped")
 	flags.Lookup("drain").DefValue = defaultWorkDrain.String()
-	i.addServeFlags(flags, "config", "state", "owner", "log-level", "log-format")
+	i.addServeFlags(flags, "config", "state", "owner", "metrics", "log-level", "log-format")
 	return cmd
 }

@@ -15,7 +15,7 @@ func (i *invocation) wrapCommand() *cobra.Command {
 needed. Its lists are kept with the tasks, so that the next runnel can answer at once. With --url it is a server that speaks Streamable
 HTTP, for a host that only starts programs.
 
-No config file is read unless you name one; its tools then stand beside those of the server.`,
+Of config files, wrap reads only one that --config names; its tools then stand beside those of the server.`,
 		Example: `  runnel wrap -- npx -y @modelcontextprotocol/server-everything
   runnel wrap --sync-wait 100s --fallback-tools always -- uvx mcp-server-git
   runnel wrap --url https://mcp.example.com/mcp --header 'Authorization: Bearer ${TOKEN}'`,

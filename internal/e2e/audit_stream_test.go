@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -20,19 +21,31 @@ const (
 
 // auditStream is what the audit knows of a task's segments (SEP-1905).
 type auditStream struct {
-	pushed   int64            // highest seqNr that came as a response to the call
-	segments map[int64]string // every segment that came, by its seqNr, without it
-	last     int64            // highest number there is, once isComplete said so; else 0
-	complete bool             // the last response to the call has come
+	pushed   int64             // highest seqNr that came as a response to the call
+	segments map[int64]segment // every segment that came, by its seqNr
+	last     int64             // highest number there is, once isComplete said so; else 0
+	complete bool              // the last response to the call has come
+}
+
+// segment is an item of content, without its seqNr.
+type segment map[string]json.RawMessage
+
+func (s segment) equal(other segment) bool {
+	return maps.EqualFunc(s, other, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) })
+}
+
+func (s segment) String() string {
+	b, _ := json.Marshal(s)
+	return clipLine(b)
 }
 
 // streamed is a result that carries segments.
 type streamed struct {
-	Task       json.RawMessage              `json:"task"`
-	Segments   []map[string]json.RawMessage `json:"partial-content"`
-	Content    []json.RawMessage            `json:"content"`
-	IsError    bool                         `json:"isError"`
-	IsComplete *bool                        `json:"isComplete"`
+	Task       json.RawMessage   `json:"task"`
+	Segments   []segment         `json:"partial-content"`
+	Content    []json.RawMessage `json:"content"`
+	IsError    bool              `json:"isError"`
+	IsComplete *bool             `json:"isComplete"`
 	Meta       struct {
 		Related  shownTask `json:"io.modelcontextprotocol/related-task"`
 		Response any       `json:"io.modelcontextprotocol/model-immediate-response"`
@@ -136,9 +149,9 @@ func (t *auditTask) push(got *streamed) error {
 	if err := t.carries("responses", len(got.Segments)); err != nil {
 		return err
 	}
-	for _, segment := range got.Segments {
+	for _, item := range got.Segments {
 		known := len(st.segments)
-		n, err := st.take(segment)
+		n, err := st.take(item)
 		if err != nil {
 			return err
 		}
@@ -159,8 +172,8 @@ func (t *auditTask) push(got *streamed) error {
 
 // resumed takes the segments of a response to tasks/result with lastSeqNr.
 func (t *auditTask) resumed(last int64, got *streamed) error {
-	for i, segment := range got.Segments {
-		n, err := t.stream.take(segment)
+	for i, item := range got.Segments {
+		n, err := t.stream.take(item)
 		if err != nil {
 			return err
 		}
@@ -173,25 +186,21 @@ func (t *auditTask) resumed(last int64, got *streamed) error {
 }
 
 // take notes a segment: whoever asks again gets the same under the same number.
-func (st *auditStream) take(segment map[string]json.RawMessage) (n int64, err error) {
-	if err := json.Unmarshal(segment["seqNr"], &n); err != nil || n < 1 {
-		return n, fmt.Errorf("seqNr %s", segment["seqNr"])
+func (st *auditStream) take(item segment) (n int64, err error) {
+	if err := json.Unmarshal(item["seqNr"], &n); err != nil || n < 1 {
+		return n, fmt.Errorf("seqNr %s", item["seqNr"])
 	}
-	delete(segment, "seqNr")
-	item, err := json.Marshal(segment)
-	if err != nil {
-		return n, err
-	}
-	if before, ok := st.segments[n]; ok && before != string(item) {
-		return n, fmt.Errorf("segment %d was %s and is now %s", n, clipLine([]byte(before)), clipLine(item))
+	delete(item, "seqNr")
+	if before, ok := st.segments[n]; ok && !before.equal(item) {
+		return n, fmt.Errorf("segment %d was %s and is now %s", n, before, item)
 	}
 	if st.last > 0 && n > st.last {
 		return n, fmt.Errorf("segment %d after isComplete at %d", n, st.last)
 	}
 	if st.segments == nil {
-		st.segments = map[int64]string{}
+		st.segments = map[int64]segment{}
 	}
-	st.segments[n] = string(item)
+	st.segments[n] = item
 	return n, nil
 }
 
@@ -209,21 +218,17 @@ func (st *auditStream) end(got *streamed, highest int64, complete *bool) error {
 // merged checks the result of a streaming task: all segments in order, without seqNr.
 func (st *auditStream) merged(result json.RawMessage) error {
 	var got struct {
-		Content []map[string]json.RawMessage `json:"content"`
+		Content []segment `json:"content"`
 	}
 	if err := json.Unmarshal(result, &got); err != nil {
 		return err
 	}
-	if st.last == 0 || len(st.segments) != int(st.last) || bytes.Contains(result, []byte("are left out here]")) {
+	if st.last == 0 || len(st.segments) != int(st.last) || bytes.Contains(result, []byte("segments left out ...]")) {
 		return nil // the client has not seen all of them
 	}
 	for i, item := range got.Content {
-		b, err := json.Marshal(item)
-		if err != nil {
-			return err
-		}
-		if want := st.segments[int64(i)+1]; want != string(b) {
-			return fmt.Errorf("item %d of the merged result is %s, the segment was %s", i, clipLine(b), clipLine([]byte(want)))
+		if want := st.segments[int64(i)+1]; !want.equal(item) {
+			return fmt.Errorf("item %d of the merged result is %s, the segment was %s", i, item, want)
 		}
 	}
 	if len(got.Content) != len(st.segments) {

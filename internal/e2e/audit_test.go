@@ -5,14 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 	"unicode/utf8"
-
-	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 // maxOutgoing bounds a line that the server writes (WIRE "Framing": clients and routers read with limits of 1 MiB).
@@ -235,11 +232,13 @@ func (a *audit) received(line []byte, at time.Time) error {
 	if !utf8.Valid(line) || bytes.HasSuffix(line, []byte("\r")) {
 		return errors.New("line is not UTF-8 that ends in a bare newline")
 	}
-	if err := noDuplicates(line); err != nil {
+	message, err := decodeUnique(line)
+	if err != nil {
 		return err
 	}
-	if line[0] != '[' {
-		return a.receivedOne(line)
+	messages, isBatch := message.([]any)
+	if !isBatch {
+		return a.receivedOne(line, message)
 	}
 	var batch []json.RawMessage
 	if err := json.Unmarshal(line, &batch); err != nil {
@@ -248,19 +247,16 @@ func (a *audit) received(line []byte, at time.Time) error {
 	if a.version != "2025-03-26" || len(batch) == 0 {
 		return fmt.Errorf("batch of %d in a session of %s", len(batch), a.version)
 	}
-	for _, m := range batch {
-		if err := a.receivedOne(m); err != nil {
+	for i, m := range batch {
+		if err := a.receivedOne(m, messages[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (a *audit) receivedOne(line []byte) error {
-	message, err := jsonschema.UnmarshalJSON(bytes.NewReader(line))
-	if err != nil {
-		return err
-	}
+// receivedOne checks a message, of which line is the text.
+func (a *audit) receivedOne(line []byte, message any) error {
 	object, ok := message.(map[string]any)
 	if !ok || object["jsonrpc"] != "2.0" {
 		return errors.New("no JSON-RPC 2.0 message")
@@ -316,7 +312,7 @@ func (a *audit) response(s *schema, e envelope, object map[string]any) error {
 	if len(waiting) == 0 {
 		return fmt.Errorf("answer to id %s, which no request that waits has", e.ID)
 	}
-	// Of two requests with one id the second is the one that is refused, and a cancelled one is not answered.
+	// If two requests have the same id, the second is the one that is refused. A cancelled request is not answered.
 	i := 0
 	if e.Error != nil {
 		i = len(waiting) - 1
@@ -564,44 +560,70 @@ func (a *audit) unanswered() (n int, id string) {
 	return n, id
 }
 
-// noDuplicates reports an object that has a member twice: what such a line means depends on its reader.
-func noDuplicates(line []byte) error {
-	d := json.NewDecoder(bytes.NewReader(line))
-	d.UseNumber()
-	if err := uniqueMembers(d); err != nil {
-		return err
+// decodeUnique decodes a line, and refuses an object that has a member twice: what that means depends on its reader. A member that is there
+// twice is decoded once, so the line has more colons than members; only then is it read token by token, to name the member.
+func decodeUnique(line []byte) (any, error) {
+	v, err := decodeJSON(line)
+	if err == nil && colons(line) != members(v) {
+		err = errors.Join(errors.New("a member is there twice"), twice(json.NewDecoder(bytes.NewReader(line))))
 	}
-	if _, err := d.Token(); err != io.EOF {
-		return errors.New("more than one JSON value on the line")
-	}
-	return nil
+	return v, err
 }
 
-func uniqueMembers(d *json.Decoder) error {
+// colons counts those of a JSON text that stand outside its strings.
+func colons(text []byte) (n int) {
+	for {
+		before, rest, quoted := bytes.Cut(text, []byte(`"`))
+		n += bytes.Count(before, []byte(":"))
+		if !quoted {
+			return n
+		}
+		for {
+			quote := bytes.IndexByte(rest, '"')
+			escapes := quote - len(bytes.TrimRight(rest[:quote], `\`))
+			if rest = rest[quote+1:]; escapes%2 == 0 {
+				break
+			}
+		}
+		text = rest
+	}
+}
+
+// members counts those of all objects in a value.
+func members(v any) (n int) {
+	switch v := v.(type) {
+	case map[string]any:
+		n = len(v)
+		for _, value := range v {
+			n += members(value)
+		}
+	case []any:
+		for _, value := range v {
+			n += members(value)
+		}
+	}
+	return n
+}
+
+// twice names the first member that an object of a JSON text has twice.
+func twice(d *json.Decoder) error {
 	token, err := d.Token()
-	if err != nil {
+	if token != json.Delim('{') && token != json.Delim('[') {
 		return err
 	}
-	delim, _ := token.(json.Delim)
-	if delim == 0 {
-		return nil
-	}
-	seen := map[string]bool{}
-	for d.More() {
-		if delim == '{' {
-			key, err := d.Token()
-			if err != nil {
-				return err
+	known := map[json.Token]bool{}
+	for err == nil && d.More() {
+		if token == json.Delim('{') {
+			name, _ := d.Token()
+			if known[name] {
+				return fmt.Errorf("member %q twice", name)
 			}
-			if seen[key.(string)] {
-				return fmt.Errorf("member %q twice", key)
-			}
-			seen[key.(string)] = true
+			known[name] = true
 		}
-		if err := uniqueMembers(d); err != nil {
-			return err
-		}
+		err = twice(d)
 	}
-	_, err = d.Token()
+	if err == nil {
+		_, err = d.Token()
+	}
 	return err
 }

@@ -32,7 +32,6 @@ var (
 // TestMain runs the tests at the top of the repository. After them no process that they started is left, and no goroutine of the program.
 func TestMain(m *testing.M) {
 	syscall.Umask(0o022) // a state that the user's group may write is refused
-	natstest.Main()
 	if os.Getenv(asLiar) != "" {
 		liarMain()
 		os.Exit(0)
@@ -59,6 +58,7 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	letGo()
 	_ = os.RemoveAll(built.dir)
+	natstest.CleanUp()
 	if err := nothingLeft(); err != nil {
 		fmt.Fprintln(os.Stderr, "FAIL: after the tests:", err)
 		code = 1

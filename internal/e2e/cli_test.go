@@ -71,25 +71,26 @@ func TestWrongUse(t *testing.T) {
 		{args: []string{"help", "nope"}, says: "unknown command \"nope\"\nsee runnel --help\n"},
 		{args: []string{"help", "tasks", "tial"}, says: "unknown command \"tial\" (did you mean tail?)\nsee runnel tasks --help\n"},
 		{args: []string{"config"}, says: "runnel config: which one? check or schema\nsee runnel config --help\n"},
+		{args: []string{"--max-result", "3"}, says: "--max-result: 3 is out of range (allowed: 1KiB to 960KiB)\nsee runnel --help\n"},
 		{args: []string{"--max-line"}, says: "flag needs an argument: --max-line\nsee runnel --help\n"},
 		{args: []string{"--max-line", "16MB"},
-			says: "--max-line: \"16MB\" is no size (allowed: a number of bytes, or one with KiB, MiB or GiB, such as 64KiB)\nsee runnel --help\n"},
+			says: "--max-line: \"16MB\" is not a size (allowed: a number of bytes, or one with KiB, MiB or GiB, such as 64KiB)\nsee runnel --help\n"},
 		{args: []string{"--pace", "50"},
-			says: "--pace: \"50\" is no duration (allowed: a number and its unit, such as 300ms, 5s, 30m, 1h30m)\nsee runnel --help\n"},
+			says: "--pace: \"50\" is not a duration (allowed: a number and its unit, such as 300ms, 5s, 30m, 1h30m)\nsee runnel --help\n"},
 		{args: []string{"--drain", "-2"},
-			says: "--drain: \"-2\" is no duration (allowed: such as 500ms or 2s, or -1 = until all calls are done)\nsee runnel --help\n"},
+			says: "--drain: \"-2\" is not a duration (allowed: such as 500ms or 2s, or -1 = until all calls are done)\nsee runnel --help\n"},
 		{args: []string{"tasks", "prune", "--older", "-1h"}, says: "--older: -1h is negative (allowed: 0 or more)\nsee runnel tasks prune --help\n"},
 		{args: []string{"tasks", "prune", "--older", "abc"},
-			says: "--older: \"abc\" is no duration (allowed: a number and its unit, such as 300ms, 5s, 30m, 1h30m)\nsee runnel tasks prune --help\n"},
+			says: "--older: \"abc\" is not a duration (allowed: a number and its unit, such as 300ms, 5s, 30m, 1h30m)\nsee runnel tasks prune --help\n"},
 		{args: []string{"call", "sleep", "--timeout", "-1s"}, says: "--timeout: -1s is negative (allowed: 0 or more)\nsee runnel call --help\n"},
 		{args: []string{"tasks", "tail", "x", "--after", "-1"},
 			says: "--after: \"-1\" is not a number of bytes or lines (allowed: a whole number, 0 or more)\nsee runnel tasks tail --help\n"},
-		{args: []string{"--max-tasks", "0"}, says: "--max-tasks: 0 is out of range (allowed: 1 or more)\n"},
+		{args: []string{"--max-tasks", "0"}, says: "--max-tasks: 0 is out of range (allowed: 1 or more)\nsee runnel --help\n"},
 		{args: []string{"--log-level", "loud"}, says: "--log-level: \"loud\" is unknown (allowed: debug, info, warn, error)\nsee runnel --help\n"},
 		{args: []string{"--metrics", "foo"}, says: "--metrics: \"foo\" is not an address (allowed: :PORT (loopback) or HOST:PORT)\nsee runnel --help\n"},
 		{args: []string{"--metrics", ":99999"}, says: "--metrics: \":99999\" is not an address (allowed: :PORT (loopback) or HOST:PORT)\nsee runnel --help\n"},
 		{args: []string{"--selftest=perhaps"}, says: "--selftest: \"perhaps\" is not a truth value (allowed: true, false)\nsee runnel --help\n"},
-		{args: []string{"--tool", "echo"}, says: "--tool: \"echo\" is no tool (allowed: NAME=COMMAND, such as 'search=grep -rn {{pattern}} .')\n"},
+		{args: []string{"--tool", "echo"}, says: "--tool: \"echo\" is not a tool (allowed: NAME=COMMAND, such as 'search=grep -rn {{pattern}} .')\n"},
 		{args: []string{"--tool", "e=echo 'a"}, says: "--tool: tool \"e\": Unterminated single-quoted string\n"},
 		{args: []string{"--config", missing}, says: "--config: there is no config file " + missing + "\n"},
 		{args: []string{"config", "check", missing}, says: "there is no config file " + missing + "\n"},
@@ -100,10 +101,10 @@ func TestWrongUse(t *testing.T) {
 		{env: []string{"XDG_CONFIG_HOME=" + file}, says: "looking for a config file: stat " + file + "/runnel/runnel.yaml: not a directory\n" +
 			"name one with --config (/dev/null is an empty one), or set HOME or XDG_CONFIG_HOME to a directory that can be read\n"},
 		{env: []string{"RUNNEL_CONFIG=" + missing}, says: "RUNNEL_CONFIG: there is no config file " + missing + "\n"},
-		{env: []string{"RUNNEL_MAX_IN_FLIGHT=many"}, says: "RUNNEL_MAX_IN_FLIGHT: \"many\" is no whole number (allowed: such as 0 or 100)\nsee runnel --help\n"},
-		{env: []string{"RUNNEL_MAX_IN_FLIGHT=0"}, says: "RUNNEL_MAX_IN_FLIGHT: 0 is out of range (allowed: 1 or more)\n"},
+		{env: []string{"RUNNEL_MAX_IN_FLIGHT=many"}, says: "RUNNEL_MAX_IN_FLIGHT: \"many\" is not a whole number (allowed: such as 0 or 100)\nsee runnel --help\n"},
+		{env: []string{"RUNNEL_MAX_IN_FLIGHT=0"}, says: "RUNNEL_MAX_IN_FLIGHT: 0 is out of range (allowed: 1 or more)\nsee runnel --help\n"},
 		{env: []string{"RUNNEL_SELFTEST=perhaps"}, says: "RUNNEL_SELFTEST: \"perhaps\" is not a truth value (allowed: true, false)\nsee runnel --help\n"},
-		{env: []string{"RUNNEL_TOOL=echo"}, says: "RUNNEL_TOOL: \"echo\" is no tool (allowed: NAME=COMMAND, such as 'search=grep -rn {{pattern}} .')\n"},
+		{env: []string{"RUNNEL_TOOL=echo"}, says: "RUNNEL_TOOL: \"echo\" is not a tool (allowed: NAME=COMMAND, such as 'search=grep -rn {{pattern}} .')\n"},
 		{env: []string{"RUNNEL_LOG_FORMAT=xml"}, says: "RUNNEL_LOG_FORMAT: \"xml\" is unknown (allowed: auto, json, console)\nsee runnel --help\n"},
 	} {
 		got := runEmpty(t, c.args, c.env...)
@@ -191,6 +192,13 @@ func TestConfigCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := runEmpty(t, []string{"config", "check", lines}); got.stdout != lines+": fine, 1 tool\n  two  sh -c echo a  echo b\n" {
+		t.Errorf("%+v", got)
+	}
+
+	if err := os.WriteFile(lines, []byte(`tools: {two: {command: [echo, "{{x y}}", "{{json .}}"]}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := runEmpty(t, []string{"config", "check", lines}); got.code != exitFine || strings.Count(got.stderr, "as it is") != 1 || !strings.HasPrefix(got.stderr, lines+`:1:31: tools.two.command[1]: "{{x y}}" goes to the command as it is`) {
 		t.Errorf("%+v", got)
 	}
 

@@ -30,6 +30,18 @@ func itself(t *testing.T, flags ...string) []string {
 	return append([]string{"--", "env", noSleepAtExit, racedProgram(t), "--log-level=warn"}, flags...)
 }
 
+// A call that its --timeout ended is found later with the reason, in both eras.
+func TestTimeoutIsTold(t *testing.T) {
+	t.Parallel()
+	for _, protocol := range []string{"2025-11-25", "2026-07-28"} {
+		state := filepath.Join(t.TempDir(), "state")
+		runClient(t, "", "call", "sleep", "ms=60000", "--timeout=200ms", "--protocol="+protocol, "--immediate-wait=1ms", "--selftest", "--state", state)
+		if got := runClient(t, "", "tasks", "list", "--state", state); !strings.Contains(got.stdout, "cancelled by the client: timed out after 200ms") {
+			t.Errorf("%s: %+v", protocol, got)
+		}
+	}
+}
+
 // Whatever the version and the way of the call, the same comes out: in process and from a server of its own.
 func TestCallInEveryDialect(t *testing.T) {
 	t.Parallel()
@@ -168,7 +180,8 @@ tools:
 		{args: "call ask message=who? --ask --protocol=2026-07-28 --immediate-wait=0 delayMs=50 --selftest", input: "me\n", stdout: "accepted: me", stderr: `\? who\?\n`},
 		{args: "call ask message=who? --ask --selftest", input: "\n", stdout: "declined", stderr: "decline"},
 		{args: "call ask message=who? --ask --selftest", input: "", stdout: "cancelled", stderr: "who"},
-		{args: "call ask message=who? --selftest", code: 1, stdout: ".*cannot ask.*\n"},
+		{args: "call ask message=who? --selftest", code: 1, stdout: ".*cannot ask.*\n", stderr: `^runnel: .*--yes confirms`},
+		{args: "call ask message=who? --protocol=2026-07-28 --no-task --selftest", code: 1, stderr: `^runnel: .*--yes confirms.*\nrunnel: .*elicitation`},
 
 		{args: "call", code: 2, stderr: `which tool\?\nsee runnel call --help\n$`},
 		{args: "call echo --task --no-task", code: 2, stderr: "does not go with"},
@@ -179,7 +192,8 @@ tools:
 		{args: "call sleep ms=1 ms=2 --selftest", code: 2, stderr: "ms: given twice"},
 		{args: "call sleep --selftest --json [1]", code: 2, stderr: "is not a JSON object"},
 		{args: "call sleep ms --selftest", code: 2, stderr: `"ms" is not an argument`},
-		{args: "call sleep --selftest", code: 1, stdout: "(?s).*ms.*", stderr: ""},
+		{args: "call sleep --selftest", code: 2, stderr: `^invalid arguments: .*"ms".*\nthe arguments of sleep are: ms=INTEGER\n$`},
+		{args: "call sleep ms=1 y=1 --selftest", code: 2, stderr: `^invalid arguments: .*y.*\nthe arguments of sleep are: ms=INTEGER\n$`},
 		{args: "call slep --selftest", code: 1, stderr: `there is no tool "slep" \(did you mean sleep\?\); there are: .*sleep`},
 		{args: "call x", code: 1, stderr: `^runnel: there is no tool "x": name some with --tool or in a config file\n$`},
 		{args: "call x -- /no/such/server", code: 1, stderr: "^runnel: /no/such/server: cannot start"},

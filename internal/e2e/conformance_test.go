@@ -12,14 +12,14 @@ import (
 )
 
 // The official conformance suite finds in the program over HTTP what the specification requires, in both eras: of servers, and of clients.
-// What it looks for beside the self-test tools comes from an upstream. Checks that fail as expected are listed with the reason.
+// The tools that it needs beside those of the self-test come from an upstream. Checks that fail as expected are listed with the reason.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	dir, err := filepath.Abs(filepath.Join("testdata", "interop", "conformance"))
+	dir, err := filepath.Abs(filepath.Join(interopDir, "conformance"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	npmCI(t, dir)
+	npmCI(t)
 	for _, version := range []string{"2025-11-25", "2026-07-28"} {
 		t.Run(version+"/server", func(t *testing.T) {
 			t.Parallel()
@@ -39,8 +39,9 @@ var failing = regexp.MustCompile(`(?m)^✗ (.+): [0-9]+ passed`)
 func conforms(t *testing.T, dir, version string, args ...string) {
 	ctx, cancel := context.WithTimeout(t.Context(), interopTimeout)
 	defer cancel()
-	suite := exec.CommandContext(ctx, "node", append([]string{"--import", "./node20.mjs", "node_modules/@modelcontextprotocol/conformance/dist/index.js"},
-		append(args, "--requirements", version, "--expected-failures", "expected-failures.yaml", "-o", t.TempDir())...)...)
+	// Each scenario's own limit is 30 s, and the suite starts 39 of them at once.
+	suite := exec.CommandContext(ctx, "node", append([]string{"--import", "./node20.mjs", "../node_modules/@modelcontextprotocol/conformance/dist/index.js"},
+		append(args, "--requirements", version, "--expected-failures", "expected-failures.yaml", "--timeout", "150000", "-o", t.TempDir())...)...)
 	suite.Dir = dir
 	suite.Env = append(environ(t), "RUNNEL="+builtProgram(t))
 	suite.WaitDelay = watchdog

@@ -199,7 +199,7 @@ func TestKilledWhileStreaming(t *testing.T) {
 					t.Fatalf("%+v", before)
 				}
 			}
-			// What was numbered is stored with the next batch of the output: when the log on disk is longer than all of this.
+			// The numbers that were given out are stored with the next batch of output: when the log on disk is longer than all of this.
 			size := 0
 			for _, p := range first.Partial {
 				size += len(p.Text)

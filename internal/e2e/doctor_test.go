@@ -57,9 +57,12 @@ upstreams:
 			`WRONG  tool lost: cannot start ls: directory /nonexistent: no such file or directory$`,
 			`WRONG  upstream gone: cannot start no-such-server: not found in PATH=`}},
 		{[]string{"--tool", "x=no-such-program"}, exitFailure, []string{`WRONG  tool x: cannot start no-such-program: not found in PATH=`}},
+		{writeConfig(t, "notify: {command: [ls], url: 'https://x', headers: {A: '${NOT_SET}'}}\ntools: {a: {command: [ls], notify: {command: [no-such-program]}}}"), exitFailure,
+			[]string{`WRONG  notices: the header A needs the variable NOT_SET, which is not set\n +cannot start no-such-program: not found in PATH=`}},
 		{[]string{"--config", wrong}, exitFailure, []string{`WRONG  config: .*documents.yaml:4:1: `, `ok     session, 2025-11-25`}},
-		{[]string{"--tool", "x"}, exitFailure, []string{`WRONG  tools: --tool: "x" is no tool`}},
-		{[]string{"--tool", "x", "--tool", "y=no-such-program"}, exitFailure, []string{`WRONG  tool y: cannot start no-such-program: `, `WRONG  tools: --tool: "x" is no tool`}},
+		{writeConfig(t, "upstreams: {u: {command: [ls], allow: [a], deny: [a]}}"), exitFailure, []string{`WRONG  config: .*runnel.yaml:1:\d+: upstreams.u.deny: "a" stands in allow, too`}},
+		{[]string{"--tool", "x"}, exitFailure, []string{`WRONG  tools: --tool: "x" is not a tool`}},
+		{[]string{"--tool", "x", "--tool", "y=no-such-program"}, exitFailure, []string{`WRONG  tool y: cannot start no-such-program: `, `WRONG  tools: --tool: "x" is not a tool`}},
 	} {
 		got := runClient(t, "", append([]string{"doctor"}, c.args...)...)
 		if got.code != c.code || got.stderr != "" {
@@ -128,7 +131,7 @@ func TestDoctorOfAState(t *testing.T) {
 	}
 	host := newWitness(t, programCommand(t, "--selftest", "--state", state))
 	host.call("tools/call", map[string]any{"name": "sleep", "arguments": map[string]any{"ms": 600000}, "task": map[string]any{}})
-	doctor().is(t, exitFine, `.*ok     state: `+state+`: 1 tasks, 1 of them not ended, 1 runnels using it, .*`, "")
+	doctor().is(t, exitFine, `.*ok     state: `+state+`: 1 task, 1 not ended, in use by 1 runnel, .*`, "")
 	host.end()
 	if err := os.Chmod(state, 0o777); err != nil {
 		t.Fatal(err)
@@ -184,7 +187,7 @@ func TestDoctorOfADamagedState(t *testing.T) {
 	host.call("tools/call", map[string]any{"name": "sleep", "arguments": map[string]any{"ms": 600000}, "task": map[string]any{}})
 	host.end()
 	doctor := func() outcome { return people(t, "doctor", "--state", state) }
-	doctor().is(t, exitFine, `.*ok     state: `+state+`: 1 tasks, 0 of them not ended, .*`, "")
+	doctor().is(t, exitFine, `.*ok     state: `+state+`: 1 task, 0 not ended, .*`, "")
 	db, err := sql.Open("sqlite", filepath.Join(state, "runnel.db"))
 	if err != nil {
 		t.Fatal(err)
@@ -201,7 +204,7 @@ func TestDoctorOfADamagedState(t *testing.T) {
 	}
 	people(t, "tasks", "result", id, "--state", state).is(t, exitFailure, "", `.*the state is damaged, and the result of this task with it: it has ended, but its result is missing.*`)
 	people(t, "tasks", "rm", id, "--state", state).is(t, exitFine, "", `.*`)
-	doctor().is(t, exitFine, `.*ok     state: `+state+`: 0 tasks, 0 of them not ended, .*`, "")
+	doctor().is(t, exitFine, `.*ok     state: `+state+`: 0 tasks, 0 not ended, .*`, "")
 	if err := os.Chown(state, 65534, -1); os.IsPermission(err) {
 		t.Skip("only root can give files away")
 	} else if err != nil {

@@ -127,7 +127,7 @@ func TestReadme(t *testing.T) {
 			tried["program"]++
 		}
 	}
-	if tried["script"] != 3 || tried["config"] != 5 || tried["host"] != 2 || tried["install"] != 1 || tried["program"] != 1 {
+	if tried["script"] != 3 || tried["config"] != 6 || tried["host"] != 2 || tried["install"] != 1 || tried["program"] != 1 {
 		t.Errorf("tried %v", tried)
 	}
 }

@@ -11,22 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
+	"runnel/tasks/nats/natstest"
 )
 
 // startNATS starts a server, which ends with the test.
 func startNATS(t *testing.T) (url string) {
 	t.Helper()
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(watchdog) {
-		t.Fatal("the server is not ready")
-	}
-	return s.ClientURL()
+	return natstest.Start(t, 1, environ(t)).URL()
 }
 
 // samplerScript is a server with one tool, which asks the client's model.
@@ -43,7 +34,7 @@ while read -r line; do
 done
 `
 
-// What a worker asks reaches the client at the front, in both eras, from a command's confirm and from a server that the worker runs; the answer goes
+// A worker's question reaches the client at the front, in both eras, from a command's confirm and from a server that the worker runs; the answer goes
 // back. A client that cannot be asked is not. When the front dies, the next one finds the question.
 func TestFleetQuestions(t *testing.T) {
 	t.Parallel()

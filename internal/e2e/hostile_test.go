@@ -92,8 +92,8 @@ func TestHostileInput(t *testing.T) {
 	for _, c := range []row{
 		{"200,000 levels", strings.NewReader(call("echo", strings.Repeat("[", 200_000)+strings.Repeat("]", 200_000), "")), `"code":-32700`},
 		{"200,000 levels of objects", strings.NewReader(strings.Repeat(`{"a":`, 200_000) + "1" + strings.Repeat("}", 200_000)), `"code":-32700`},
-		{"1 GiB without a newline", io.LimitReader(endless('x'), 1<<30), `"code":-32600`},
-		{"1 GiB of a string", io.MultiReader(strings.NewReader(`{"jsonrpc":"2.0","id":"X","method":"`), io.LimitReader(endless('x'), 1<<30)), `"code":-32600`},
+		{"256 MiB without a newline", io.LimitReader(endless('x'), 4*maxAboveIdle), `"code":-32600`},
+		{"256 MiB of a string", io.MultiReader(strings.NewReader(`{"jsonrpc":"2.0","id":"X","method":"`), io.LimitReader(endless('x'), 4*maxAboveIdle)), `"code":-32600`},
 		{"a number beyond all bounds as id", strings.NewReader(`{"jsonrpc":"2.0","id":1e999999,"method":"ping"}`), `"code":-32600`},
 		{"a number beyond all bounds as ttl", strings.NewReader(call("echo", `{"text":"x"}`, `,"task":{"ttl":1e999999}`)), `"code":-32602`},
 		{"a number beyond all bounds as argument", strings.NewReader(call("sleep", `{"ms":1e999999}`, "")), `"isError":true`},
@@ -125,7 +125,7 @@ func TestHostileInput(t *testing.T) {
 		{"very many values", strings.NewReader(call("echo", `{"text":[`+many(90_000, `"x"`)+`]}`, "")), `"isError":true`},
 		{"a cursor of somebody's own", strings.NewReader(`{"jsonrpc":"2.0","id":"X","method":"tasks/list","params":{"cursor":"-1' OR 1=1"}}`), `"code":-32602`},
 
-		// What the stateless era does in a way of its own.
+		// The stateless era does these in its own way.
 		{"stateless: 200,000 levels", stateless("echo", strings.Repeat("[", 200_000)+strings.Repeat("]", 200_000)), `"code":-32700`},
 		{"stateless: 200,000 levels of capabilities", strings.NewReader(`{"jsonrpc":"2.0","id":"X","method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":` +
 			strings.Repeat(`{"a":`, 200_000) + "1" + strings.Repeat("}", 200_000) + `}}}`), `"code":-32700`},
@@ -250,7 +250,7 @@ func runToEnd(t *testing.T, args ...string) (said string, code int) {
 }
 
 // dir is where a command starts, whatever stands in it: ".." is taken from the config file's directory, a symlink leads where it
-// leads when the command starts, and nothing that a caller says gets into it. What is no directory fails the call and says so.
+// leads when the command starts, and nothing that a caller says gets into it. What is not a directory fails the call and says so.
 func TestHostileDirs(t *testing.T) {
 	t.Parallel()
 	config := writeConfig(t, `
@@ -303,8 +303,8 @@ tools:
 func TestManyIDs(t *testing.T) {
 	t.Parallel()
 	const (
-		many     = 300_000
-		mostMore = 16 << 20 // bytes for the second half of them: less than a record of each would take
+		many     = 150_000
+		mostMore = 8 << 20 // bytes for the second half of them: less than a record of each would take
 	)
 	s := hostileClient(t, "--selftest", "--state", "memory")
 	goesOn := s.goesOn(t)
@@ -392,13 +392,13 @@ tools:
 // A command may write what it likes: its output costs bounded memory, whatever has to be looked for in it.
 func TestHostileOutput(t *testing.T) {
 	t.Parallel()
-	const much = "head -c 80000000 /dev/zero" // bytes: more than maxAboveIdle
+	const much = "head -c 70000000 /dev/zero" // bytes: more than maxAboveIdle
 	for name, tool := range map[string]string{
 		"zero bytes":                   `{shell: '` + much + `'}`,
 		"one line":                     `{shell: '` + much + ` | tr "\\0" x', output: lines}`,
 		"one line, for a percentage":   `{shell: '` + much + ` | tr "\\0" 9', progress: '(\d+)/(\d+)'}`,
 		"an escape sequence, no end":   `{shell: 'printf "\033]0;"; ` + much + ` | tr "\\0" x'}`,
-		"escape sequences":             `{shell: 'yes "$(printf "\033[31m")" | head -c 80000000'}`,
+		"escape sequences":             `{shell: 'yes "$(printf "\033[31m")" | head -c 70000000'}`,
 		"half characters":              `{shell: '` + much + ` | tr "\\0" "\\303"'}`,
 		"carriage returns":             `{shell: '` + much + ` | tr "\\0" "\\r"', output: lines}`,
 		"one line, beside the output":  `{shell: '` + much + ` | tr "\\0" x >&2', stderr: separate, output: lines}`,

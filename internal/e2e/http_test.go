@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -72,9 +73,8 @@ func (s *httpServer) await(t *testing.T, log *syncBuffer) {
 // The official SDKs and mcp-go work with the program over HTTP as over stdio, in both eras.
 func TestInteropHTTP(t *testing.T) {
 	t.Parallel()
-	ts, ts2 := filepath.Join("testdata", "interop", "ts"), filepath.Join("testdata", "interop", "ts2")
-	npmCI(t, ts)
-	npmCI(t, ts2)
+	npmCI(t)
+	ts, ts2 := filepath.Join(interopDir, "ts"), filepath.Join(interopDir, "ts2")
 	sdk, mcpgo := goClient(t, "."), goClient(t, "./mcpgo")
 	for _, c := range []struct {
 		name, dir string
@@ -239,6 +239,39 @@ func TestHTTPRefusesToStart(t *testing.T) {
 	}
 }
 
+// "Closing the SSE response stream MUST be treated by the server as cancellation of that request" (2026-07-28 basic/transports/streamable-http): a plain
+// call whose connection is cut in the middle of its events ends with its command.
+func TestHTTPCutCancels(t *testing.T) {
+	t.Parallel()
+	s := serveHTTP(t, append(writeConfig(t, "tools: {nap: {shell: 'echo pid $$; exec sleep 600', task: optional}}"), "--state", "memory")...)
+	ctx, cut := context.WithTimeout(t.Context(), watchdog)
+	defer cut()
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":%s}`, inEra("", `"progressToken":1`, `"name":"nap","arguments":{}`))
+	r, err := http.NewRequestWithContext(ctx, "POST", s.url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for header, value := range map[string]string{"Content-Type": "application/json", "Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "nap"} {
+		r.Header.Set(header, value)
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	said, pid := regexp.MustCompile(`"pid ([0-9]+)`), 0
+	for lines := bufio.NewScanner(response.Body); pid == 0 && lines.Scan(); {
+		if m := said.FindStringSubmatch(lines.Text()); m != nil {
+			pid, _ = strconv.Atoi(m[1])
+		}
+	}
+	if pid == 0 {
+		t.Fatalf("%v: no event\n%s", response, &s.log)
+	}
+	cut()
+	gone(t, pid)
+}
+
 // SEP-1905 over SSE: "subsequent segments via SSE as JSON-RPC responses", whose "id MUST match the original request", on the stream of the
 // call, which ends with the terminal status. A client that loses its connection resumes with nothing missing and nothing twice.
 func TestHTTPSegments(t *testing.T) {
@@ -267,7 +300,7 @@ func TestHTTPSegments(t *testing.T) {
 	}
 	session = send("POST", strings.Replace(initialize, `"tasks":{`, `"tasks":{"responses":{"modes":["task","immediate","streaming"]},`, 1), "").Header.Get("Mcp-Session-Id")
 	response := send("POST", `{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"stream","arguments":{"count":12,"intervalMs":50},"task":{"responseModes":["streaming"]}}}`, "")
-	next, lastEvent, ended := 1, "", ""
+	next, output, lastEvent, ended := 1, "", "", ""
 	for cut := 3; ended == ""; cut += 4 {
 		lines := bufio.NewScanner(response.Body)
 		for n := 0; n < cut && lines.Scan(); {
@@ -282,7 +315,10 @@ func TestHTTPSegments(t *testing.T) {
 			var m struct {
 				ID     int
 				Result struct {
-					Segments []struct{ SeqNr int } `json:"partial-content"`
+					Segments []struct {
+						SeqNr int
+						Text  string
+					} `json:"partial-content"`
 				}
 				Params struct{ Status string }
 			}
@@ -294,6 +330,7 @@ func TestHTTPSegments(t *testing.T) {
 					t.Fatalf("segment %d of call %d, want %d of 5", segment.SeqNr, m.ID, next)
 				}
 				next++
+				output += segment.Text
 			}
 			ended = m.Params.Status
 		}
@@ -302,8 +339,12 @@ func TestHTTPSegments(t *testing.T) {
 			response = send("GET", "", lastEvent)
 		}
 	}
-	if next != 14 || ended != "completed" { // 12 chunks and the last line
-		t.Errorf("%d segments, ended %q", next-1, ended)
+	want := ""
+	for n := range 12 { // a busy machine puts several into a segment
+		want += fmt.Sprintf("chunk %06d\n", n)
+	}
+	if want += "streamed 12 chunks"; numbersOf(output) != want || ended != "completed" {
+		t.Errorf("%q in %d segments, ended %q", output, next-1, ended)
 	}
 	if rest, err := io.ReadAll(response.Body); err != nil || strings.Contains(string(rest), "data") {
 		t.Errorf("after the end: %s, %v", rest, err)

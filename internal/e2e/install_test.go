@@ -26,7 +26,7 @@ func TestDoctorOfAnInstalledHost(t *testing.T) {
 		}
 		return outcome{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 	}
-	run("doctor", "codex").is(t, exitFailure, "WRONG  host codex: no file of Codex has a server that is runnel: runnel install codex\n", "")
+	run("doctor", "codex").is(t, exitFailure, "WRONG  host codex: no file of Codex names runnel as a server; add it with runnel install codex\n", "")
 	if err := os.Mkdir(filepath.Join(home, ".codex"), 0o700); err != nil {
 		t.Fatal(err)
 	}

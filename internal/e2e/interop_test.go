@@ -42,8 +42,8 @@ func TestInteropOAuth(t *testing.T) { interopNode(t, "ts2", "oauth.mjs") }
 
 func interopNode(t *testing.T, folder string, scripts ...string) {
 	t.Parallel()
-	dir := filepath.Join("testdata", "interop", folder)
-	npmCI(t, dir)
+	npmCI(t)
+	dir := filepath.Join(interopDir, folder)
 	for _, script := range scripts {
 		interop(t, dir, "node", script)
 	}
@@ -61,7 +61,10 @@ func TestInteropMcpGo(t *testing.T) {
 	interop(t, goDir, goClient(t, "./mcpgo"))
 }
 
-var goDir = filepath.Join("testdata", "interop", "go")
+// interopDir holds the clients and servers of others, each kind in a folder, and the packages that those in JavaScript share.
+var interopDir = filepath.Join("testdata", "interop")
+
+var goDir = filepath.Join(interopDir, "go")
 
 // goClient builds a client in Go: "." is that of the official SDK.
 func goClient(t *testing.T, folder string) string {
@@ -103,29 +106,34 @@ func interopWith(t *testing.T, program, config, dir, name string, args ...string
 
 var npmLock sync.Mutex
 
-// npmCI installs the packages of the lock file, unless they are installed already. Several tests use the same.
-func npmCI(t testing.TB, dir string) {
+// npmCI installs the packages of testdata/interop, unless they are installed already, and returns their folder.
+func npmCI(t testing.TB) (modules string) {
 	t.Helper()
 	npmLock.Lock()
 	defer npmLock.Unlock()
-	lock, err := os.ReadFile(filepath.Join(dir, "package-lock.json"))
+	modules, err := filepath.Abs(filepath.Join(interopDir, "node_modules"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock, err := os.ReadFile(filepath.Join(interopDir, "package-lock.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	sum := sha256.Sum256(lock)
 	want := hex.EncodeToString(sum[:])
-	mark := filepath.Join(dir, "node_modules", ".installed-lock")
+	mark := filepath.Join(modules, ".installed-lock")
 	if have, err := os.ReadFile(mark); err == nil && string(have) == want {
-		return
+		return modules
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), interopTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
-	cmd.Dir = dir
+	cmd.Dir = interopDir
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("npm ci: %v: interop with the TypeScript SDK needs node 20 or later, npm, and an npm registry that can be reached\n%s", err, out)
 	}
 	if err := os.WriteFile(mark, []byte(want), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return modules
 }

@@ -59,7 +59,7 @@ tools:
 	if output := got.String(); output != want.String() {
 		t.Errorf("got %d bytes, want %d:\n%.500s", got.Len(), want.Len(), got.String())
 	}
-	// Who asks again after the end gets how it ended, and nothing else.
+	// A client that asks again after the end is told how it ended, and nothing else.
 	if again, _ := call("get_task_result", map[string]any{"task_id": id}); len(again.Content) != 1 || !again.IsError || !strings.HasPrefix(firstTextOf(&again), "[failed, ") {
 		t.Errorf("asked again: %+v", again)
 	}

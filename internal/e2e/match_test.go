@@ -3,7 +3,9 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"reflect"
 	"regexp"
@@ -42,8 +44,8 @@ func decodeJSON(b []byte) (any, error) {
 	if err := d.Decode(&v); err != nil {
 		return nil, err
 	}
-	if d.More() {
-		return nil, fmt.Errorf("more than one JSON value")
+	if _, err := d.Token(); err != io.EOF {
+		return nil, errors.New("more than one JSON value on the line")
 	}
 	return v, nil
 }

@@ -105,7 +105,7 @@ func TestMetricsConnectionsAreFew(t *testing.T) {
 		}
 		defer c.Close()
 	}
-	if _, err := http.Get("http://" + address[1] + "/metrics"); err != nil { // it waits for its turn behind them
+	if _, err := http.Get("http://" + address[1] + "/metrics"); err != nil { // it waits for its turn after them
 		t.Fatal(err)
 	}
 	if n := descriptors() - before; n > maxScrapes {

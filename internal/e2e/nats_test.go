@@ -21,7 +21,7 @@ func TestNATSState(t *testing.T) {
 	shareState(t, builtNATS.program(t, "runnel-nats", "-tags", "nats"), append(environ(t), "RUNNEL_STATE="+startNATS(t)))
 }
 
-// shareState runs two runnels on one state: people and the other runnel see, follow and cancel a task, and one whose runnel was killed fails
+// shareState runs two runnels on one state: people (also in runnel top and runnel ui) and the other runnel see, follow and cancel a task, and one whose runnel was killed fails
 // with what it had written.
 func shareState(t *testing.T, program string, env []string) {
 	t.Helper()
@@ -89,6 +89,8 @@ tools:
 	if line := there.response(); !strings.Contains(string(line), `"status":"cancelled"`) {
 		t.Errorf("%s", line)
 	}
+
+	watched(t, program, env, begin(here, "slow"), "slow")
 
 	lost := begin(here, "slow")
 	for deadline := time.Now().Add(watchdog); ; time.Sleep(20 * time.Millisecond) {

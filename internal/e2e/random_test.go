@@ -437,7 +437,7 @@ func (c *randomCall) page(m *wireMessage) error {
 	return nil
 }
 
-// pull asks for the segments behind a number.
+// pull asks for the segments after a number.
 func (c *randomClient) pull(call *randomCall, last int64) {
 	c.request("tasks/result", fmt.Sprintf(`{"taskId":%q,"lastSeqNr":%d}`, call.taskID, last), func(m *wireMessage) error {
 		if m.Error != nil {
@@ -469,7 +469,7 @@ func (c *randomClient) result(call *randomCall) {
 		case m.Error != nil:
 			return call.gone(m)
 		case call.stopped() || call.status == "":
-			return nil // the status comes behind the answer of those that end by force
+			return nil // the status comes after the answer of those that end by force
 		case call.streams():
 			if err := checkOutput(textOf(m.Result.Content), call.chunks, call.size, call.rest); err != nil {
 				return fmt.Errorf("merged: %w", err)

@@ -10,7 +10,7 @@ import (
 // randomCall is one call of a self-test tool with random arguments: what was asked, what the tool writes and
 // returns, and what the client has got of it.
 type randomCall struct {
-	// What was asked.
+	// The request.
 	id        string
 	tool      string
 	arguments string
@@ -20,13 +20,13 @@ type randomCall struct {
 	token     string // "" for none
 	partials  bool   // partialResults
 
-	// What the tool does.
+	// The tool's part.
 	chunks, size, images int
 	rest                 string // the text of its result
 	fails                bool   // with isError
 	protocol             bool   // with a JSON-RPC error
 
-	// What has come.
+	// The answers so far.
 	cancelled bool // by notifications/cancelled; it may still be answered
 	answered  bool
 	immediate bool // with the whole result, though it asked for a task

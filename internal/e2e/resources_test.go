@@ -121,7 +121,7 @@ func TestSubscription(t *testing.T) {
 	}
 }
 
-// What the methods of resources answer.
+// The answers of the resources methods.
 type (
 	listResourcesResult struct {
 		Resources  []mcp.Resource `json:"resources"`

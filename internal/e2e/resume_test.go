@@ -267,7 +267,7 @@ func (r *resumed) result(method, params string) string {
 	return string(text)
 }
 
-// What a server ran that was killed has ended with it: a client that comes back gets the rest of its output, and is told.
+// A call ends with the server that was running it and was killed: a client that comes back gets the rest of its output, and is told so.
 func TestResumeWhatWasKilled(t *testing.T) {
 	t.Parallel()
 	s, again := serveAgain(t, append(writeConfig(t, sevenLines), "--state", stateDir(t), "--pace", "0")...)
@@ -282,24 +282,78 @@ func TestResumeWhatWasKilled(t *testing.T) {
 	if text := r.text.String(); !strings.HasPrefix(text, "line 1\nline 2\n") || strings.Count(text, "line 2") != 1 || fmt.Sprint(r.ends) != "[failed]" {
 		t.Errorf("%q, ended %q", text, r.ends)
 	}
-	plain := &resumed{t: t, s: s, session: r.session, lastEvent: "3-1"}
-	request, _ := http.NewRequest("GET", s.url, nil)
-	request.Header.Set("Mcp-Session-Id", plain.session)
-	request.Header.Set("Last-Event-ID", plain.lastEvent)
-	if response, err := http.DefaultClient.Do(request); err != nil || response.StatusCode != http.StatusGone {
-		t.Errorf("a call without a task is gone: %v %v", response, err)
+	// A call that is no task has no log to go on with: its client is told that no answer comes.
+	r = &resumed{t: t, s: s}
+	r.call("near", `{}`, `"_meta":{"progressToken":1}`)
+	r.read(2)
+	r.response.Body.Close()
+	again()
+	if text, err := io.ReadAll(r.send("GET", "").Body); err != nil || strings.Count(string(text), "\ndata: {") != 1 || !strings.Contains(string(text), `"id":"c","error":{`) {
+		t.Errorf("%q: %s, %v", r.lastEvent, text, err)
 	}
 }
 
-// A session that its client has ended does not come back, and an id that says nothing opens none.
+// The end of a task is not held up by a client that leaves its stream unread: neither when the task is cancelled, nor when the client has gone.
+// It can go on with the stream all the same.
+func TestUnreadStreamHoldsNoEnd(t *testing.T) {
+	t.Parallel()
+	const lines = 1_000_000
+	s := serveHTTP(t, append(writeConfig(t, fmt.Sprintf("tools: {flood: {shell: 'seq %d; exec sleep 600'}, pour: {shell: 'seq %d'}}", lines, lines)), "--state", stateDir(t))...)
+	begin := func(tool string) (r *resumed, id string) {
+		r = &resumed{t: t, s: s}
+		r.call(tool, dialects["SEP-2679"].capabilities, dialects["SEP-2679"].params)
+		r.read(3)
+		all := regexp.MustCompile(`"taskId":"([^"]+)"`).FindAllStringSubmatch(r.result("tasks/list", ""), -1)
+		return r, all[len(all)-1][1]
+	}
+	ends := func(r *resumed, id, how string) {
+		t.Helper()
+		for began := time.Now(); !strings.Contains(r.result("tasks/get", `"taskId":"`+id+`"`), how); time.Sleep(20 * time.Millisecond) {
+			if time.Since(began) > 30*time.Second {
+				t.Fatalf("it is not %s: %s", how, r.result("tasks/get", `"taskId":"`+id+`"`))
+			}
+		}
+	}
+	r, id := begin("flood")
+	r.result("tasks/cancel", `"taskId":"`+id+`"`)
+	ends(r, id, `"cancelled"`)
+
+	r, id = begin("pour")
+	r.response.Body.Close()
+	ends(r, id, `"completed"`)
+	for len(r.ends) == 0 {
+		r.response = r.send("GET", "")
+		r.read(1 << 30)
+	}
+	if text := r.text.String(); strings.Count(text, "\n") != lines || !strings.HasSuffix(text, fmt.Sprintf("\n%d\n", lines)) || fmt.Sprint(r.ends) != "[completed]" {
+		t.Errorf("%d lines, ended %q", strings.Count(text, "\n"), r.ends)
+	}
+	for i, seq := range r.seqs {
+		if seq != i {
+			t.Fatalf("%d comes at %d", seq, i)
+		}
+	}
+}
+
+// A session that its client has ended does not come back, nor one that had more than its id holds, and an id that says nothing opens none.
 func TestEndedSessionStaysEnded(t *testing.T) {
 	t.Parallel()
 	s, again := serveAgain(t, "--selftest", "--state", stateDir(t))
 	r := &resumed{t: t, s: s}
 	session := r.send("POST", initialize).Header.Get("Mcp-Session-Id")
 	other := r.send("POST", initialize).Header.Get("Mcp-Session-Id")
+	subscribed := r.send("POST", initialize).Header.Get("Mcp-Session-Id")
+	batched := r.send("POST", strings.Replace(initialize, "2025-11-25", "2025-03-26", 1)).Header.Get("Mcp-Session-Id") // the version that has batches
 	status := func(method, session string) int {
-		request, _ := http.NewRequest(method, s.url, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
+		body := `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
+		const subscribe = `{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"x:y"}}`
+		switch method {
+		case "subscribe":
+			method, body = "POST", subscribe
+		case "batch":
+			method, body = "POST", "["+subscribe+"]"
+		}
+		request, _ := http.NewRequest(method, s.url, strings.NewReader(body))
 		request.Header.Set("Content-Type", "application/json")
 		request.Header.Set("Mcp-Session-Id", session)
 		response, err := http.DefaultClient.Do(request)
@@ -316,10 +370,33 @@ func TestEndedSessionStaysEnded(t *testing.T) {
 	}{
 		{"POST", session, 200}, {"DELETE", session, 204}, {"POST", session, 404}, {"POST", other, 200}, {"POST", "unknown", 404},
 		{"POST", other[:len(other)-2], 404}, {"POST", "x.e30", 404}, {"POST", "x." + strings.Repeat("A", 5000), 404},
+		{"POST", subscribed, 200}, {"subscribe", subscribed, 200}, {"POST", subscribed, 200},
+		{"batch", batched, 200}, {"POST", batched, 200},
+		{"again", "", 0},
+		{"POST", session, 404}, {"GET", session, 404}, {"DELETE", session, 404}, {"POST", subscribed, 404}, {"POST", batched, 404}, {"POST", other, 200},
 	} {
+		if c.method == "again" {
+			again()
+			continue
+		}
 		if got := status(c.method, c.session); got != c.status {
 			t.Errorf("%s %.40s: %d, want %d", c.method, c.session, got, c.status)
 		}
+	}
+}
+
+// The standing stream of a session that is opened again after a restart says first that the lists may be others.
+func TestListsAfterARestart(t *testing.T) {
+	t.Parallel()
+	s, again := serveAgain(t, "--selftest", "--state", stateDir(t))
+	r := &resumed{t: t, s: s}
+	r.session = r.send("POST", initialize).Header.Get("Mcp-Session-Id")
+	again()
+	lines := bufio.NewScanner(r.send("GET", "").Body)
+	for lines.Scan() && !strings.Contains(lines.Text(), `"notifications/tools/list_changed"`) {
+	}
+	if lines.Err() != nil {
+		t.Error(lines.Err())
 	}
 }
 

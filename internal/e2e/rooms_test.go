@@ -13,16 +13,17 @@ var rooms = map[string][]string{
 	"runnel/internal/system":          {}, // what Unix and Windows do in different ways; all may import it
 	"runnel/rpc/mcp":                  {},
 	"runnel/rpc/rawjson":              {}, // JSON text looked at without decoding it
-	"runnel/rpc":                      {"runnel/rpc/mcp", "runnel/rpc/rawjson"},
+	"runnel/rpc":                      {"runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tools/text"},
 	"runnel/rpc/http":                 {"runnel/rpc", "runnel/rpc/http/oauth", "runnel/rpc/mcp", "runnel/rpc/rawjson"}, // the second way in, to the same server
 	"runnel/rpc/http/oauth":           {},                                                                              // which access tokens count
 	"runnel/rpc/http/oauth/oauthtest": {},                                                                              // an issuer of tokens for tests
 	"runnel/rpc/http/client":          {"runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson"},                          // the other side of it
-	"runnel/partials":                 {"runnel/rpc/mcp", "runnel/rpc/rawjson"},
+	"runnel/partials":                 {"runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tools/text"},
 	"runnel/partials/tracker":         {"runnel/rpc/mcp", "runnel/rpc/rawjson"}, // the client's half
-	"runnel/tasks":                    {"runnel/rpc", "runnel/partials", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tools/secrets"},
+	"runnel/tasks":                    {"runnel/rpc", "runnel/partials", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tools/secrets", "runnel/tools/text"},
 	"runnel/tasks/sqlite":             {"runnel/tasks", "runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson"},                                                // the state on disk
 	"runnel/tasks/nats":               {"runnel/tasks", "runnel/tasks/engine", "runnel/partials", "runnel/rpc/mcp"},                                                             // the state of many machines
+	"runnel/tasks/nats/natstest/node": {},                                                                                                                                       // the program of one
 	"runnel/tasks/nats/natstest":      {},                                                                                                                                       // servers of NATS that tests can kill
 	"runnel/tasks/redis":              {"runnel/tasks", "runnel/tasks/engine", "runnel/partials", "runnel/rpc/mcp"},                                                             // another one
 	"runnel/tasks/dynamodb":           {"runnel/tasks", "runnel/tasks/engine", "runnel/partials", "runnel/rpc", "runnel/rpc/mcp"},                                               // a third one
@@ -35,18 +36,19 @@ var rooms = map[string][]string{
 	"runnel/tools/schema":             {"runnel/tools/text"},                                                                                                                    // checks JSON values; it knows nothing of tools
 	"runnel/tools/config":             {"runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/tasks", "runnel/tools/process", "runnel/tools/text", "runnel/tools/secrets"}, // what a config file can say
 	"runnel/tools/secrets":            {"runnel/rpc/rawjson"},                                                                                                                   // what must not be shown; it knows nothing of tools
-	"runnel/tools/text":               {},                                                                                                                                       // how the text of a result is shaped for a model; it knows nothing of tools
+	"runnel/tools/text":               {},                                                                                                                                       // UTF-8, and how text is shaped for a model; it knows nothing of tools, and rooms below may import it
 	"runnel/tools/remote":             {"runnel/tasks", "runnel/rpc", "runnel/partials/tracker", "runnel/rpc/mcp", "runnel/rpc/rawjson"},
 	"runnel/tools":                    {"runnel/partials", "runnel/partials/tracker", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tasks/logs", "runnel/tools/config", "runnel/tools/process", "runnel/tools/schema", "runnel/tools/text", "runnel/tools/secrets"},
 	"runnel/tools/command":            {"runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tools", "runnel/tools/config", "runnel/tools/process", "runnel/tools/schema", "runnel/tools/text", "runnel/tools/secrets"},
-	"runnel/tools/detach":             {"runnel/tasks", "runnel/tasks/sqlite", "runnel/tools", "runnel/tools/command", "runnel/tools/process", "runnel/tools/secrets"},
+	"runnel/tools/notify":             {"runnel/rpc/http/client", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tools/config", "runnel/tools/process", "runnel/tools/secrets", "runnel/tools/text"}, // who is told of the end of a task
+	"runnel/tools/detach":             {"runnel/tools/notify", "runnel/tasks", "runnel/tasks/sqlite", "runnel/tools", "runnel/tools/command", "runnel/tools/process", "runnel/tools/secrets"},
 	"runnel/tools/upstream":           {"runnel/partials/tracker", "runnel/rpc", "runnel/rpc/http/client", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tasks/logs", "runnel/tools", "runnel/tools/config", "runnel/tools/process", "runnel/tools/remote", "runnel/tools/text", "runnel/tools/secrets"},
 	"runnel/tools/view":               {"runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tasks/logs", "runnel/tools", "runnel/tools/text", "runnel/tools/view/page"}, // what the page of the live view lives on
 	"runnel/tools/selftest":           {"runnel/tools", "runnel/rpc", "runnel/rpc/mcp"},
 	"runnel/tools/view/page":          {}, // the HTML page of the live view
 
-	"runnel/internal/term":    {"runnel/rpc/mcp"},                                                                                                    // all that a person sees
-	"runnel/internal/top":     {"runnel/internal/term", "runnel/partials", "runnel/rpc/mcp", "runnel/tasks"},                                         // the screen of runnel top
+	"runnel/internal/term":    {"runnel/rpc/mcp", "runnel/tools/text"},                                                                               // all that a person sees
+	"runnel/internal/top":     {"runnel/internal/term", "runnel/partials", "runnel/rpc/mcp", "runnel/tasks", "runnel/tools/text"},                    // the screen of runnel top
 	"runnel/internal/trace":   {"runnel/internal/term", "runnel/partials/tracker", "runnel/rpc/mcp", "runnel/tools/process", "runnel/tools/secrets"}, // the record of a session
 	"runnel/internal/hosts":   {},                                                                                                                    // which file of a host names its servers, and how that is edited; it knows nothing of runnel
 	"runnel/internal/propose": {},                                                                                                                    // which tools the manifest files of a project ask for

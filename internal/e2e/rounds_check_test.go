@@ -56,7 +56,7 @@ func (f *fleet) calm(rounds int) {
 }
 
 // runOf is what the commands of one call have written.
-type runOf struct{ begun, ended, overlapped int }
+type runOf struct{ begun, ended, overlapped, pid int } // pid: of the last one
 
 func (f *fleet) readRuns() map[int]runOf {
 	text, err := os.ReadFile(f.runs)
@@ -73,7 +73,7 @@ func (f *fleet) readRuns() map[int]runOf {
 		r := all[n]
 		switch what {
 		case "begin":
-			r.begun++
+			r.begun, r.pid = r.begun+1, pid
 		case "end":
 			r.ended++
 		case "overlap":
@@ -121,6 +121,8 @@ func (f *fleet) check(k *groundTask, run runOf) {
 func (f *fleet) checkEnd(k *groundTask, task mcp.Task, run runOf) {
 	gone := strings.Contains(task.StatusMessage, "is gone (killed, or it crashed)")
 	switch {
+	case k == f.spared && run.begun < 3:
+		f.t.Errorf("%v: its worker was killed twice, and it was begun %d times", k, run.begun)
 	case task.Status == mcp.TaskCompleted && run.ended == 0:
 		f.t.Errorf("%v has completed, and its command has not ended: %+v", k, run)
 	case task.Status == mcp.TaskCompleted, task.Status == mcp.TaskCancelled && k.cancelled:

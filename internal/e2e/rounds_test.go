@@ -57,14 +57,15 @@ type fleet struct {
 	made      int // calls
 	elections []time.Duration
 	ended     map[string]int
+	spared    *groundTask // of killTwice: nobody cancels it
 
 	stalls stalls
 }
 
 // faultAt is what was wrong, and when.
 type faultAt struct {
-	kind       string
-	at, mended time.Time
+	kind              string
+	at, again, mended time.Time // again: of a second kill
 }
 
 // fleetFault is something that goes wrong; mend ends it.
@@ -80,6 +81,9 @@ var fleetFaults = []fleetFault{
 	{"front killed", (*fleet).killFront},
 	{"worker killed", (*fleet).killWorker},
 }
+
+// fleetTwice takes the time in which two leases run out: a long run has one among fleetCalm rounds.
+var fleetTwice = fleetFault{"worker killed twice", (*fleet).killTwice}
 
 func TestFleetRounds(t *testing.T) {
 	t.Parallel()
@@ -179,6 +183,9 @@ func (f *fleet) startWorker(i int) {
 func (f *fleet) play(n int) {
 	rng := rand.New(rand.NewPCG(f.seed, uint64(n)))
 	fault := fleetFaults[n%len(fleetFaults)]
+	if f.rounds >= fleetCalm && n%fleetCalm == fleetCalm/2 {
+		fault = fleetTwice
+	}
 	f.run(time.Second+time.Duration(rng.Int64N(int64(time.Second))), rng)
 	f.faults = append(f.faults, faultAt{kind: fault.kind, at: time.Now()})
 	mend := fault.do(f, rng)
@@ -190,7 +197,7 @@ func (f *fleet) play(n int) {
 
 // run keeps tasks running for a while, and cancels some.
 func (f *fleet) run(length time.Duration, rng *rand.Rand) {
-	for until := time.Now().Add(length); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+	for until := time.Now().Add(length); ; time.Sleep(20 * time.Millisecond) {
 		var open []*groundTask
 		for _, k := range f.tasks {
 			if _, told := k.client.toldEnd(k.id); !told && !k.client.ended.Load() {
@@ -198,8 +205,8 @@ func (f *fleet) run(length time.Duration, rng *rand.Rand) {
 			}
 		}
 		if len(open) < fleetTasks {
-			f.call(f.slots[rng.IntN(fleetFronts)], rng)
-		} else if k := open[rng.IntN(len(open))]; rng.IntN(200) == 0 && k.known() {
+			f.call(f.slots[rng.IntN(fleetFronts)], []string{"once", "again"}[rng.IntN(2)], 1+rng.IntN(60))
+		} else if k := open[rng.IntN(len(open))]; rng.IntN(200) == 0 && k.known() && k != f.spared {
 			k.cancelled = true
 			f.slots[rng.IntN(fleetFronts)].c.get(k, "tasks/cancel")
 		}
@@ -207,13 +214,17 @@ func (f *fleet) run(length time.Duration, rng *rand.Rand) {
 			s.c.take()
 			f.lives(s)
 		}
+		if time.Now().After(until) {
+			return
+		}
 	}
 }
 
-func (f *fleet) call(s *slot, rng *rand.Rand) {
-	k := &groundTask{slot: s, owner: s.owner, since: time.Now(), tool: []string{"once", "again"}[rng.IntN(2)], number: f.made, chunks: 1 + rng.IntN(60), ttl: 3600_000}
+func (f *fleet) call(s *slot, tool string, chunks int) *groundTask {
+	k := &groundTask{slot: s, owner: s.owner, since: time.Now(), tool: tool, number: f.made, chunks: chunks, ttl: 3600_000}
 	f.made++
 	s.c.call(k, "tools/call", map[string]any{"name": k.tool, "arguments": map[string]any{"n": k.number, "count": k.chunks}, "task": map[string]any{"ttl": k.ttl}})
+	return k
 }
 
 // The streams of an owner: a fault of each one's leader is another one.
@@ -252,13 +263,44 @@ func (f *fleet) killFront(rng *rand.Rand) (mend func()) {
 }
 
 func (f *fleet) killWorker(rng *rand.Rand) (mend func()) {
-	i := rng.IntN(fleetWorkers)
+	f.killOne(rng.IntN(fleetWorkers))
+	return func() {}
+}
+
+func (f *fleet) killOne(i int) {
 	if err := f.working[i].Process.Kill(); err != nil {
 		f.t.Error(err)
 	}
 	_ = f.working[i].Wait()
 	f.startWorker(i)
-	return func() {}
+}
+
+// killTwice kills the worker of a task, and then the one that has taken it after that.
+func (f *fleet) killTwice(rng *rand.Rand) (mend func()) {
+	f.spared = f.call(f.slots[rng.IntN(fleetFronts)], "again", 60)
+	f.killRunner(1, rng)
+	return func() {
+		f.killRunner(2, rng)
+		f.faults[len(f.faults)-1].again = time.Now()
+	}
+}
+
+// killRunner kills the worker that runs an attempt of the spared task.
+func (f *fleet) killRunner(attempt int, rng *rand.Rand) {
+	f.within(fmt.Sprintf("attempt %d of %v begins", attempt, f.spared), func() string {
+		f.run(0, rng)
+		run := f.readRuns()[f.spared.number]
+		if run.begun < attempt {
+			return fmt.Sprintf("%+v", run)
+		}
+		for i, w := range f.workers {
+			if slices.Contains(processes(w.mark()), run.pid) {
+				f.killOne(i)
+				return ""
+			}
+		}
+		return fmt.Sprintf("%+v: nobody runs it", run)
+	})
 }
 
 // stalls are how long clients saw nothing of tasks that write all the time.
@@ -316,7 +358,7 @@ func (s *stalls) report(faults []faultAt, elections []time.Duration) string {
 			fmt.Fprintf(&b, "%s: %d times, p50 %v, max %v\n", what, len(all), all[len(all)/2].Round(10*time.Millisecond), all[len(all)-1].Round(10*time.Millisecond))
 		}
 	}
-	for _, f := range fleetFaults {
+	for _, f := range append(slices.Clone(fleetFaults), fleetTwice) {
 		line("longest stall at a client, "+f.kind, longest[f.kind])
 	}
 	line("until another node leads", elections)
@@ -342,10 +384,10 @@ func (f *fleet) end() {
 	f.t.Logf("%v: %d faults, %d calls, ends %v\n%s", time.Since(f.began).Round(time.Second), len(f.faults), f.made, f.ended, f.stalls.report(f.faults, f.elections))
 }
 
-// killedSince returns how many processes of a kind were killed since a task was called.
+// killedSince returns how many faults killed processes of a kind since a task was called.
 func (f *fleet) killedSince(k *groundTask, kind string) (n int) {
 	for _, one := range f.faults {
-		if one.kind == kind && one.at.After(k.since) {
+		if strings.HasPrefix(one.kind, kind) && (one.at.After(k.since) || one.again.After(k.since)) {
 			n++
 		}
 	}

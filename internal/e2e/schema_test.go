@@ -321,6 +321,18 @@ func constOf(def any, property string) string {
 
 // check validates a decoded value against a type of the version.
 func (s *schema) check(typ string, v any) error {
+	compiled, err := s.compiled(typ)
+	if err != nil {
+		return err
+	}
+	if err := compiled.Validate(v); err != nil {
+		return fmt.Errorf("not valid as %s of %s: %w", typ, s.version, err)
+	}
+	return nil
+}
+
+// compiled is a type, compiled when it is first looked at. Sessions that are held against it do not wait for each other.
+func (s *schema) compiled(typ string) (*jsonschema.Schema, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	compiled := s.types[typ]
@@ -331,14 +343,11 @@ func (s *schema) check(typ string, v any) error {
 		}
 		var err error
 		if compiled, err = s.compiler.Compile(pointer + typ); err != nil {
-			return err
+			return nil, err
 		}
 		s.types[typ] = compiled
 	}
-	if err := compiled.Validate(v); err != nil {
-		return fmt.Errorf("not valid as %s of %s: %w", typ, s.version, err)
-	}
-	return nil
+	return compiled, nil
 }
 
 // errorType is the type of an error response. One without an id is held against the version

@@ -127,8 +127,8 @@ func leakWitness(t *testing.T, flags ...string) (*witness, *collected) {
 	return startWitness(&witness{t: t, patience: watchdog, watch: c}, racedCommand(t, append(flags, "--fallback-tools=always", "--log-level=debug", "--max-tasks=1000")...)), c
 }
 
-// What is kept has no secret, whoever looks at it: the state's files, its log as a resource, the tasks methods, the tools for models, the
-// commands for people.
+// Stored data holds no secret, whoever looks at it: the state's files, its log as a resource, the tasks methods, the tools for models, the commands
+// for people.
 func TestSecretsAreNotKept(t *testing.T) {
 	t.Parallel()
 	dir := stateDir(t)
@@ -166,7 +166,7 @@ func TestSecretsAreNotKept(t *testing.T) {
 	want("list_tasks", string(w.call("tools/call", map[string]any{"name": "list_tasks", "arguments": map[string]any{}}).Result), ids[0])
 	want("tools/list", string(w.call("tools/list", map[string]any{}).Result), "Prints what *** is")
 
-	// What the client itself sends.
+	// The client itself sends this secret.
 	told := w.start("told", time.Hour, map[string]any{"text": "I say " + secret, "kind": "a"})
 	want("an argument", string(w.call("tasks/result", map[string]any{"taskId": told}).Result), "I say ***")
 	for _, arguments := range []any{map[string]any{"text": "x", "kind": secret}, map[string]any{"text": "x", secret: 1}, map[string]any{"text": []string{secret}}} {
@@ -284,14 +284,14 @@ func TestSecretsInATrace(t *testing.T) {
 	noSecret(t, "the trace", string(text))
 }
 
-// What cannot be masked is refused with its place and without its value; a name without a value is warned of.
+// A secret that cannot be masked is refused with its place and without its value; a name without a value gets a warning.
 func TestSecretsThatCannotBe(t *testing.T) {
 	t.Parallel()
 	for section, says := range map[string]string{
 		`env: [PIN]`:             `runnel.yaml:3:9: secrets.env[0]: PIN: its value has 4 bytes`,
-		`env: ["a b"]`:           `secrets.env[0]: "a b" is no name for a variable`,
+		`env: ["a b"]`:           `secrets.env[0]: "a b" is not a name for a variable`,
 		`patterns: ['(']`:        `secrets.patterns[0]: error parsing regexp`,
-		`patterns: ['x+']`:       `less than 3 characters`,
+		`patterns: ['x+']`:       `fewer than 3 characters`,
 		`patterns: ['abc.*def']`: `bound it`,
 		`words: [x]`:             `unknown key "words"`,
 	} {

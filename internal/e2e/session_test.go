@@ -20,9 +20,11 @@ import (
 )
 
 const (
-	// watchdog is how long a test waits for what must come: generous, because a test machine may be busy.
-	// Under synctest it is virtual and costs nothing.
-	watchdog = 30 * time.Second
+	// watchdog is how long a test waits for what must come from a real process: generous, because a test machine may be busy.
+	watchdog = 2 * time.Minute
+
+	// virtualWatchdog is the same in process, where time is virtual (testing/synctest).
+	virtualWatchdog = 30 * time.Second
 
 	// quiet is how long nothing may come from a real process until that counts as silence.
 	// In process silence is exact: every goroutine is blocked.
@@ -39,6 +41,7 @@ type session struct {
 	in     io.WriteCloser
 	exited chan struct{} // closed when code is set
 	code   int
+	how    string // of a process: its exit code or signal in words
 	stderr *syncBuffer
 	pid    int    // 0 in process
 	config string // file, of a process that has one
@@ -123,7 +126,7 @@ func process(t testing.TB, cmd *exec.Cmd) *session {
 		defer close(s.exited)
 		<-read // Wait closes the pipe
 		_ = cmd.Wait()
-		s.code = cmd.ProcessState.ExitCode()
+		s.code, s.how = cmd.ProcessState.ExitCode(), cmd.ProcessState.String()
 	}()
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
@@ -231,7 +234,7 @@ func (s *session) send(b []byte) error {
 	select {
 	case err := <-done:
 		return err
-	case <-time.After(watchdog):
+	case <-time.After(s.patience()):
 		return errors.New("the server does not read its stdin")
 	}
 }
@@ -267,6 +270,14 @@ func (s *session) nextThat(within time.Duration, fits, overtakes func([]byte) bo
 		}
 	}
 	return a.line, err
+}
+
+// patience is how long to wait for what must come.
+func (s *session) patience() time.Duration {
+	if s.pid == 0 {
+		return virtualWatchdog
+	}
+	return watchdog
 }
 
 // take is next without the audit.
@@ -320,7 +331,7 @@ func (s *session) takeArrival(within time.Duration, fits, overtakes func([]byte)
 // line is next for a test that cannot go on without it.
 func (s *session) line() []byte {
 	s.t.Helper()
-	line, err := s.next(watchdog)
+	line, err := s.next(s.patience())
 	if err != nil {
 		s.t.Fatalf("%v\nstderr:\n%s", err, s.stderr)
 	}
@@ -337,13 +348,13 @@ func (s *session) closeStdin() error {
 func (s *session) finish() (rest [][]byte, code int, err error) {
 	_ = s.closeStdin()
 	for {
-		line, err := s.next(watchdog)
+		line, err := s.next(s.patience())
 		switch {
 		case err == io.EOF:
 			select {
 			case <-s.exited:
 				return rest, s.code, nil
-			case <-time.After(watchdog):
+			case <-time.After(s.patience()):
 				return rest, 0, errors.New("the server does not exit")
 			}
 		case err != nil:

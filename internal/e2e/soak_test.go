@@ -73,7 +73,7 @@ func TestSoak(t *testing.T) {
 	t.Parallel()
 	const (
 		maxState = 32 << 20 // bytes: reached by a long soak
-		// What there may be beside: the log of SQLite that is not yet in the database, as large as one transaction makes it.
+		// The log of SQLite that is not yet in the database may come on top, as large as one transaction makes it.
 		maxWAL = 64 << 20
 		slack  = 16 << 20 // bytes by which memory may rise and fall
 	)

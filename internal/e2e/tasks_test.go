@@ -80,7 +80,7 @@ tools:
 			strings.Contains(list("--running").stdout, "begun")
 	})
 	list().is(t, exitFine, `ID +STATUS +TOOL +AGE +TOOK *\n`+steps[:8]+` +working +steps +\d.* (one|apart)\n`+forever[:8]+` +working +forever .* begun\n`, "")
-	list("--owner", "other").is(t, exitFine, "", `^none of owner "other" in `)
+	list("--owner", "other").is(t, exitFine, "", `^no tasks of owner "other" in `)
 	people(t, "tasks", "tail", steps, "--owner", "other", "--state", state).is(t, exitFailure, "", "there is no task "+steps+` of owner "other"`)
 	people(t, "tasks", "cancel", steps, "--owner", "other", "--state", state).is(t, exitFailure, "", "there is no task")
 
@@ -139,7 +139,7 @@ tools:
 	if cancelled.Status != mcp.TaskCancelled {
 		t.Errorf("the host sees %+v", cancelled)
 	}
-	people(t, "tasks", "cancel", forever, "--state", state).is(t, exitFailure, "", "had ended before: cancelled")
+	people(t, "tasks", "cancel", forever, "--state", state).is(t, exitFailure, "", "had already ended: cancelled")
 	host.end()
 }
 
@@ -205,7 +205,7 @@ func TestTasksKept(t *testing.T) {
 
 	// The task of a process that was killed does not run any more.
 	host.kill()
-	in("list", "--running").is(t, exitFine, "", "^none of owner")
+	in("list", "--running").is(t, exitFine, "", "^no tasks of owner")
 	in("list").is(t, exitFine, `ID .*\n`+ids[4][:8]+` +failed +sleep .*gone.*\n`, "")
 }
 

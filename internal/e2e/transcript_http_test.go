@@ -192,6 +192,11 @@ func (c *carrier) exchange(ctx context.Context, method string, line []byte, head
 		return
 	}
 	defer response.Body.Close()
+	if session := response.Header.Get("Mcp-Session-Id"); session != "" && response.Header.Get("Content-Type") == "text/event-stream" { // initialize took long
+		c.mu.Lock()
+		c.session = session
+		c.mu.Unlock()
+	}
 	if response.Header.Get("Content-Type") != "text/event-stream" {
 		defer close(began)
 		text, _ := io.ReadAll(response.Body)

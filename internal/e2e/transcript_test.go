@@ -26,7 +26,7 @@ import (
 //	covers: IDS          rows of coverage.txt that the transcript shows
 //	args: FLAGS          of the program; 'quoted words' keep their spaces
 //	config:              followed by lines that begin with "| ": a config file, named with --config; {{npm}} in it is where the
-//	                     packages of testdata/interop/upstreams are
+//	                     packages of testdata/interop are
 //	state: disk          tasks live in a directory (mode: binary); else in memory
 //	mode: inprocess      or binary, or http (see TestTranscriptsHTTP); both of the first two is the rule
 //	exit: N              exit code, 0 if not given
@@ -255,7 +255,7 @@ func (tr *transcript) flags(t testing.TB) []string {
 	}
 	config := tr.config
 	if strings.Contains(config, npmMark) {
-		config = strings.ReplaceAll(config, npmMark, npmUpstreams(t))
+		config = strings.ReplaceAll(config, npmMark, npmCI(t))
 	}
 	if config == "" {
 		return flags
@@ -391,7 +391,7 @@ func (p *player) send(text string) error {
 // group takes the lines that match the patterns, in any order.
 func (p *player) group(group []step) error {
 	for len(group) > 0 {
-		line, err := p.nextThat(watchdog, func(line []byte) bool {
+		line, err := p.nextThat(p.s.patience(), func(line []byte) bool {
 			return slices.ContainsFunc(group, func(st step) bool { return st.pattern.match(line, maps.Clone(p.captures)) == nil })
 		})
 		if err != nil {
@@ -443,7 +443,7 @@ func (p *player) partials(name string, n int) (string, error) {
 	task := p.captures[name]
 	var got strings.Builder
 	for got.Len() < n {
-		line, err := p.nextThat(watchdog, func(line []byte) bool {
+		line, err := p.nextThat(p.s.patience(), func(line []byte) bool {
 			partial, err := decodePartial(line)
 			return err == nil && partial.Params.TaskID == task
 		})
@@ -466,21 +466,30 @@ func (p *player) partials(name string, n int) (string, error) {
 func (p *player) segments(id, name, n string) error {
 	n, all := strings.CutPrefix(n, "all")
 	for got := 0; all || strconv.Itoa(got) != n; {
-		line, err := p.nextThat(watchdog, func(line []byte) bool {
+		line, err := p.nextThat(p.s.patience(), func(line []byte) bool {
 			var e envelope
 			return json.Unmarshal(line, &e) == nil && string(e.ID) == id && e.Method == nil
 		})
 		if err != nil {
 			return fmt.Errorf("%w\n    %d segments of %s have come", err, got, n)
 		}
-		var e envelope
-		var r streamed
-		if err := json.Unmarshal(line, &e); err != nil {
-			return err
+		var m struct {
+			ID     json.RawMessage
+			Result streamed
 		}
-		if err := json.Unmarshal(e.Result, &r); err != nil || string(e.ID) != id || r.IsComplete == nil {
-			return fmt.Errorf("%s is no streaming response to %s", clipLine(line), id)
+		err = json.Unmarshal(line, &m)
+		if r := m.Result; p.tr.behind != "" && err == nil && string(m.ID) == id && r.IsComplete == nil && r.Task != nil && p.captures[name] == "" {
+			var shown shownTask // where the first output comes late, a handle comes first
+			if err := json.Unmarshal(r.Task, &shown); err != nil {
+				return err
+			}
+			p.captures[name] = shown.TaskID
+			continue
 		}
+		if err != nil || string(m.ID) != id || m.Result.IsComplete == nil {
+			return fmt.Errorf("%s is not a streaming response to %s", clipLine(line), id)
+		}
+		r := m.Result
 		task := r.Meta.Related.TaskID
 		if known, ok := p.captures[name]; ok && known != task {
 			return fmt.Errorf("%s is no response of task %s", clipLine(line), known)
@@ -564,7 +573,7 @@ func (p *player) end() error {
 		return err
 	}
 	if code != p.tr.exit {
-		return fmt.Errorf("exit code %d, want %d", code, p.tr.exit)
+		return fmt.Errorf("exit code %d (%s), want %d", code, p.s.how, p.tr.exit)
 	}
 	if n, id := p.s.audit.unanswered(); n != p.tr.unanswered {
 		return fmt.Errorf("%d requests were not answered, want %d (one has id %s)", n, p.tr.unanswered, id)

@@ -32,7 +32,7 @@ func newCheckout(t *testing.T) *checkout {
 
 func (c *checkout) write(more string) {
 	c.t.Helper()
-	config := "tools:\n  leave-mark: {command: [touch, " + c.mark + "]}\n" + more + "upstreams:\n  theirs: {command: [touch, " + c.mark + "]}\n"
+	config := "notify: {after: 0, command: [touch, " + c.mark + "]}\ntools:\n  leave-mark: {command: [touch, " + c.mark + "]}\n" + more + "upstreams:\n  theirs: {command: [touch, " + c.mark + "]}\n"
 	if err := os.WriteFile(filepath.Join(c.dir, "runnel.yaml"), []byte(config), 0o600); err != nil {
 		c.t.Fatal(err)
 	}
@@ -85,10 +85,12 @@ func TestUntrustedDirectory(t *testing.T) {
 		{"__complete call leave-mark ", exitFine, `:4\n`, "Completion"},
 		{"__complete tasks get ", exitFine, `:\d+\n`, "Completion"},
 		{"tools", exitFine, "", left},
+		{"call echo text=x --selftest --state memory", exitFine, "x\n?", left},
 		{"call leave-mark", exitFailure, "", left + `runnel: there is no tool "leave-mark"`},
 		{"serve --drain -1", exitFine, `.*"instructions":"The tools of ` + path + ` are not here: .*runnel trust ` + path + `.*unknown tool.*`, left},
 		{"wrap --drain -1 -- " + builtProgram(t) + " --config /dev/null --selftest", exitFine, `.*unknown tool: .*leave-mark.*`, ""},
-		{"tasks list --state /nonexistent", exitFine, "", left},
+		{"tasks list --state /nonexistent", exitFine, "", "^there is no state in /nonexistent"},
+		{"fleet --state /nonexistent", exitUsage, "", "^runnel fleet: workers"},
 		{"doctor", exitFailure, `.*WRONG  config: ` + path + ` is left out: nobody has trusted it yet\. .*ok     tools: none.*`, ""},
 		{"config check", exitFine, `runnel.yaml: fine, 1 tool and those of another server\n  leave-mark .*\n  theirs +server: touch.*`,
 			`^It is not trusted \(nobody has trusted it yet\): .*run: runnel trust ` + path + `\n$`},
@@ -108,6 +110,16 @@ func TestUntrustedDirectory(t *testing.T) {
 		}
 	}
 
+	// A command that looks at tasks has no tools to miss, but the tasks may be elsewhere.
+	other := `runnel: tasks of the state and the owner that the config file names are not shown: ` + path + ` is left out: .*`
+	c.env = append(c.env, "RUNNEL_STATE=")
+	for _, more := range []string{"state: {dir: here}\n", "server: {owner: theirs}\n"} {
+		c.write(more)
+		c.run("", "tasks", "list").is(t, exitFine, "", other)
+		c.run("", "tasks", "list", "--state", "/nonexistent", "--owner", "mine").is(t, exitFine, "", "^there is no state")
+		c.run("", "fleet").is(t, exitUsage, "", other)
+	}
+
 	// A file that somebody names is trusted.
 	c.run("", "call", "leave-mark", "--config", "runnel.yaml")
 	if !c.marked() {
@@ -120,7 +132,7 @@ func TestTrust(t *testing.T) {
 	t.Parallel()
 	c := newCheckout(t)
 	path := filepath.Join(c.dir, "runnel.yaml")
-	c.run("", "trust").is(t, exitFine, `tools:\n  leave-mark: \{command: \[touch, .*\]\}\nupstreams:\n  theirs: \{command: \[touch, .*\]\}\n`, "^trusted until it changes: "+path+"\n$")
+	c.run("", "trust").is(t, exitFine, `notify: .*\ntools:\n  leave-mark: \{command: \[touch, .*\]\}\nupstreams:\n  theirs: \{command: \[touch, .*\]\}\n`, "^trusted until it changes: "+path+"\n$")
 	c.run("", "config", "check").is(t, exitFine, ".*", "")
 	c.run("", "__complete", "call", "").is(t, exitFine, `leave-mark.*`, "Completion")
 	if c.marked() {
@@ -168,7 +180,8 @@ func TestTrust(t *testing.T) {
 	}
 
 	c.run("", "trust", "--list").is(t, exitFine, path+`\n`, "")
-	c.run("", "trust", "--remove").is(t, exitFine, "", "")
+	c.run("", "trust", "--remove").is(t, exitFine, "", `^no longer trusted: .*runnel\.yaml\n$`)
+	c.run("", "trust", "--list").is(t, exitFine, "", `^no file is trusted\n$`)
 	refused("nobody has trusted it yet", again())
 	c.run("", "trust", "--remove").is(t, exitFailure, "", "is not trusted\n$")
 	c.run("", "trust").is(t, exitFine, ".*", "trusted until")
@@ -205,7 +218,7 @@ func TestTrustMisused(t *testing.T) {
 	t.Parallel()
 	c := newCheckout(t)
 	c.write("  wrong: {comand: [x]}\n")
-	c.run("", "trust").is(t, exitUsage, "", `runnel.yaml:3:\d+: .*unknown key "comand"(?s:.*)\nit is not trusted: mend it first\n$`)
+	c.run("", "trust").is(t, exitUsage, "", `runnel.yaml:4:\d+: .*unknown key "comand"(?s:.*)\nit is not trusted: mend it first\n$`)
 	c.run("", "trust", "other.yaml").is(t, exitUsage, "", `^other.yaml needs no trust: only a file named runnel.yaml is ever found without being named\n`)
 	c.run("", "trust", "none/runnel.yaml").is(t, exitUsage, "", `^there is no none/runnel.yaml\n`)
 	c.env = append(c.env, "HOME=", "XDG_STATE_HOME=")
@@ -301,7 +314,7 @@ func TestServerKeepsWhatWasTrusted(t *testing.T) {
 	says("it has changed since it was trusted")
 	says("the tools stay as they were")
 	lists("one")
-	// What changes beside the file is not told as a change of it, again and again.
+	// A change beside the file is not reported as a change of the file, again and again.
 	if err := os.WriteFile(filepath.Join(c.dir, "neighbour"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

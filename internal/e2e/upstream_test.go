@@ -15,18 +15,6 @@ import (
 // npmMark stands in the config of a transcript for where npm has installed packages.
 const npmMark = "{{npm}}"
 
-// npmUpstreams installs servers that were not written here.
-func npmUpstreams(t testing.TB) string {
-	t.Helper()
-	dir := filepath.Join("testdata", "interop", "upstreams")
-	npmCI(t, dir)
-	path, err := filepath.Abs(filepath.Join(dir, "node_modules"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 // The delay that two hops add to a partial: from the chunk at the last runnel to the partial at the client.
 func TestTwoHops(t *testing.T) {
 	t.Parallel()

@@ -274,8 +274,8 @@ func TestTraceAndDoctorAtURL(t *testing.T) {
 // connections that are cut.
 func TestInteropServers(t *testing.T) {
 	t.Parallel()
-	ts := filepath.Join("testdata", "interop", "ts")
-	npmCI(t, ts)
+	npmCI(t)
+	ts := filepath.Join(interopDir, "ts")
 	for name, c := range map[string]struct {
 		dir     string
 		command []string

@@ -87,7 +87,7 @@ tools:
 	}
 	spoiled := created(call("spoil", none, `{"kept":true}`))
 	w.must(&result, "tasks/result", map[string]any{"taskId": spoiled})
-	if !result.IsError || !strings.Contains(string(result.Content[0]), `are not taken: the variables are no JSON object"`) {
+	if !result.IsError || !strings.Contains(string(result.Content[0]), `are not taken: the variables are not a JSON object"`) {
 		t.Errorf("a command that wrote nonsense: %s", result.Content)
 	}
 	shows(spoiled, `{"kept":true}`)
@@ -105,7 +105,7 @@ func TestLargeVariables(t *testing.T) {
 tools:
   much: {shell: 'head -c 900000 /dev/zero | tr "\0" x', maxResult: 850KiB}
 `), "--selftest", "--state", t.TempDir(), "--fallback-tools", "always", "--immediate-wait", "1ms")...))
-	// Of some size, encoded, in strings that are short enough. "<" takes six bytes as it is stored.
+	// JSON of some size, encoded, in strings that are short enough. "<" takes six bytes as it is stored.
 	variables := func(size int) json.RawMessage {
 		var b strings.Builder
 		for b.WriteString(`{"a":["<"`); b.Len()+60<<10 < size; {

@@ -13,8 +13,8 @@ import (
 // Inspector.
 func TestWrappedServerAnswersTheSame(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join("testdata", "interop", "wrap")
-	npmCI(t, dir)
+	npmCI(t)
+	dir := filepath.Join(interopDir, "wrap")
 	for _, args := range [][]string{{"compare.mjs", "2025"}, {"compare.mjs", "2026"}, {"inspector.mjs"}} {
 		t.Run(args[0]+" "+args[len(args)-1], func(t *testing.T) { interop(t, dir, "node", args...) })
 	}

@@ -2,6 +2,7 @@ package hosts
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,9 +20,14 @@ type Change struct {
 	removes bool   // the file goes: only the entry was ever in it
 	above   string // and empty directories below this one
 	mode    fs.FileMode
-	record  *record // is kept; nil when the entry goes
-	earlier *record // of an earlier Install whose entry is there
+	record  *record   // is kept; nil when the entry goes
+	earlier *record   // of an earlier Install whose entry is there
+	anew    []*record // of other entries that stay: what uninstall goes by has changed
 	records Records
+}
+
+func unreadable(f *file, err error) error {
+	return fmt.Errorf("%s: %w; nothing was changed: mend the file first", f.path, err)
 }
 
 // Install plans to put an entry into a file: a new one, or one that takes the place of what Install has put there before. mode is that of
@@ -35,11 +41,11 @@ func (h *Host) Install(path, name string, s Server, records Records, mode fs.Fil
 	old := records.load(f.path, name)
 	there, err := h.Servers(f.text)
 	if err != nil {
-		return nil, wrong(err)
+		return nil, unreadable(f, err)
 	}
 	taken, err := h.has(f.text, name)
 	if err != nil {
-		return nil, wrong(err)
+		return nil, unreadable(f, err)
 	}
 	c := &Change{Path: f.path, name: name, file: f, mode: mode, records: records}
 	base := f.text
@@ -75,7 +81,8 @@ func (h *Host) Install(path, name string, s Server, records Records, mode fs.Fil
 		return nil, wrong(err)
 	}
 	c.record, c.earlier = r, old
-	if f.text != nil && !old.intact(f.text) {
+	r.Entry = h.says(c.after, name)
+	if f.text != nil && !h.isOurs(f.text, old) {
 		c.Backup = records.Backup(f.path, name)
 	}
 	return c, nil
@@ -96,7 +103,7 @@ func (h *Host) Uninstall(path, name string, records Records) (*Change, error) {
 	old := records.load(f.path, name)
 	if taken, err := h.has(f.text, name); err != nil || !taken {
 		if err != nil {
-			err = fmt.Errorf("%s: %w", f.path, err)
+			err = unreadable(f, err)
 		}
 		return nil, err
 	}
@@ -105,11 +112,30 @@ func (h *Host) Uninstall(path, name string, records Records) (*Change, error) {
 		c.removes, c.above = true, old.Above
 		return c, nil
 	}
-	if c.after, err = h.without(f.text, name, old); err != nil {
-		return nil, fmt.Errorf("%s: %w", f.path, err)
+	others, err := h.others(f, name, records)
+	if err != nil {
+		return nil, err
 	}
-	if !old.intact(f.text) {
-		c.Backup = records.Backup(f.path, name)
+	if c.after = h.withoutPiece(f.text, name, old); c.after == nil && old != nil && len(others) > 0 {
+		after, anew, err := h.withoutAmong(f.text, old, others)
+		if err == nil && anew != nil && h.check(f.text, after, name, nil) == nil {
+			c.after, c.anew = after, anew
+			return c, nil
+		}
+	}
+	if c.after == nil {
+		if c.after, err = h.without(f.text, name, old); err != nil {
+			return nil, fmt.Errorf("%s: %w", f.path, err)
+		}
+		if !h.isOurs(f.text, old) {
+			c.Backup = records.Backup(f.path, name)
+		}
+	}
+	if old != nil && len(others) > 0 { // the last to go takes along what the first has made
+		heir := others[0]
+		heir.WithKey = heir.WithKey || old.WithKey
+		heir.Created, heir.Above = heir.Created || old.Created, cmp.Or(heir.Above, old.Above)
+		c.anew = []*record{heir}
 	}
 	return c, nil
 }
@@ -155,7 +181,10 @@ func (c *Change) Apply() error {
 	}
 	switch {
 	case err == nil && c.record == nil:
-		return c.records.forget(c.Path, c.name, c.Backup == "")
+		for _, r := range c.anew {
+			err = errors.Join(err, c.records.store(r))
+		}
+		return errors.Join(err, c.records.forget(c.Path, c.name, c.Backup == ""))
 	case err != nil && c.record != nil && c.earlier != nil: // the entry of before is still there
 		return errors.Join(err, c.records.store(c.earlier))
 	case err != nil && c.record != nil:

@@ -34,6 +34,22 @@ func (h *Host) has(text []byte, name string) (bool, error) {
 	return ok, err
 }
 
+// says is what an entry says, whatever its layout; "" if it is not there.
+func (h *Host) says(text []byte, name string) string {
+	values, _ := h.format.decode(text)
+	all, _ := entries(values, h.key)
+	if all[name] == nil {
+		return ""
+	}
+	return quote(all[name])
+}
+
+// isOurs reports whether an entry is as Install wrote it, so that taking it out loses nothing of anybody's. A host may have laid it out anew:
+// in plain JSON there are no comments to lose, and what it says is enough.
+func (h *Host) isOurs(text []byte, r *record) bool {
+	return r.intact(text) || r != nil && r.Entry != "" && h.format == jsonText{} && h.says(text, r.Name) == r.Entry
+}
+
 // with returns a text with an entry that it did not have, and the piece that was inserted.
 func (h *Host) with(text []byte, name string, s Server) (after []byte, piece string, err error) {
 	fields := h.shape(s)
@@ -55,17 +71,31 @@ func (h *Host) with(text []byte, name string, s Server) (after []byte, piece str
 
 // without returns a text without an entry that it had. Where the piece that was inserted still stands, just that is taken out.
 func (h *Host) without(text []byte, name string, r *record) ([]byte, error) {
-	if r.intact(text) {
-		after := bytes.Replace(text, []byte(r.Piece), nil, 1)
-		if h.check(text, after, name, nil) == nil {
-			return after, nil
-		}
+	if after := h.withoutPiece(text, name, r); after != nil {
+		return after, nil
 	}
 	after, err := h.format.remove(text, h.key, name, r != nil && r.WithKey)
 	if err != nil {
 		return nil, err
 	}
 	return after, h.check(text, after, name, nil)
+}
+
+// withoutPiece takes out just the piece that was inserted, nil if that is not there any more, or is not all that has to go.
+func (h *Host) withoutPiece(text []byte, name string, r *record) []byte {
+	if !r.intact(text) {
+		return nil
+	}
+	after := append([]byte{}, bytes.Replace(text, []byte(r.Piece), nil, 1)...)
+	if h.check(text, after, name, nil) != nil {
+		return nil
+	}
+	values, _ := h.format.decode(after) // it was checked
+	all, _ := entries(values, h.key)
+	if _, hasKey := values[h.key]; r.WithKey && hasKey && len(all) == 0 {
+		return nil
+	}
+	return after
 }
 
 // check refuses an edit that changes anything but one entry: which is to be there afterwards, or if it is nil, to be gone.

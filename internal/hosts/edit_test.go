@@ -63,10 +63,19 @@ func TestEditLeavesEverythingElse(t *testing.T) {
 			if got, err := h.Servers([]byte(both)); err != nil || !same(got["runnel"], other) || !same(got["second"], server) {
 				t.Errorf("%s: %v, %+v\n%s", h.ID, err, got, both)
 			}
-			apply(t, both)(h.Uninstall(path, "second", records))
-			apply(t, content(t, path))(h.Uninstall(path, "runnel", records))
-			if after := content(t, path); after != before {
-				t.Errorf("%s: before\n%q\ninstalled\n%q\nafter\n%q", h.ID, before, installed, after)
+			for _, order := range [][]string{{"second", "runnel"}, {"runnel", "second"}} {
+				if content(t, path) == before {
+					apply(t, before)(h.Install(path, "runnel", other, records, 0o600))
+					apply(t, content(t, path))(h.Install(path, "second", server, records, 0o600))
+				}
+				apply(t, content(t, path))(h.Uninstall(path, order[0], records))
+				if got, err := h.Servers([]byte(content(t, path))); err != nil || got[order[0]].Command != "" || got[order[1]].Command == "" {
+					t.Errorf("%s: %v, %+v without %s", h.ID, err, got, order[0])
+				}
+				apply(t, content(t, path))(h.Uninstall(path, order[1], records))
+				if after := content(t, path); after != before {
+					t.Errorf("%s: before\n%q\nboth\n%q\nafter %q\n%q", h.ID, before, both, order, after)
+				}
 			}
 			if left, _ := os.ReadDir(string(records)); len(left) != 1 || left[0].Name() != "lock" {
 				t.Errorf("%s: records are left: %v", h.ID, left)
@@ -103,7 +112,8 @@ func TestUninstallWithoutARecord(t *testing.T) {
 	}
 }
 
-// The member that install has made goes with the last entry, also when the host has written the file anew.
+// The member that install has made goes with the last entry, also when the host has written the file anew. The entry is still install's own, and
+// no copy of it is kept; that of the file as it was before install stays until then.
 func TestUninstallAfterTheHostHasWritten(t *testing.T) {
 	dir := t.TempDir()
 	path, records := filepath.Join(dir, "file"), Records(filepath.Join(dir, "records"))
@@ -116,13 +126,58 @@ func TestUninstallAfterTheHostHasWritten(t *testing.T) {
 	}
 	values["b"] = 2
 	write(t, path, quote(values))
+	other := server
+	other.Args = nil
+	if c, err := h.Install(path, "runnel", other, records, 0o600); err != nil || c.Backup != "" {
+		t.Errorf("install would keep an entry of its own in %q: %v", c.Backup, err)
+	}
 	apply(t, quote(values))(h.Uninstall(path, "runnel", records))
 	if got := content(t, path); got != `{"a":1,"b":2}` {
 		t.Error(got)
 	}
+	if left, _ := os.ReadDir(string(records)); len(left) != 1 || left[0].Name() != "lock" {
+		t.Errorf("records are left: %v", left)
+	}
 }
 
-// What somebody has written into the entry is kept before install or uninstall takes it out.
+// So it does with the last of two, whichever that is, also when one of them was installed anew meanwhile. A file that was not there is gone.
+func TestUninstallTwo(t *testing.T) {
+	for _, h := range Table {
+		for name, between := range map[string]func(path string, records Records){
+			"nothing": func(string, Records) {},
+			"the host writes": func(path string, _ Records) {
+				if values, err := h.format.decode([]byte(content(t, path))); err == nil && h.format == (jsonText{}) {
+					write(t, path, quote(values))
+				}
+			},
+			"the first again": func(path string, records Records) {
+				other := server
+				other.Args = nil
+				apply(t, "")(h.Install(path, "runnel", other, records, 0o600))
+			},
+		} {
+			dir := t.TempDir()
+			path, records := filepath.Join(dir, "a", "file"), Records(filepath.Join(dir, "records"))
+			apply(t, "")(h.Install(path, "runnel", server, records, 0o600))
+			apply(t, "")(h.Install(path, "second", server, records, 0o600))
+			between(path, records)
+			apply(t, "")(h.Uninstall(path, "runnel", records))
+			apply(t, "")(h.Uninstall(path, "second", records))
+			text, _ := os.ReadFile(path)
+			if values, err := h.format.decode(text); err != nil || len(values) > 0 {
+				t.Errorf("%s, %s: %v, left:\n%s", h.ID, name, err, text)
+			}
+			if _, err := os.Stat(filepath.Dir(path)); name == "nothing" && err == nil {
+				t.Errorf("%s: the file that was not there: %q", h.ID, text)
+			}
+			if left, _ := os.ReadDir(string(records)); h.format == (jsonText{}) && len(left) != 1 {
+				t.Errorf("%s, %s: records are left: %v", h.ID, name, left)
+			}
+		}
+	}
+}
+
+// Members that somebody has written into the entry are kept before install or uninstall takes it out.
 func TestEntryChangedByHand(t *testing.T) {
 	for _, before := range []string{"", "{\n  \"a\": 1\n}\n"} {
 		dir := t.TempDir()
@@ -157,6 +212,21 @@ func TestEntryChangedByHand(t *testing.T) {
 		if records.load(c.Path, "runnel") != nil {
 			t.Error("the record is left")
 		}
+	}
+}
+
+// A comment within the entry is somebody's, too: it is kept, though the entry says the same.
+func TestEntryWithAComment(t *testing.T) {
+	path, records := filepath.Join(t.TempDir(), "file"), Records(t.TempDir())
+	h := Find("zed")
+	write(t, path, "{\n}\n")
+	apply(t, "")(h.Install(path, "runnel", server, records, 0o600))
+	changed := strings.Replace(content(t, path), `"command"`, `/* mine */ "command"`, 1)
+	write(t, path, changed)
+	c, err := h.Uninstall(path, "runnel", records)
+	apply(t, changed)(c, err)
+	if c.Backup == "" || content(t, c.Backup) != changed {
+		t.Errorf("%q does not keep\n%s", c.Backup, changed)
 	}
 }
 

@@ -69,6 +69,9 @@ func (f *file) replace(text []byte, mode fs.FileMode) error {
 	if f.text != nil {
 		mode = f.info.Mode().Perm()
 	}
+	if mode&0o200 == 0 { // though the directory lets it be replaced
+		return fmt.Errorf("%s is read-only: make it writable, or add by hand what --dry-run shows", f.path)
+	}
 	dir := filepath.Dir(f.path)
 	dirMode := fs.FileMode(0o755)
 	if mode&0o077 == 0 {
@@ -78,7 +81,9 @@ func (f *file) replace(text []byte, mode fs.FileMode) error {
 		return err
 	}
 	part, err := os.CreateTemp(dir, ".runnel-*")
-	if err != nil {
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("you may not write in %s: make it writable, or add by hand what --dry-run shows", dir)
+	} else if err != nil {
 		return err
 	}
 	defer func() { _ = os.Remove(part.Name()) }() // it is not there any more if all went well

@@ -112,7 +112,7 @@ func TestNewFileBelowALink(t *testing.T) {
 	}
 }
 
-// Of several who edit a file at once, each has written its entry or an error.
+// If several edit a file at once, each has written its entry or gets an error.
 func TestInstallsAtOnce(t *testing.T) {
 	path, records := filepath.Join(t.TempDir(), "file"), Records(t.TempDir())
 	write(t, path, "{}")
@@ -153,7 +153,7 @@ func TestInstallsAtOnce(t *testing.T) {
 	}
 }
 
-// What the host writes between the plan and the edit is not lost.
+// A change that the host makes between the plan and the edit is not lost.
 func TestFileThatChangesMeanwhile(t *testing.T) {
 	path, records := filepath.Join(t.TempDir(), "file"), Records(t.TempDir())
 	write(t, path, "{}")
@@ -191,6 +191,39 @@ func TestNoFile(t *testing.T) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
+}
+
+// A file that its user has made read-only stays as it is, though its directory would let it be replaced, and a directory that must not be written
+// in is named.
+func TestReadOnly(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "settings.json")
+	write(t, path, "{}\n")
+	refused := func(want string) {
+		t.Helper()
+		c, err := Find("gemini").Install(path, "runnel", server, Records(t.TempDir()), 0o600)
+		if err == nil {
+			err = c.Apply()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) || content(t, path) != "{}\n" {
+			t.Errorf("%v: %s", err, content(t, path))
+		}
+	}
+	mode := func(name string, mode fs.FileMode) {
+		t.Helper()
+		if err := os.Chmod(name, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mode(path, 0o444)
+	refused(path + " is read-only")
+	mode(path, 0o644)
+	if os.Geteuid() == 0 {
+		t.Skip("root may write in every directory")
+	}
+	mode(dir, 0o555)
+	defer mode(dir, 0o755)
+	refused("you may not write in " + dir)
 }
 
 // --dry-run shows the lines that differ and those around them.

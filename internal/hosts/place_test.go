@@ -19,6 +19,10 @@ func TestPlaces(t *testing.T) {
 		"vscode":         {"linux": "/home/me/.config/Code/User/mcp.json", "darwin": "/Users/me/Library/Application Support/Code/User/mcp.json", "windows": `C:\Users\me\AppData\Roaming\Code\User\mcp.json`},
 		"windsurf":       {"linux": "/home/me/.codeium/windsurf/mcp_config.json", "darwin": "/Users/me/.codeium/windsurf/mcp_config.json", "windows": `C:\Users\me\.codeium\windsurf\mcp_config.json`},
 		"goose":          {"linux": "/home/me/.config/goose/config.yaml", "darwin": "/Users/me/.config/goose/config.yaml", "windows": `C:\Users\me\AppData\Roaming\Block\goose\config\config.yaml`},
+		"opencode":       {"linux": "/home/me/.config/opencode/opencode.json", "darwin": "/Users/me/.config/opencode/opencode.json", "windows": `C:\Users\me\.config\opencode\opencode.json`},
+		"copilot":        {"linux": "/home/me/.copilot/mcp-config.json", "darwin": "/Users/me/.copilot/mcp-config.json", "windows": `C:\Users\me\.copilot\mcp-config.json`},
+		"cline":          {"linux": "/home/me/.cline/data/settings/cline_mcp_settings.json", "darwin": "/Users/me/.cline/data/settings/cline_mcp_settings.json", "windows": `C:\Users\me\.cline\data\settings\cline_mcp_settings.json`},
+		"qwen":           {"linux": "/home/me/.qwen/settings.json", "darwin": "/Users/me/.qwen/settings.json", "windows": `C:\Users\me\.qwen\settings.json`},
 		"zed":            {"linux": "/home/me/.config/zed/settings.json", "darwin": "/Users/me/.config/zed/settings.json", "windows": `C:\Users\me\AppData\Roaming\Zed\settings.json`},
 	}
 	for _, h := range Table {
@@ -37,6 +41,10 @@ func TestPlaces(t *testing.T) {
 		{"gemini", "linux", "GEMINI_CLI_HOME", "/c", "/c/.gemini/settings.json"},
 		{"goose", "linux", "XDG_CONFIG_HOME", "/c", "/c/goose/config.yaml"},
 		{"goose", "linux", "GOOSE_PATH_ROOT", "/c", "/c/config/config.yaml"},
+		{"opencode", "linux", "XDG_CONFIG_HOME", "/c", "/c/opencode/opencode.json"},
+		{"copilot", "linux", "COPILOT_HOME", "/c", "/c/mcp-config.json"},
+		{"cline", "linux", "CLINE_DATA_DIR", "/c", "/c/settings/cline_mcp_settings.json"},
+		{"qwen", "linux", "QWEN_HOME", "/c", "/c/settings.json"},
 		{"vscode", "windows", "APPDATA", `D:\roaming`, `D:\roaming\Code\User\mcp.json`},
 		{"vscode", "darwin", "XDG_CONFIG_HOME", "/c", ""},
 	} {

@@ -23,31 +23,52 @@ type record struct {
 	Name string `json:"name"`
 
 	Piece   string `json:"piece"`             // the text that was inserted
+	Entry   string `json:"entry,omitempty"`   // what it says, whatever its layout; older runnels kept none
 	WithKey bool   `json:"withKey,omitempty"` // the piece holds the member for all entries: there was none
 	Created bool   `json:"created,omitempty"` // there was no file
 	Above   string `json:"above,omitempty"`   // the nearest directory that there was, if Created
 }
 
-// of returns the path of the record of an entry without its suffix.
-func (d Records) of(path, name string) string {
+// base returns the path of the record of an entry without its suffix.
+func (d Records) base(path, name string) string {
 	sum := sha256.Sum256([]byte(path + "\x00" + name))
 	return filepath.Join(string(d), hex.EncodeToString(sum[:12]))
 }
 
 // load returns the record of an entry, nil if there is none that can be read.
 func (d Records) load(path, name string) *record {
-	text, err := os.ReadFile(d.of(path, name) + ".json")
-	r := &record{}
-	if err != nil || json.Unmarshal(text, r) != nil || r.Path != path || r.Name != name || r.Piece == "" {
+	r := readRecord(d.base(path, name) + ".json")
+	if r == nil || r.Path != path || r.Name != name {
 		return nil
 	}
 	return r
 }
 
-// Backup is where the file of an entry is kept as it was before.
-func (d Records) Backup(path, name string) string { return d.of(path, name) + ".before" }
+// readRecord reads a record, nil if there is none that can be read.
+func readRecord(file string) *record {
+	text, err := os.ReadFile(file)
+	r := &record{}
+	if err != nil || json.Unmarshal(text, r) != nil || r.Piece == "" {
+		return nil
+	}
+	return r
+}
 
-// intact reports whether the piece still stands in a text: nobody has changed the entry, so taking it out loses nothing of anybody's.
+// of are the records of all entries of a file.
+func (d Records) of(path string) (list []*record) {
+	files, _ := filepath.Glob(filepath.Join(string(d), "*.json"))
+	for _, file := range files {
+		if r := readRecord(file); r != nil && r.Path == path {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// Backup is where the file of an entry is kept as it was before.
+func (d Records) Backup(path, name string) string { return d.base(path, name) + ".before" }
+
+// intact reports whether the piece still stands in a text.
 func (r *record) intact(text []byte) bool { return r != nil && bytes.Count(text, []byte(r.Piece)) == 1 }
 
 // lock keeps others from editing until unlock is called: what one of them writes is not lost to the other.
@@ -68,7 +89,7 @@ func (d Records) lock() (unlock func(), err error) {
 // store keeps a record.
 func (d Records) store(r *record) error {
 	text, _ := json.Marshal(r)
-	return os.WriteFile(d.of(r.Path, r.Name)+".json", append(text, '\n'), 0o600)
+	return os.WriteFile(d.base(r.Path, r.Name)+".json", append(text, '\n'), 0o600)
 }
 
 // keep writes a backup.
@@ -78,7 +99,7 @@ func (d Records) keep(path, name string, before []byte) error {
 
 // forget removes a record and, if nobody needs it, its backup.
 func (d Records) forget(path, name string, backup bool) error {
-	files := []string{d.of(path, name) + ".json"}
+	files := []string{d.base(path, name) + ".json"}
 	if backup {
 		files = append(files, d.Backup(path, name))
 	}

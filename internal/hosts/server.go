@@ -3,6 +3,7 @@ package hosts
 import (
 	"encoding/json"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -41,6 +42,19 @@ func typed(s Server) []field { return append([]field{{"type", "stdio"}}, plain(s
 // zed says that no extension brought the server, which its versions of 2025 want to know.
 func zed(s Server) []field { return append([]field{{"source", "custom"}}, plain(s)...) }
 
+// copilot lists the tools that its model may use, too.
+func copilot(s Server) []field {
+	return append(append([]field{{"type", "local"}}, plain(s)...), field{"tools", []string{"*"}})
+}
+
+func opencode(s Server) []field {
+	fields := []field{{"type", "local"}, {"command", append([]string{s.Command}, s.Args...)}}
+	if len(s.Env) > 0 {
+		fields = append(fields, field{"environment", s.Env})
+	}
+	return append(fields, field{"enabled", true})
+}
+
 func goose(s Server) []field {
 	envs := s.Env
 	if envs == nil {
@@ -60,20 +74,41 @@ func readServer(entry any) (s Server, ok bool) {
 		return s, false
 	}
 	var e struct {
-		Command, Cmd string
-		Args         []string
-		Env, Envs    map[string]string
-		Enabled      *bool
-		Disabled     bool
+		Command, Cmd           words
+		Args                   []string
+		Env, Envs, Environment map[string]string
+		Enabled                *bool
+		Disabled               bool
 	}
-	if json.Unmarshal(text, &e) != nil || e.Command+e.Cmd == "" {
+	if json.Unmarshal(text, &e) != nil {
 		return s, false
 	}
-	s = Server{Command: e.Command + e.Cmd, Args: e.Args, Env: e.Env, Off: e.Disabled || e.Enabled != nil && !*e.Enabled}
-	if e.Env == nil {
-		s.Env = e.Envs
+	command := slices.Concat(e.Command, e.Cmd, e.Args)
+	if len(e.Command)+len(e.Cmd) == 0 {
+		return s, false
+	}
+	s = Server{Command: command[0], Args: command[1:], Off: e.Disabled || e.Enabled != nil && !*e.Enabled}
+	for _, env := range []map[string]string{e.Env, e.Envs, e.Environment} {
+		if env != nil {
+			s.Env = env
+		}
 	}
 	return s, true
+}
+
+// words is a program, or a program and its arguments.
+type words []string
+
+func (w *words) UnmarshalJSON(text []byte) error {
+	if text[0] == '[' {
+		return json.Unmarshal(text, (*[]string)(w))
+	}
+	var word string
+	err := json.Unmarshal(text, &word)
+	if word != "" {
+		*w = words{word}
+	}
+	return err
 }
 
 // IsName reports whether an entry may be called so: every format and host takes such a name, and Codex takes no other.

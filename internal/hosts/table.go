@@ -36,6 +36,10 @@ type Host struct {
 //	VS Code         code.visualstudio.com/docs/agents/reference/mcp-configuration; the default profile's folder is Code/User
 //	Windsurf        docs.windsurf.com/windsurf/cascade/mcp
 //	Goose           goose documentation/docs/guides/config-files.md; crates/goose/src/config/paths.rs: XDG on macOS, too, and $GOOSE_PATH_ROOT
+//	opencode        opencode.ai/docs/mcp-servers; XDG on every system, as in the program, 1.18.33
+//	Copilot CLI     docs.github.com, "Adding MCP servers for GitHub Copilot CLI"; $COPILOT_HOME as in the program, 1.0.102
+//	Cline           docs.cline.bot, "MCP servers" of the CLI; $CLINE_DATA_DIR as in the program, 3.0.65
+//	Qwen Code       QwenLM/qwen-code docs, "MCP servers"; $QWEN_HOME as in the program, 0.24.4
 //	Zed             zed.dev/docs/ai/mcp; crates/paths/src/paths.rs: ~/.config on macOS, too
 var Table = []*Host{
 	{
@@ -105,6 +109,36 @@ var Table = []*Host{
 			"windows": {"APPDATA", "~/AppData/Roaming", "Block/goose/config/config.yaml"},
 		},
 		format: yamlText{}, key: "extensions", shape: goose,
+		After: "Sessions that begin now have it.",
+	},
+	{
+		ID: "opencode", Title: "opencode", Programs: []string{"opencode"},
+		user:    map[string]place{"": {"XDG_CONFIG_HOME", "~/.config", "opencode/opencode.json"}},
+		Project: "opencode.json",
+		format:  jsonText{comments: true}, key: "mcp", shape: opencode,
+		Flags: []string{"--max-result", "12KiB"}, // it shows 2,000 lines, however short
+		After: "Sessions that begin now have it.",
+	},
+	{
+		ID: "copilot", Title: "Copilot CLI", Programs: []string{"copilot"},
+		user:   map[string]place{"": {"COPILOT_HOME", "~/.copilot", "mcp-config.json"}},
+		format: jsonText{}, key: "mcpServers", shape: copilot,
+		Flags: []string{"--max-result", "16KiB"}, // it shows its model 16 KB of a text
+		After: "Sessions that begin now have it.",
+	},
+	{
+		ID: "cline", Title: "Cline CLI", Programs: []string{"cline"},
+		user:   map[string]place{"": {"CLINE_DATA_DIR", "~/.cline/data", "settings/cline_mcp_settings.json"}},
+		format: jsonText{}, key: "mcpServers", shape: plain,
+		Flags: []string{"--max-result", "4KiB"}, // it shows its model 4 KB of a text
+		After: "Sessions that begin now have it.",
+	},
+	{
+		ID: "qwen", Title: "Qwen Code", Programs: []string{"qwen"},
+		user:    map[string]place{"": {"QWEN_HOME", "~/.qwen", "settings.json"}},
+		Project: ".qwen/settings.json",
+		format:  jsonText{comments: true}, key: "mcpServers", shape: plain,
+		Flags: []string{"--max-result", "24KiB"}, // it shows its model 24 KB of a text
 		After: "Sessions that begin now have it.",
 	},
 	{

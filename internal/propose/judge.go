@@ -27,10 +27,38 @@ var (
 )
 
 // graveBody is what a script does that reaches beyond the directory, or cannot be undone there.
-var graveBody = pattern(`\b(kubectl +(apply|delete|replace)|helm +(install|upgrade|uninstall)|terraform +(apply|destroy)|(npm|pnpm|yarn|bun|cargo|poetry|uv|hatch|flit) +publish|` +
-	`lerna +publish|changeset +publish|twine +upload|git +push|git +branch +-D|git +clean|git +reset +--hard|docker +push|docker +buildx +build .*--push|docker +\w+ +prune|gh +release|goreleaser +release|` +
-	`fly(ctl)? +deploy|vercel .*--prod|netlify +deploy|firebase +deploy|wrangler +deploy|aws +s3 +(sync|rm|cp|mv)|gcloud +.*deploy|serverless +deploy|sls +deploy|ansible-playbook|cap +\w+ +deploy|` +
-	`dropdb|rsync +.*\w+:|scp +.*\w+:)`)
+var graveBody = pattern(`\b(kubectl +(apply|delete|replace|scale|drain|rollout)|helm +(install|upgrade|uninstall)|(terraform|tofu) +(apply|destroy)|pulumi +(up|destroy)|cdk +destroy|` +
+	`(npm|pnpm|yarn|bun|cargo|poetry|uv|hatch|flit) +publish|(npm|pnpm|yarn) +version|lerna +(publish|version)|changeset +(publish|version)|twine +upload|gem +push|nuget +push|` +
+	`semantic-release|standard-version|release-it|gh-pages|gh +release|goreleaser +release|` +
+	`git +(push|commit|merge|rebase|revert|cherry-pick|rm|clean|restore)|git +tag +(-[adfms]|v|["$])|git +branch +-[dD]|git +reset +--hard|git +checkout +(--|\.)|git +stash +(drop|clear|pop)|` +
+	`docker +push|docker +buildx +build .*--push|docker +\w+ +(prune|rm)|docker +(rm|rmi|kill)|docker(-| +)compose\b[^\n;&|]* (down|rm|kill|push)|` +
+	`fly(ctl)? +deploy|vercel .*--prod|aws +s3 +(sync|rm|cp|mv)|aws +[\w-]+ +(delete|terminate)-|gsutil .*\b(rm|rsync|cp|mv)|ansible-playbook|kamal +\w+|` +
+	`(createdb|dropdb)\b|db:(drop|reset|migrate|rollback|setup)|migrate +(reset|deploy)|--force-reset|(?i:drop +(table|database|schema)|delete +from|truncate +table)|` +
+	`rsync +.*\w+:|scp +.*\w+:|ssh +[^-\s]|sudo +\S|curl\b[^\n;&|]* (-X *|--request[ =])"?(POST|PUT|PATCH|DELETE)|find +.* -delete)` +
+	`|(?m)(?:^|[\s/;&|(])deploy(\.\w+)?(?:\s|;|$)`)
+
+var (
+	// removing finds what a script deletes with all that is below it.
+	removing = pattern(`\b(?:rm +(?:-\w+ +)*-\w*[rR]\w*|rm +(?:-\w+ +)*--recursive|rimraf|del-cli|rd +/s)((?:[ \t]+[^\s;&|)]+)*)`)
+	// made are names that a build writes anew: to delete them first is a part of it.
+	made = pattern(`^["']?(\./|packages/|apps/|\*/|\*\*/)*(dist|build|out|output|target|lib|es|esm|cjs|types|typings|coverage|htmlcov|tmp|temp|bin|obj|public|site|_site|_build|` +
+		`node_modules|\.[\w-]*(cache|next|nuxt|turbo|output|vite|parcel|docusaurus|svelte-kit|nyc_output|tox)[\w-]*|__pycache__|[\w.*-]*\.(egg-info|tsbuildinfo|pyc|o|log|tmp)|(docs|doc)/(_?build|dist|api))(/[^.\s$~]*)?["']?$`)
+)
+
+// gravely reports whether a script reaches beyond the directory, or does what cannot be undone there.
+func gravely(body string) bool {
+	if graveBody().MatchString(body) {
+		return true
+	}
+	for _, m := range removing().FindAllStringSubmatch(body, -1) {
+		for operand := range strings.FieldsSeq(m[1]) {
+			if !strings.HasPrefix(operand, "-") && !made().MatchString(operand) {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 // endlessBody is a script that serves or watches until somebody stops it.
 var endlessBody = pattern(`\b(vite|vitepress|next|nuxt|astro|storybook|wrangler|webpack) +(dev|serve|preview)\b|\b(webpack-dev-server|nodemon|http-server|browser-sync|cargo +watch|manage\.py +runserver|flask +run|mkdocs +serve)\b| --watch( |$)`)
@@ -102,7 +130,7 @@ func (s scripts) reaching() map[string]bool {
 	}
 	for name, body := range s {
 		called := calls(body)
-		if graveBody().MatchString(body) || slices.ContainsFunc(called, ships) {
+		if gravely(body) || slices.ContainsFunc(called, ships) {
 			add(name)
 		}
 		for _, other := range called {
@@ -133,7 +161,7 @@ func judge(t Tool, name, body string) (judged Tool, ok bool) {
 	if t.Progress == "" {
 		t.Progress = progressOf(body)
 	}
-	t.Confirm = t.Confirm || asks(words) || graveBody().MatchString(body)
+	t.Confirm = t.Confirm || asks(words) || gravely(body)
 	switch {
 	case has(slow()):
 		t.Timeout = "1h"

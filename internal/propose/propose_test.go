@@ -86,7 +86,7 @@ func checkConfig(t *testing.T, text string) *config.Config {
 	return conf
 }
 
-// The user is asked before what deploys or deletes, and before nothing else; what never ends is no tool.
+// The user is asked before what deploys or deletes, and before nothing else; what never ends is not a tool.
 func TestJudge(t *testing.T) {
 	for name, want := range map[string]string{
 		"deploy": "asks", "deploy-staging": "asks", "docs:deploy": "asks", "db:reset": "asks", "clean": "asks", "distclean": "asks", "release": "asks", "publish": "asks",
@@ -110,7 +110,13 @@ func TestJudge(t *testing.T) {
 	}
 	for body, want := range map[string]bool{
 		"kubectl apply -f x": true, "npm publish": true, "git push --tags": true, "docker buildx build --push .": true, "aws s3 sync build s3://x": true, "scp a host:": true,
-		"rm -rf dist && tsc": false, "git status": false, "npm run publisher": false, "docker build .": false,
+		"docker compose down -v": true, "docker-compose -f x.yml down --volumes": true, "docker volume rm data": true, "git add . && git commit -m x": true, "git tag -a v1": true,
+		"./deploy": true, "bash scripts/deploy.sh prod": true, "npx wrangler pages deploy": true, "mvn clean deploy": true, "sudo make install": true, "ssh host reboot": true,
+		"rails db:drop db:create": true, "psql -c 'DROP TABLE a'": true, "curl -fsS -X DELETE https://x": true, "npm version patch": true,
+		"rm -rf ~/.cache": true, "rm -rf src": true, "rm -fr $DIR": true, "rm -r -f dist /srv/x": true, "rm -rf dist/../src": true, "rimraf data": true, "cd x; rm --recursive *": true,
+		"rm -rf dist && tsc": false, "rm -rf ./dist .cache packages/*/dist *.tsbuildinfo; tsc": false, "rimraf coverage && jest": false, "rm -f a.txt": false,
+		"git status": false, "git tag | tail -1": false, "git log": false, "npm run publisher": false, "docker build .": false, "docker compose up -d": false, "docker compose run --rm test": false,
+		"mkdir -p deploy/x": false, "tsc -p deployment": false,
 	} {
 		if tool, _ := judge(Tool{}, "build", body); tool.Confirm != want {
 			t.Errorf("%s: %v, want %v", body, tool.Confirm, want)
@@ -191,6 +197,7 @@ func FuzzPropose(f *testing.F) {
 	f.Add(byte(0), ".PHONY: yes 1.5 a-b\n# it's: \"x\" {{y}} \\\nyes 1.5 a-b:\n\t@echo '#' {{z}}\n")
 	f.Add(byte(3), "{\"scripts\": {\"a b\": \"x\\ny\", \"test:\\u00e9\": \"{{a}}\", \"é\": \"\", \"true\": \"# x\", \"0\": \"\"}}")
 	f.Add(byte(2), "tasks:\n  a: {requires: {vars: [A, 'b c', {name: D}]}, desc: 'x: y'}\n  b: &b [c]\n  c: *b\n")
+	f.Add(byte(1), "A0:\n \x000\n")
 	f.Add(byte(6), "services: {'a\"b': 1, é: {}, '1': {}}\n")
 	f.Fuzz(func(t *testing.T, which byte, content string) {
 		text, files := Propose(fstest.MapFS{names[int(which)%len(names)]: &fstest.MapFile{Data: []byte(content), Mode: 0o644}})

@@ -113,12 +113,12 @@ func sentence(s string) string {
 	return quoted(s)
 }
 
-// quoted is a string in JSON, which YAML reads the same way.
+// quoted is a string in JSON, which YAML reads the same way. No command, and so no config, takes a NUL.
 func quoted(s string) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(strings.ToValidUTF8(s, "?"))
+	_ = e.Encode(strings.ReplaceAll(strings.ToValidUTF8(s, "?"), "\x00", "?"))
 	return strings.TrimSuffix(b.String(), "\n")
 }
 

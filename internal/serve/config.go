@@ -12,6 +12,7 @@ import (
 
 	"runnel/internal/system"
 	"runnel/tools/config"
+	"runnel/tools/notify"
 	"runnel/tools/secrets"
 )
 
@@ -28,10 +29,27 @@ func (s *Setup) LoadConfig(ctx context.Context) (conf *config.Config, file strin
 	return conf, file, err
 }
 
+// LoadStateConfig is LoadConfig for a command that looks at tasks and uses no tools: a file that is left out matters to it if it names another
+// state or owner.
+func (s *Setup) LoadStateConfig(ctx context.Context) (*config.Config, error) {
+	conf, _, left, err := s.ReadConfigs(ctx)
+	if err != nil || left == nil {
+		return conf, err
+	}
+	theirs, broken := config.Parse(left.path, left.text)
+	switch {
+	case broken != nil: // then it names none that anybody could use
+	case s.Options.From["state"] == "" && theirs.State.Dir != conf.State.Dir, s.Options.From["owner"] == "" && theirs.Server.Owner != conf.Server.Owner:
+		s.Say(zerolog.WarnLevel, "runnel: tasks of the state and the owner that the config file names are not shown: "+left.Error())
+	}
+	return conf, nil
+}
+
 // ReadConfigs is LoadConfig without a word on stderr; left says why the file in the current directory is left out, if it is.
 func (s *Setup) ReadConfigs(ctx context.Context) (conf *config.Config, file string, left *untrusted, err error) {
 	if s.secrets == nil {
 		s.secrets = &secrets.Current{}
+		s.Notices = notify.New(s.secrets, s.Logger())
 	}
 	var text []byte
 	file = s.Options.Config
@@ -57,7 +75,7 @@ func (s *Setup) ReadConfigs(ctx context.Context) (conf *config.Config, file stri
 		return nil, "", left, err
 	}
 	for _, f := range s.Options.settings {
-		if from := s.Options.From[f.flag]; from != "" {
+		if from := s.Options.From[f.flag]; from != "" && f.text != "" { // else a command has a flag of its own with this name
 			if err := conf.Set(f.path, f.text, from); err != nil {
 				return nil, "", left, &UsageError{Err: fmt.Errorf("%s: %w", from, err)}
 			}

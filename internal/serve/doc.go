@@ -23,6 +23,7 @@
 //	owners are kept apart                           owners.serves (owners.go): each has a server of its own; in the state, package tasks
 //	a state is opened                               Setup.openState (state.go)
 //	a state must have workers                       Setup.openState (state.go)
+//	a worker takes tasks                            worker.take, worker.begin (work.go)
 //	a server ends                                   Setup.Connect (serve.go), stopTasks (server.go)
 //	a config file that was only found needs trust   Trust.read, Trust.distrust (trust.go)
 package serve

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bytes"
 	"errors"
 	"maps"
 	"slices"
@@ -32,6 +33,29 @@ func TestWorkersNeedAState(t *testing.T) {
 			if _, usage := errors.AsType[*UsageError](err); where == "" && err != nil || where != "" && (!usage || !strings.HasPrefix(err.Error(), where) || !strings.Contains(err.Error(), "--state nats://")) {
 				t.Errorf("%s: %v", text, err)
 			}
+		}
+	}
+}
+
+// An upstream that workers run, and whose tools the config does not list, is named, with what to do.
+func TestUnlistedUpstreams(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"upstreams: {x: {command: [date], runs: builds}}":                               "f:1:40: upstreams.x.runs: its tools are not served here: workers of class builds run them (allowed: fleet: {classes: [builds]} lists them; only workers need the upstream)",
+		"upstreams: {x: {command: [date], runs: builds}}\nfleet: {classes: [builds]}":   "",
+		"upstreams: {x: {command: [date]}}\ntools: {build: {command: [date], runs: b}}": "",
+	} {
+		conf, err := config.Parse("f", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var log bytes.Buffer
+		(&Setup{}).warnOf(conf, zerolog.New(&log))
+		if got, _, _ := strings.Cut(conf.Unlisted(), "\n"); got != want || (want == "") != (log.Len() == 0) {
+			t.Errorf("%s: %q, %s", text, got, &log)
+		}
+		if conf.OnWorker(nil); conf.Unlisted() != "" {
+			t.Errorf("%s: a worker is warned", text)
 		}
 	}
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	httpserver "runnel/rpc/http"
+	"runnel/tasks/sqlite"
 )
 
 // frontOptions are those of the HTTP server, as far as files and flags say them.
@@ -27,6 +29,9 @@ func (s *Setup) serveHTTP(ctx context.Context, m *metrics, log zerolog.Logger) (
 	all, o := s.owners, s.front
 	o.Serves, o.Came, o.Owner = all.serves, all.came, all.began.Server.Owner
 	o.MaxLine, o.MaxInFlight, o.Drain = int(all.began.Limits.MaxLine), all.began.Limits.MaxInFlight, max(0, time.Duration(all.began.Limits.Drain))
+	if state, ok := all.store.(*sqlite.State); ok {
+		o.Ended = filepath.Join(state.Dir(), "sessions-ended")
+	}
 	if s.view != nil {
 		if err := s.view.admits(&o, log); err != nil {
 			return nil, nil, err

@@ -31,8 +31,8 @@ func (o *httpOptions) register(flags *pflag.FlagSet) {
 		o.address, err = listenAddress(text)
 		return err
 	})
-	flags.StringVar(&o.tokenFile, "http-token-file", "", "over HTTP, let in who has a token of `FILE`, one \"TOKEN OWNER\" a line, and see the tasks of its owner")
-	flags.StringVar(&o.issuer, "http-issuer", "", "over HTTP, let in who has an access token (JWT) of the OAuth authorization server at `URL`")
+	flags.StringVar(&o.tokenFile, "http-token-file", "", "over HTTP, let in whoever has a token from `FILE`, one \"TOKEN OWNER\" a line, to see the tasks of its owner")
+	flags.StringVar(&o.issuer, "http-issuer", "", "over HTTP, let in whoever has an access token (JWT) of the OAuth authorization server at `URL`")
 	flags.StringVar(&o.audience, "http-audience", "", "the `AUDIENCE` of such tokens: the URL of this server as clients know it, such as https://mcp.example.com/mcp")
 	flags.StringArrayVar(&o.scopes, "http-scope", nil, "a `SCOPE` that such tokens must have; repeatable")
 	flags.StringVar(&o.certificate, "http-cert", "", "speak HTTPS with the certificate in `FILE` (PEM, with its chain), which is read again when it changes")
@@ -123,4 +123,17 @@ func (o *httpOptions) keyPair(log zerolog.Logger) (*httpserver.Fresh[*tls.Certif
 		return nil, &UsageError{Err: fmt.Errorf("--http-cert and --http-key: %w", err)}
 	}
 	return pair, nil
+}
+
+// LoopbackFlag adds a flag for an address that only this machine reaches.
+func LoopbackFlag(flags *pflag.FlagSet, to *string, name, usage string) {
+	flags.Func(name, usage, func(text string) error {
+		address, err := listenAddress(text)
+		if err == nil && !httpserver.Loopback(address) {
+			err = config.Wrong("an address of this machine alone, such as 127.0.0.1:8080", "%q can be reached by other machines", text)
+		}
+		*to = address
+		return err
+	})
+	flags.Lookup(name).DefValue = *to
 }

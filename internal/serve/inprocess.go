@@ -28,11 +28,22 @@ func (s *Setup) Dial(ctx context.Context, o rpc.DialOptions) (client *rpc.Client
 	if err != nil {
 		return nil, nil, err
 	}
-	return s.DialTools(ctx, o, conf, set, state)
+	client, end, err := s.dialTools(ctx, o, conf, set, state)
+	if err != nil {
+		return nil, nil, err
+	}
+	return client, func() { end(); s.Notices.Close() }, nil
 }
 
-// DialTools is Dial for given tools, for a command that brings its own. end ends the server and the state, and returns when nothing of them is left.
+// DialTools is Dial for given tools, for a command that brings its own: nobody is told of the ends of their calls. end ends the server and the
+// state, and returns when nothing of them is left.
 func (s *Setup) DialTools(ctx context.Context, o rpc.DialOptions, conf *config.Config, set *upstream.Set, state tasks.State) (client *rpc.Client, end func(), err error) {
+	quiet := *s
+	quiet.Notices = nil
+	return quiet.dialTools(ctx, o, conf, set, state)
+}
+
+func (s *Setup) dialTools(ctx context.Context, o rpc.DialOptions, conf *config.Config, set *upstream.Set, state tasks.State) (client *rpc.Client, end func(), err error) {
 	in, toServer := io.Pipe()
 	fromServer, out := io.Pipe()
 	o.In, o.Out = toServer, fromServer

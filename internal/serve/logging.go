@@ -23,10 +23,12 @@ func (s *Setup) Logger() zerolog.Logger {
 	return zerolog.New(s.secrets.Writer(w)).Level(level).With().Timestamp().Logger()
 }
 
-// warnOfUnset warns of names of secrets that have no value.
-func (s *Setup) warnOfUnset(log zerolog.Logger) {
-	if words := config.UnsetSecrets(s.Unset); words != "" {
-		log.Warn().Msg(words)
+// warnOf warns of what a config names in vain: secrets that have no value, and upstreams whose tools nobody lists.
+func (s *Setup) warnOf(conf *config.Config, log zerolog.Logger) {
+	for _, words := range []string{config.UnsetSecrets(s.Unset), conf.Unlisted()} {
+		if words != "" {
+			log.Warn().Msg(words)
+		}
 	}
 }
 

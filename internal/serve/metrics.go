@@ -47,20 +47,25 @@ func (m *metrics) count(format string, labels ...any) {
 // buckets are upper bounds in seconds: 10 ms to 44 min.
 var buckets = []float64{0.01, 0.04, 0.16, 0.64, 2.56, 10.24, 40.96, 163.84, 655.36, 2621.44}
 
-// Ended counts by status, and in a histogram of Prometheus's kind: the library's own have other buckets.
+// Ended counts by status, and how long the task took.
 func (m *metrics) Ended(tool string, status mcp.TaskStatus, took time.Duration) {
 	m.count("runnel_tasks_ended_total{status=%q,tool=%q}", string(status), tool)
 	m.live.Dec()
+	m.observe("runnel_task_duration_seconds", fmt.Sprintf("tool=%q", tool), took)
+}
+
+// observe counts a duration in a histogram of Prometheus's kind: the library's own have other buckets.
+func (m *metrics) observe(name, label string, took time.Duration) {
 	for _, bound := range buckets {
-		within := 0 // a bucket is there from the first task on
+		within := 0 // a bucket is there from the first duration on
 		if took.Seconds() <= bound {
 			within = 1
 		}
-		m.set.GetOrCreateCounter(fmt.Sprintf("runnel_task_duration_seconds_bucket{tool=%q,le=\"%g\"}", tool, bound)).Add(within)
+		m.set.GetOrCreateCounter(fmt.Sprintf("%s_bucket{%s,le=\"%g\"}", name, label, bound)).Add(within)
 	}
-	m.count("runnel_task_duration_seconds_bucket{tool=%q,le=\"+Inf\"}", tool)
-	m.count("runnel_task_duration_seconds_count{tool=%q}", tool)
-	m.set.GetOrCreateFloatCounter(fmt.Sprintf("runnel_task_duration_seconds_sum{tool=%q}", tool)).Add(took.Seconds())
+	m.count("%s_bucket{%s,le=\"+Inf\"}", name, label)
+	m.count("%s_count{%s}", name, label)
+	m.set.GetOrCreateFloatCounter(fmt.Sprintf("%s_sum{%s}", name, label)).Add(took.Seconds())
 }
 
 func (m *metrics) Retrieved() { m.retrieved.Inc() }

@@ -114,7 +114,7 @@ func FuzzConfig(f *testing.F) {
 		if err == nil {
 			for name, tool := range c.Tools {
 				if len(tool.Input) > 0 && !json.Valid(tool.Input) {
-					t.Errorf("%s: input is no JSON: %s", name, tool.Input)
+					t.Errorf("%s: input is not JSON: %s", name, tool.Input)
 				}
 			}
 		}

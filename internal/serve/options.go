@@ -47,18 +47,26 @@ func (o *options) Register(flags *pflag.FlagSet) {
 		{flag: "immediate-wait", path: "tasks.immediateWait", usage: "after this `DURATION` a call in immediate mode becomes a task"},
 		{flag: "fallback-tools", path: "fallbackTools", usage: "`WHEN` to list start_task, get_task_result, list_tasks and cancel_task:\nauto (for clients that cannot do tasks), always, never"},
 		{flag: "max-result", path: "tasks.maxResult", usage: "show a model at most `BYTES` of what a command prints; of a longer output, its head and tail"},
+		{flag: "notify", path: "notify", usage: "show a notification on the desktop when a call has ended that took this `DURATION` or more; never = none"},
 		{flag: "max-tasks", path: "tasks.maxLive", usage: "run at most `N` tasks at once"},
 		{flag: "max-in-flight", path: "limits.maxInFlight", usage: "answer at most `N` requests at once"},
 		{flag: "max-line", path: "limits.maxLine", usage: "refuse incoming lines longer than `BYTES`, such as 512KiB"},
 		{flag: "drain", path: "limits.drain", usage: "when the input has ended, let calls and tasks go on for this `DURATION`; -1 = until all are done"},
 	}
-	scratch := config.Default()
+	defaults := config.Default()
 	for _, s := range o.settings {
 		flags.Func(s.flag, s.usage, func(text string) error {
 			s.text = text
-			return scratch.Set(s.path, text, s.flag) // only to see whether a config can have it
+			scratch := config.Default() // only to see whether a config can have it
+			if err := scratch.Set(s.path, text, s.flag); err != nil {
+				return err
+			}
+			if err := scratch.Check(); err != nil {
+				return errors.New(strings.TrimPrefix(err.Error(), s.flag+": "))
+			}
+			return nil
 		})
-		flags.Lookup(s.flag).DefValue = scratch.Text(s.path)
+		flags.Lookup(s.flag).DefValue = defaults.Text(s.path)
 	}
 	o.http.register(flags)
 	flags.Func("metrics", "serve metrics for Prometheus at `ADDR`, path /metrics; :PORT = for this machine only", func(text string) (err error) {

@@ -138,8 +138,8 @@ func (o *owners) close() {
 	}
 }
 
-// replaceTools gives all owners the tools of a config. It returns how many those are.
-func (s *Setup) replaceTools(own *upstream.Set, conf *config.Config) (count int, err error) {
+// replaceTools gives all owners the tools of a config, and warns of it. It returns how many those are.
+func (s *Setup) replaceTools(own *upstream.Set, conf *config.Config, log zerolog.Logger) (count int, err error) {
 	sets := []*upstream.Set{own}
 	if o := s.owners; o != nil {
 		o.mu.Lock()
@@ -160,5 +160,6 @@ func (s *Setup) replaceTools(own *upstream.Set, conf *config.Config) (count int,
 	if s.owners != nil {
 		s.owners.latest = conf
 	}
+	s.warnOf(conf, log) // under mu: the registry of an owner who comes notes again what has no value
 	return count, nil
 }

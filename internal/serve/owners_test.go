@@ -1,12 +1,17 @@
 package serve
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"runnel/tasks"
 )
 
 // Whoever fills the table of owners keeps nobody out: for a new owner an idle one goes, and comes back when it is asked for. One with a
@@ -60,4 +65,43 @@ func TestOwnersGo(t *testing.T) {
 	if _, err := o.serves("one more"); err == nil {
 		t.Error("an owner that is busy goes")
 	}
+}
+
+// An owner may come for the first time while the config is read again. The race detector looks at what both make of it.
+func TestOwnerComesDuringAReload(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "runnel.yaml")
+	if err := os.WriteFile(file, []byte("tools: {hello: {command: [echo]}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := &Setup{Stdout: io.Discard, Stderr: io.Discard}
+	s.Options.Config = file
+	conf, _, err := s.LoadConfig(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, _, err := s.registry(conf, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := tasks.NewMemory()
+	o := &owners{setup: s, began: conf, latest: conf, log: zerolog.Nop(), store: store, others: map[string]served{}, used: map[string]time.Time{}}
+	o.own = s.server(conf, set, store, nil, zerolog.Nop())
+	s.owners = o
+	t.Cleanup(func() { o.stop(); o.close() })
+	ctx, cancel := context.WithCancel(t.Context())
+	reading := make(chan struct{})
+	go func() {
+		defer close(reading)
+		for ctx.Err() == nil {
+			s.readAgain(t.Context(), file, conf, set, zerolog.Nop())
+		}
+	}()
+	for i := range 50 {
+		if _, err := o.serves(fmt.Sprint(i)); err != nil {
+			t.Error(err)
+		}
+	}
+	cancel()
+	<-reading
 }

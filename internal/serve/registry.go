@@ -8,6 +8,7 @@ import (
 	"runnel/tools"
 	"runnel/tools/command"
 	"runnel/tools/config"
+	"runnel/tools/notify"
 	"runnel/tools/secrets"
 	"runnel/tools/selftest"
 	"runnel/tools/upstream"
@@ -44,7 +45,8 @@ func (s *Setup) registry(conf *config.Config, whole bool) (set *upstream.Set, co
 	commands, err := command.All(conf, s.Env)
 	upstreams, wrong := upstream.Servers(conf, s.ServersBase(), s.Logger())
 	hidden, mistaken := s.Secrets(conf)
-	errs = append(errs, conf.Check(), err, wrong, mistaken)
+	told, unclear := notify.FromConfig(conf, s.Env)
+	errs = append(errs, conf.Check(), err, wrong, mistaken, unclear)
 	if whole {
 		errs = append(errs, command.CheckSchemas(conf, commands))
 	} else {
@@ -92,6 +94,7 @@ func (s *Setup) registry(conf *config.Config, whole bool) (set *upstream.Set, co
 	}
 	if s.secrets != nil {
 		s.secrets.Replace(hidden)
+		s.Notices.Replace(told)
 	}
 	return set, len(sources), nil
 }

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"crypto/rand"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -35,7 +36,7 @@ func (s *Setup) Serve(ctx context.Context) error {
 		return err
 	}
 	log := s.Logger()
-	s.warnOfUnset(log)
+	s.warnOf(conf, log)
 	if s.Options.http.address != "" {
 		s.owners = &owners{setup: s, began: conf, latest: conf, log: log, others: map[string]served{}, used: map[string]time.Time{}}
 		if s.front, err = s.frontOptions(log); err != nil {
@@ -52,6 +53,7 @@ func (s *Setup) Serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer s.Notices.Close() // last: a state may find a keeper gone until it is closed
 	defer func() {
 		if err := store.Close(); err != nil {
 			log.Error().Err(err).Msg("closing the state")
@@ -87,6 +89,9 @@ func (s *Setup) Connect(ctx context.Context, conf *config.Config, set *upstream.
 	if s.Options.metrics != "" {
 		m = serveMetrics(ctx, s.Options.metrics, log)
 		observer, s.front.Observe = m, m.answered
+		if queue, ok := store.(tasks.Queue); ok {
+			m.watchFleet(queue, []string{conf.Server.Owner}, log)
+		}
 	}
 	defer set.Close()
 	own := s.server(conf, set, store, observer, log)
@@ -111,4 +116,12 @@ func (s *Setup) Connect(ctx context.Context, conf *config.Config, set *upstream.
 		return nil // a signal is a way to end
 	}
 	return err
+}
+
+// ServeView serves the live view at an address of this machine instead of a client on stdin and stdout, until ctx ends. opened is told its URL, once
+// it can be opened.
+func (s *Setup) ServeView(ctx context.Context, address string, opened func(url string)) error {
+	s.view = &liveView{opened, rand.Text()}
+	s.Options.http = httpOptions{address: address, noStdio: true}
+	return s.Serve(ctx)
 }

@@ -56,7 +56,7 @@ func (s *Setup) server(conf *config.Config, set *upstream.Set, store tasks.State
 		MaxResult:           int(conf.Tasks.MaxResult),
 		RequiredFallthrough: conf.Compat.RequiredFallthrough,
 		Resumable:           !inMemory(store),
-		Detach:              supervisors(conf, store),
+		Detach:              s.supervisors(conf, store),
 		App:                 view.App(runner),
 		Log:                 log,
 	})
@@ -74,6 +74,7 @@ func (s *Setup) newRunner(conf *config.Config, store tasks.State, observer tasks
 		PollInterval: time.Duration(conf.Tasks.PollInterval),
 		Limits:       limits(conf),
 		Observer:     observer,
+		Ended:        s.Notices.Tell,
 		MaxPending:   int(conf.Partials.MaxPending),
 		Secrets:      s.secrets,
 		Log:          log,
@@ -106,16 +107,19 @@ func stopTasks(end, endUpstreams, giveUp func(), grace time.Duration) {
 }
 
 // supervisors returns the function that starts the supervisors of detached calls, nil if nothing outlives this process.
-func supervisors(conf *config.Config, store tasks.State) func(*tools.Detached) error {
-	s, ok := store.(*sqlite.State)
+func (s *Setup) supervisors(conf *config.Config, store tasks.State) func(*tools.Detached) error {
+	dir, ok := store.(*sqlite.State)
 	if !ok {
 		return nil
 	}
-	return (&detach.Supervisors{
-		StateDir:       []byte(s.Dir()),
-		MaxState:       int64(conf.State.MaxState),
-		Owner:          []byte(conf.Server.Owner),
-		MaxPending:     int(conf.Partials.MaxPending),
-		ErrorsComplete: conf.Tasks.FailedExit == "completed",
-	}).Start
+	return func(call *tools.Detached) error {
+		return (&detach.Supervisors{
+			StateDir:       []byte(dir.Dir()),
+			MaxState:       int64(conf.State.MaxState),
+			Owner:          []byte(conf.Server.Owner),
+			MaxPending:     int(conf.Partials.MaxPending),
+			ErrorsComplete: conf.Tasks.FailedExit == "completed",
+			Notices:        s.Notices.Rules(),
+		}).Start(call)
+	}
 }

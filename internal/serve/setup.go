@@ -10,6 +10,7 @@ import (
 
 	httpserver "runnel/rpc/http"
 	"runnel/tools/config"
+	"runnel/tools/notify"
 	"runnel/tools/process"
 	"runnel/tools/secrets"
 )
@@ -38,6 +39,8 @@ type Setup struct {
 
 	secrets *secrets.Current // what the registry made last must not show; nil before the first config
 	Unset   []string         // names of secrets that have no value, once the registry is made
+
+	Notices *notify.Notices // tell people of tasks that have ended; nil before the first config
 }
 
 var errHangup = errors.New("the terminal has gone (SIGHUP)")
@@ -66,21 +69,6 @@ func (s *Setup) Getenv(name string) string {
 	value, _ := process.LookupEnv(s.Env, name)
 	return value
 }
-
-// UsageError is a mistake that the user has to mend: in flags, variables or the config. It makes the exit code 2.
-type UsageError struct {
-	Err  error
-	Hint string
-}
-
-func (e *UsageError) Error() string {
-	if e.Hint == "" {
-		return e.Err.Error()
-	}
-	return e.Err.Error() + "\n" + e.Hint
-}
-
-func (e *UsageError) Unwrap() error { return e.Err }
 
 // The build of a release sets these (make packages); they are "" in other programs.
 var version, Commit, Date string

@@ -42,7 +42,7 @@ func (s *Setup) openAny(conf *config.Config, log zerolog.Logger) (tasks.State, e
 		return tasks.NewMemory(), nil
 	}
 	if conf.State.IsURL() {
-		return OpenURL(conf, s.Getenv, false, log)
+		return OpenURL(conf, s.Getenv, false, s.Notices.Tell, log)
 	}
 	dir, err := conf.StateDir(s.Getenv)
 	switch {
@@ -54,7 +54,7 @@ func (s *Setup) openAny(conf *config.Config, log zerolog.Logger) (tasks.State, e
 	case err != nil:
 		return nil, &UsageError{Err: err}
 	}
-	return sqlite.New(sqlite.Options{Dir: dir, MaxState: int64(conf.State.MaxState), Limits: limits(conf), Calls: s.view != nil, Log: log}), nil
+	return sqlite.New(sqlite.Options{Dir: dir, MaxState: int64(conf.State.MaxState), Limits: limits(conf), Calls: s.view != nil, Recovered: s.Notices.Tell, Log: log}), nil
 }
 
 // inMemory reports whether tasks end with this process.
@@ -97,12 +97,4 @@ func recoverState(ctx context.Context, store tasks.State, log zerolog.Logger) {
 		}
 	})
 	context.AfterFunc(ctx, func() { timer.Stop() })
-}
-
-func limits(conf *config.Config) tasks.Limits {
-	return tasks.Limits{
-		MaxLive:              conf.Tasks.MaxLive,
-		MaxStartsPerMinute:   conf.Tasks.MaxStartsPerMinute,
-		MaxRequestsPerSecond: conf.Tasks.MaxRequestsPerSecond,
-	}
 }

@@ -30,6 +30,7 @@ type Trust struct {
 type untrusted struct {
 	path string // absolute; relative if the current directory has no path
 	why  string
+	text []byte // nil if it cannot be read
 }
 
 func (u *untrusted) Error() string {
@@ -61,16 +62,16 @@ func (t Trust) read(file string) (text []byte, info os.FileInfo, left *untrusted
 	}
 	path, placeErr := placeOf(file)
 	if placeErr != nil {
-		return nil, nil, &untrusted{file, placeErr.Error()}
+		return nil, nil, &untrusted{path: file, why: placeErr.Error()}
 	}
 	if t.places(path) {
 		return nil, nil, nil // it is looked at next
 	}
 	if err != nil {
-		return nil, nil, &untrusted{path, err.Error()}
+		return nil, nil, &untrusted{path: path, why: err.Error()}
 	}
 	if why := t.distrust(path, text); why != "" {
-		return nil, nil, &untrusted{path, why}
+		return nil, nil, &untrusted{path, why, text}
 	}
 	return text, info, nil
 }
@@ -153,7 +154,7 @@ func (t Trust) Refuses(file string) string {
 	if left == nil || filepath.Base(file) != config.FileName {
 		return ""
 	}
-	return fmt.Sprintf("It is not trusted (%s): where it is only found, it is left out until you run: runnel trust %s", left.why, ShownPath(left.path))
+	return fmt.Sprintf("It is not trusted (%s): unless you name it with --config, runnel leaves it out until you run: runnel trust %s", left.why, ShownPath(left.path))
 }
 
 // distrust says why a file with this content is not trusted, "" if it is.

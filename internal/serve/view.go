@@ -1,15 +1,11 @@
 package serve
 
 import (
-	"context"
-	"crypto/rand"
 	"fmt"
 
 	"github.com/rs/zerolog"
-	"github.com/spf13/pflag"
 
 	httpserver "runnel/rpc/http"
-	"runnel/tools/config"
 	"runnel/tools/view/page"
 )
 
@@ -17,27 +13,6 @@ import (
 type liveView struct {
 	opened func(url string)
 	token  string
-}
-
-// LoopbackFlag adds a flag for an address that only this machine reaches.
-func LoopbackFlag(flags *pflag.FlagSet, to *string, name, usage string) {
-	flags.Func(name, usage, func(text string) error {
-		address, err := listenAddress(text)
-		if err == nil && !httpserver.Loopback(address) {
-			err = config.Wrong("an address of this machine alone, such as 127.0.0.1:8080", "%q can be reached by other machines", text)
-		}
-		*to = address
-		return err
-	})
-	flags.Lookup(name).DefValue = *to
-}
-
-// ServeView serves the live view at an address of this machine instead of a client on stdin and stdout, until ctx ends. opened is told its URL, once
-// it can be opened.
-func (s *Setup) ServeView(ctx context.Context, address string, opened func(url string)) error {
-	s.view = &liveView{opened, rand.Text()}
-	s.Options.http = httpOptions{address: address, noStdio: true}
-	return s.Serve(ctx)
 }
 
 // admits lets in who has the token, as the owner whose tasks this process sees.

@@ -15,7 +15,7 @@ import (
 	"runnel/tools/upstream"
 )
 
-// reload reads the config file again on SIGHUP and when it changes, until ctx ends. Only the tools, upstreams and secrets follow;
+// reload reads the config file again on SIGHUP and when it changes, until ctx ends. Only the tools, upstreams, secrets and notices follow;
 // everything else in the file counts from the next start on. A file with a mistake changes nothing.
 func (s *Setup) reload(ctx context.Context, file string, conf *config.Config, set *upstream.Set, log zerolog.Logger) {
 	trusted := "" // the folder that changes when the file is trusted again
@@ -134,11 +134,10 @@ func (s *Setup) readAgain(ctx context.Context, file string, began *config.Config
 	}
 	if err == nil {
 		var count int
-		if count, err = s.replaceTools(set, conf); err == nil {
-			s.warnOfUnset(log)
+		if count, err = s.replaceTools(set, conf, log); err == nil {
 			log.Info().Str("config", file).Int("tools", count).Int("upstreams", len(conf.Upstreams)).Msg("config read again")
 			if waiting := conf.Differs(began); len(waiting) > 0 {
-				log.Warn().Strs("sections", waiting).Msg("only tools, upstreams and secrets change while runnel runs: start it again for what these sections say")
+				log.Warn().Strs("sections", waiting).Msg("only tools, upstreams, secrets and notify change while runnel runs: start it again for what these sections say")
 			}
 			return
 		}

@@ -16,6 +16,7 @@ import (
 	"runnel/tasks"
 	"runnel/tools"
 	"runnel/tools/process"
+	"runnel/tools/secrets"
 	"runnel/tools/upstream"
 )
 
@@ -35,27 +36,27 @@ type worker struct {
 	host    string
 	set     *upstream.Set
 	runners map[string]*tasks.Runner
+	metrics *metrics
+	secrets *secrets.Current
 	log     zerolog.Logger
 
 	of, ofUpstream map[string]string // the classes of the tools, and of the upstreams, by name
 
-	slots   chan struct{} // holds an element for each task that runs
-	changed chan struct{} // capacity 1
+	leaving <-chan struct{} // closed when it takes no more
+	slots   chan struct{}   // holds an element for each task that runs
+	changed chan struct{}   // capacity 1
 	all     sync.WaitGroup
 
 	mu      sync.Mutex
 	says    tasks.Worker
-	missing map[string]bool // tools that were asked for, and are not there
+	owners  map[string]string // of the tasks that run, by id
+	begun   map[string]int    // how many tasks run, by tool
+	more    func()            // lets take look for tasks of all classes again; nil if it does
+	missing map[string]bool   // tools that were asked for, and are not there
 }
 
-const (
-	// announceInterval is how often a worker says that it is there: it is forgotten after several times that.
-	announceInterval = 4 * time.Second
-	// announcePace is the least time between two changes of what it says.
-	announcePace = 200 * time.Millisecond
-	// takeAgain is when tasks are looked for again after that has failed.
-	takeAgain = time.Second
-)
+// takeAgain is how long after a failed look for tasks the next one comes.
+const takeAgain = time.Second
 
 // Work runs the tasks of others until ctx ends; then those that it has begun may go on for Drain.
 func (s *Setup) Work(ctx context.Context, o WorkOptions) error {
@@ -77,11 +78,12 @@ func (s *Setup) Work(ctx context.Context, o WorkOptions) error {
 	}
 	defer set.Close()
 	log := s.Logger()
-	s.warnOfUnset(log)
+	s.warnOf(conf, log)
 	store, err := s.openState(conf, log)
 	if err != nil {
 		return err
 	}
+	defer s.Notices.Close()
 	defer func() {
 		if err := store.Close(); err != nil {
 			log.Error().Err(err).Msg("closing the state")
@@ -89,7 +91,7 @@ func (s *Setup) Work(ctx context.Context, o WorkOptions) error {
 	}()
 	queue, ok := store.(tasks.Queue)
 	if !ok {
-		return &UsageError{Err: errors.New("runnel work: a worker takes tasks from a state that several machines share: name it with --state nats://HOST:4222")}
+		return &UsageError{Err: errors.New("runnel work: a worker takes tasks from a state on NATS: name it with --state nats://HOST:4222")}
 	}
 	if len(o.Owners) == 0 {
 		o.Owners = []string{conf.Server.Owner}
@@ -98,17 +100,25 @@ func (s *Setup) Work(ctx context.Context, o WorkOptions) error {
 	if err != nil {
 		host = "an unknown host"
 	}
+	m := newMetrics()
+	if s.Options.metrics != "" {
+		serving, stop := context.WithCancel(context.WithoutCancel(ctx)) // what runs may go on when ctx has ended
+		defer stop()
+		m = serveMetrics(serving, s.Options.metrics, log)
+	}
 	w := &worker{
-		queue: queue, host: host, set: set, of: of, ofUpstream: ofUpstream, runners: map[string]*tasks.Runner{}, log: log,
-		slots: make(chan struct{}, o.Slots), changed: make(chan struct{}, 1), missing: map[string]bool{},
-		says: tasks.Worker{Host: host, PID: os.Getpid(), Classes: classes, Slots: o.Slots},
+		queue: queue, host: host, set: set, of: of, ofUpstream: ofUpstream, runners: map[string]*tasks.Runner{}, metrics: m, secrets: s.secrets, log: log,
+		leaving: ctx.Done(), slots: make(chan struct{}, o.Slots), changed: make(chan struct{}, 1), missing: map[string]bool{},
+		owners: map[string]string{}, begun: map[string]int{}, says: tasks.Worker{Host: host, PID: os.Getpid(), Classes: classes, Slots: o.Slots},
 	}
 	set.ServeOthers()
 	for _, owner := range o.Owners {
 		theirs := *conf
 		theirs.Server.Owner = owner
-		w.runners[owner] = s.newRunner(&theirs, store, nil, log)
+		w.runners[owner] = s.newRunner(&theirs, store, m, log)
 	}
+	m.watchWorker(w.takes)
+	m.watchFleet(queue, o.Owners, log)
 	process.CollectOrphans(ctx)
 	log.Info().Str("version", Version()).Str("config", file).Strs("classes", classes).Strs("owners", o.Owners).Int("tools", count).Int("slots", o.Slots).Msg("working")
 	w.run(ctx, o.Owners, classes, o.Drain, set.Tools.Grace)
@@ -160,8 +170,14 @@ func (w *worker) take(ctx context.Context, owners, classes []string) {
 		case <-ctx.Done():
 			return
 		}
-		o, err := w.queue.Next(ctx, owners, classes)
+		looking, stop := context.WithCancel(ctx)
+		o, err := w.queue.Next(looking, owners, w.ready(classes, stop))
+		again := looking.Err() != nil && ctx.Err() == nil
+		stop()
 		switch {
+		case o != nil && ctx.Err() != nil:
+			w.handBack(o, "leaving")
+			return
 		case o != nil:
 			failed = false
 			if !w.begin(o) {
@@ -170,6 +186,9 @@ func (w *worker) take(ctx context.Context, owners, classes []string) {
 			continue
 		case ctx.Err() != nil:
 			return
+		case again:
+			<-w.slots
+			continue
 		case !failed:
 			w.log.Warn().Err(err).Msg("looking for tasks that wait for workers")
 		}
@@ -183,12 +202,38 @@ func (w *worker) take(ctx context.Context, owners, classes []string) {
 	}
 }
 
+// ready returns the classes of which the worker can begin a task of some tool now: another one would wait here, though another worker may have
+// time for it. If they are not all, more is called when a task has ended.
+func (w *worker) ready(classes []string, more func()) (list []string) {
+	tools := w.set.Tools.Tools()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	full := map[string]bool{}
+	for _, t := range tools {
+		name := t.Describe().Name
+		class := w.class(t, name)
+		others, known := full[class]
+		full[class] = (others || !known) && w.full(t, name)
+	}
+	list = slices.DeleteFunc(slices.Clone(classes), func(class string) bool { return full[class] })
+	if w.more = nil; len(list) < len(classes) {
+		w.more = more
+	}
+	return list
+}
+
+// full reports whether as many calls of a tool run as may. w.mu is held.
+func (w *worker) full(t tools.Tool, name string) bool {
+	kind, ok := t.(tools.Kind)
+	return ok && kind.Traits().AtOnce > 0 && w.begun[name] >= kind.Traits().AtOnce
+}
+
 // begin runs a task, and reports whether it does.
 func (w *worker) begin(o *tasks.Offered) bool {
 	log := w.log.With().Str("taskId", o.Task.ID).Str("owner", o.Task.Owner).Str("tool", o.Task.Tool).Logger()
 	tool := w.set.Tools.Lookup(o.Task.Tool)
 	if tool == nil || w.class(tool, o.Task.Tool) == "" {
-		o.Return()
+		w.handBack(o, "unknown tool")
 		w.mu.Lock()
 		told := w.missing[o.Task.Tool]
 		w.missing[o.Task.Tool] = true
@@ -199,29 +244,58 @@ func (w *worker) begin(o *tasks.Offered) bool {
 		}
 		return false
 	}
-	call := &tools.Detached{TaskID: o.Task.ID, Arguments: o.Arguments, Polls: o.Polls, Host: w.host, Confirmed: o.Confirmed, Client: o.Client}
+	call := &tools.Detached{TaskID: o.Task.ID, Arguments: o.Arguments, Polls: o.Polls, Host: w.host, Confirmed: o.Confirmed, Client: o.Client, Offer: o.Offer, Leaving: w.leaving}
 	run, err := tools.Take(context.Background(), w.runners[o.Task.Owner], call, tool, rawjson.Encode(map[string]any{"host": w.host, "pid": os.Getpid()}), w.log)
 	if err != nil {
-		o.Return() // if it does not wait any more, that is found then
+		w.handBack(o, "not taken") // if it does not wait any more, that is found then
 		log.Warn().Err(err).Msg("a task was not taken")
 		return false
 	}
 	o.Done()
-	log.Info().Int("attempt", run.Task().Attempt).Msg("task taken")
+	attempt := run.Task().Attempt
+	w.metrics.taken(o.Class, o.Task.Tool, attempt, time.Since(o.Since))
+	log.Info().Int("attempt", attempt).Msg("task taken")
 	w.mu.Lock()
 	w.says.Running = append(w.says.Running, run.ID())
+	w.owners[run.ID()] = o.Task.Owner
+	w.begun[o.Task.Tool]++
 	w.mu.Unlock()
 	w.change()
 	w.all.Go(func() {
 		<-run.Ended()
-		_ = run.Settled(run.Context()) // its error says that it is over, or that nothing can be stored any more
+		select {
+		case <-run.Detached():
+			w.metrics.live.Dec()
+			w.metrics.handedBack(o.Class, "leaving")
+			log.Info().Msg("task handed back: it has not begun")
+		default:
+			_ = run.Settled(run.Context()) // its error says that it is over, or that nothing can be stored any more
+		}
 		w.mu.Lock()
 		w.says.Running = slices.DeleteFunc(w.says.Running, func(id string) bool { return id == run.ID() })
+		delete(w.owners, run.ID())
+		w.begun[o.Task.Tool]--
+		if w.more != nil {
+			w.more()
+		}
 		w.mu.Unlock()
 		w.change()
 		<-w.slots
 	})
 	return true
+}
+
+// handBack leaves an offer to others.
+func (w *worker) handBack(o *tasks.Offered, why string) {
+	o.Return()
+	w.metrics.handedBack(o.Class, why)
+}
+
+// takes is how many tasks the worker runs at once, 0 when it takes no more.
+func (w *worker) takes() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.says.Slots
 }
 
 // class is that of a tool, "" if no runnel offers its calls.
@@ -230,61 +304,4 @@ func (w *worker) class(tool tools.Tool, name string) string {
 		return w.ofUpstream[server]
 	}
 	return w.of[name]
-}
-
-// offerers are the tools of the worker.
-func (w *worker) offerers() (list []tasks.Offerer) {
-	for _, t := range w.set.Tools.Tools() {
-		tool := t.Describe()
-		if class := w.class(t, tool.Name); class != "" {
-			list = append(list, tasks.Offerer{Tool: tool, Class: class})
-		}
-	}
-	return list
-}
-
-// change lets what the worker says be said anew.
-func (w *worker) change() {
-	select {
-	case w.changed <- struct{}{}:
-	default:
-	}
-}
-
-// announce tells owners what the worker does, until ctx ends.
-func (w *worker) announce(ctx context.Context) {
-	others, stop := w.set.Tools.Changes().Watch() // of upstreams
-	defer stop()
-	for failed := false; ; {
-		w.mu.Lock()
-		w.says.Tools = w.offerers()
-		says := w.says
-		says.Running = slices.Clone(says.Running)
-		w.mu.Unlock()
-		var err error
-		for owner := range w.runners {
-			err = errors.Join(err, w.queue.Announce(ctx, owner, &says))
-		}
-		if err != nil && !failed && ctx.Err() == nil {
-			w.log.Warn().Err(err).Msg("others do not hear of this worker")
-		}
-		failed = err != nil
-		select {
-		case <-time.After(announcePace):
-		case <-ctx.Done():
-		}
-		select {
-		case <-w.changed:
-			continue
-		case <-others:
-			continue
-		case <-time.After(announceInterval):
-			continue
-		case <-ctx.Done():
-		}
-		for owner := range w.runners {
-			_ = w.queue.Announce(context.WithoutCancel(ctx), owner, nil) // else it runs out
-		}
-		return
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,7 +19,8 @@ func KeepWriteErrors() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE,
 func KillSelf(s syscall.Signal) {
 	signal.Reset(s)
 	_ = syscall.Kill(os.Getpid(), s)
-	select {} // any thread may take it
+	time.Sleep(time.Second) // any thread may take it
+	os.Exit(128 + int(s))   // it was ignored when this process began, as SIGINT is in what a script starts with &
 }
 
 // SignalName is the name of a signal, such as SIGTERM, "" if it has none.

@@ -5,27 +5,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"runnel/rpc/mcp"
+	"runnel/tools/text"
 )
 
-// Printable makes a stranger's words harmless on a terminal: characters that could move the cursor, change colours, write to the clipboard
-// or turn the direction of the text become blanks. Only a tool's own output reaches a terminal without it or PrintableLines.
-func Printable(s string) string {
-	return strings.ReplaceAll(PrintableLines(s), "\n", " ")
-}
+// Printable makes a stranger's words harmless on a terminal: see text.Printable. Only a tool's own output reaches a terminal without it or
+// PrintableLines.
+func Printable(s string) string { return text.Printable(s) }
 
 // PrintableLines is Printable for text of several lines.
-func PrintableLines(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r != '\n' && unicode.IsControl(r) || r == utf8.RuneError || unicode.Is(unicode.Bidi_Control, r) {
-			return ' '
-		}
-		return r
-	}, s)
-}
+func PrintableLines(s string) string { return text.PrintableLines(s) }
 
 // columns is how many columns a character takes at most.
 func columns(r rune) int {

@@ -8,7 +8,7 @@ import (
 	"github.com/creack/pty"
 )
 
-// Who leaves a call by a second Ctrl-C ends its view, whether or not the call does so in that moment.
+// A user who leaves a call by a second Ctrl-C ends its view, whether or not the call ends it at the same moment.
 func TestViewEndsOnce(t *testing.T) {
 	terminal, stderr, err := pty.Open()
 	if err != nil {

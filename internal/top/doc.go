@@ -6,10 +6,13 @@
 //	stdin ─ keys ───────────────┘
 //
 // Goroutines: that of Run has all that is shown, and alone draws it. One lists, one reads stdin, one follows the task whose output is shown,
-// and one waits for each cancellation; they hand functions to the first. All end before Run returns but the reader of stdin, which ends with
-// the process.
+// and one waits for each cancellation; they hand functions to the first. One waits for SIGQUIT. All end before Run returns but the reader of
+// stdin, which ends with the process.
 //
 // The lock is screen.mu, which is held while the terminal is written to or its mode is changed; nothing else is taken under it.
+//
+//	row    one line of the screen: spans of text, each in one style
+//	event  a function that Run's goroutine calls, between two drawings
 //
 // Where things stand:
 //

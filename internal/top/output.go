@@ -8,6 +8,7 @@ import (
 	"runnel/internal/term"
 	"runnel/partials"
 	"runnel/tasks"
+	"runnel/tools/text"
 )
 
 const (
@@ -63,8 +64,8 @@ func (o *output) add(b partials.Batch) {
 }
 
 // text appends text to the lines.
-func (o *output) text(text string) {
-	for line := range strings.Lines(text) {
+func (o *output) text(added string) {
+	for line := range strings.Lines(added) {
 		whole := strings.HasSuffix(line, "\n")
 		line, drawsOver := strings.CutSuffix(strings.TrimSuffix(line, "\n"), "\r")
 		if !o.open {
@@ -82,7 +83,7 @@ func (o *output) text(text string) {
 		o.redraw = drawsOver && !whole
 		line = line[:min(len(line), maxLine)]
 		line = term.Printable(strings.ReplaceAll(line, "\t", "    "))
-		line = strings.ToValidUTF8(line[:min(len(line), maxLine-len(*last))], "")
+		line = text.Cut(line, maxLine-len(*last))
 		*last += line
 		o.bytes += len(line)
 		o.wrapOn(line)

@@ -2,6 +2,7 @@ package top
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -138,7 +139,7 @@ func (t *table) row(task *tasks.Task, selected bool, tool, width int, now time.T
 	r := row{{mark, l}, cell(task.ID, idWidth, l), cell(word, statusWidth, color), cell(task.Tool, tool, l), cell(term.Age(age), ageWidth, l)}
 	meter := ""
 	if !task.Status.Terminal() {
-		meter = progress(task.StatusMessage)
+		meter = progress(task)
 	}
 	says, _, _ := strings.Cut(task.StatusMessage, "\n")
 	if width >= narrow {
@@ -171,8 +172,12 @@ var (
 	countMark   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[\[(]\s*(\d{1,9})/(\d{1,9})[\])]`) })
 )
 
-// progress is how far the last line says that a task is, "" if it does not. The marks that a tool's config knows are those of its own runnel.
-func progress(line string) string {
+// progress is how far a task is: as its tool says or else its last line, "" if neither does.
+func progress(t *tasks.Task) string {
+	if p := t.Progress; p.Total > 0 && p.Done <= p.Total {
+		return fmt.Sprintf("%.0f%%", math.Floor(p.Done/p.Total*100))
+	}
+	line := t.StatusMessage
 	if m := percentMark().FindStringSubmatch(line); m != nil {
 		return m[1] + "%"
 	}

@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"reflect"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -22,7 +22,7 @@ import (
 	"runnel/tasks"
 )
 
-// breaks is set for a child whose second list panics.
+// breaks is set for a child whose second list panics, or never comes.
 const breaks = "TOP_TEST_BREAKS"
 
 func TestMain(m *testing.M) {
@@ -42,16 +42,23 @@ type broken struct {
 func (b *broken) List(context.Context) ([]tasks.Task, error) {
 	first := false
 	b.once.Do(func() { first = true })
-	if !first {
+	if !first && os.Getenv(breaks) == "SIGQUIT" {
+		select {}
+	} else if !first {
 		panic("this source is broken")
 	}
 	return []tasks.Task{{ID: "12345678-1", Tool: "build", Status: mcp.TaskWorking, CreatedAt: time.Now()}}, nil
 }
 
-// The terminal is as it was when something has panicked, in a goroutine other than the one that draws, and what is said is on the
-// screen of the shell.
-func TestPanicGivesTheTerminalBack(t *testing.T) {
-	t.Parallel()
+// The terminal is as it was when something has panicked, in a goroutine other than the one that draws, or when the process is told to show
+// its stacks, and what is said is on the screen of the shell.
+func TestTheTerminalIsGivenBack(t *testing.T) {
+	for how, words := range map[string]string{"panic": "this source is broken", "SIGQUIT": "SIGQUIT: quit"} {
+		t.Run(how, func(t *testing.T) { t.Parallel(); givesBack(t, how, words) })
+	}
+}
+
+func givesBack(t *testing.T, how, words string) {
 	master, tty, err := pty.Open()
 	if err != nil {
 		t.Skip(err)
@@ -67,14 +74,26 @@ func TestPanicGivesTheTerminalBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	child := exec.Command(program)
-	child.Env = append(os.Environ(), breaks+"=1", "TERM=xterm", "GOCOVERDIR="+t.TempDir())
+	child.Env = append(os.Environ(), breaks+"="+how, "TERM=xterm", "GOCOVERDIR="+t.TempDir())
 	child.Stdin, child.Stdout, child.Stderr = tty, tty, tty
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
 	var said bytes.Buffer
 	read := make(chan struct{})
-	go func() { defer close(read); _, _ = io.Copy(&said, master) }()
+	go func() {
+		defer close(read)
+		for piece := make([]byte, 4096); ; {
+			n, err := master.Read(piece)
+			said.Write(piece[:n])
+			if how == "SIGQUIT" && strings.Contains(said.String(), "build") { // it has drawn
+				_ = child.Process.Signal(syscall.SIGQUIT)
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
 	if err := child.Wait(); err == nil {
 		t.Error("it ended well")
 	}
@@ -84,9 +103,9 @@ func TestPanicGivesTheTerminalBack(t *testing.T) {
 	}
 	_ = tty.Close()
 	<-read
-	begins, left, words := strings.Index(said.String(), takeIt), strings.Index(said.String(), giveIt), strings.Index(said.String(), "this source is broken")
-	if begins < 0 || left < begins || words < left {
-		t.Errorf("taken at %d, given back at %d, words at %d", begins, left, words)
+	begins, left, at := strings.Index(said.String(), takeIt), strings.Index(said.String(), giveIt), strings.Index(said.String(), words)
+	if begins < 0 || left < begins || at < left {
+		t.Errorf("taken at %d, given back at %d, words at %d", begins, left, at)
 	}
 }
 
@@ -95,7 +114,7 @@ func task(id string, status mcp.TaskStatus, says string) tasks.Task {
 	return tasks.Task{ID: id + "-0000", Tool: "build-all-of-it", Status: status, StatusMessage: says, CreatedAt: at, UpdatedAt: at.Add(3 * time.Second)}
 }
 
-func text(r row) (s string) {
+func plainText(r row) (s string) {
 	for _, p := range r {
 		s += p.text
 	}
@@ -111,7 +130,7 @@ func TestTable(t *testing.T) {
 	rows := tab.rows(100, 20, now)
 	var got []string
 	for _, r := range rows {
-		got = append(got, strings.TrimRight(text(r), " "))
+		got = append(got, strings.TrimRight(plainText(r), " "))
 	}
 	want := []string{
 		"runnel top  2 running, 1 ended",
@@ -125,7 +144,7 @@ func TestTable(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if narrow := text(tab.rows(40, 20, now)[3]); !strings.Contains(narrow[:40], "75%") {
+	if narrow := plainText(tab.rows(40, 20, now)[3]); !strings.Contains(narrow[:40], "75%") {
 		t.Errorf("40 columns do not show how far a task is: %s", narrow)
 	}
 
@@ -142,7 +161,7 @@ func TestTable(t *testing.T) {
 		tab.move(by)
 		shown := ""
 		for _, r := range tab.rows(80, 5, now) {
-			shown += text(r) + "\n"
+			shown += plainText(r) + "\n"
 		}
 		if !strings.Contains(shown, "> ") {
 			t.Errorf("the selected task %d is not shown:\n%s", tab.selected, shown)
@@ -155,8 +174,13 @@ func TestProgressOfALastLine(t *testing.T) {
 		"": "", "40%": "40%", "downloading  99.5 % of it": "99%", "[4/10] x": "40%", "( 7/14) y": "50%", "src/2/10 z": "", "[10/4]": "", "[1/0]": "", "2026/11": "",
 		"[1/99999999999999999999]": "",
 	} {
-		if got := progress(line); got != want {
+		if got := progress(&tasks.Task{StatusMessage: line}); got != want {
 			t.Errorf("%q: %q, want %q", line, got, want)
+		}
+	}
+	for want, p := range map[string]tasks.Progress{"33%": {Done: 1, Total: 3}, "100%": {Done: 3, Total: 3}, "40%": {Done: 7}} {
+		if got := progress(&tasks.Task{StatusMessage: "40%", Progress: p}); got != want {
+			t.Errorf("%+v: %q, want %q", p, got, want)
 		}
 	}
 }
@@ -240,7 +264,7 @@ func TestScrollAndSearch(t *testing.T) {
 	}
 	o := written(all.String())
 	const height = 12 // ten rows
-	top := func() string { return text(o.show(10, height, time.Time{})[1]) }
+	top := func() string { return plainText(o.show(10, height, time.Time{})[1]) }
 	for _, step := range []struct {
 		do     func()
 		top    string

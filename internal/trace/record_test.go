@@ -14,7 +14,7 @@ const (
 	aPartial = `{"jsonrpc":"2.0","method":"notifications/tasks/partial","params":{"taskId":"x","seq":%d,"content":[{"type":"text","text":"%d\n"}]}}`
 )
 
-// What a broken server does is told on the line where it is seen.
+// A mistake of a broken server is shown on the line where it is seen.
 func TestTraceOfABrokenServer(t *testing.T) {
 	var out bytes.Buffer
 	r := New(&out, "", nil)

@@ -9,21 +9,23 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// Comparison says how the content that came in partials compares with the result's: "the concatenation of all partial
-// content items is not guaranteed to equal the final tasks/result content" (SEP-2679, 1.3.8).
+// Comparison says how the content of the partials compares with the result's: "the concatenation of all partial content items is not
+// guaranteed to equal the final tasks/result content" (SEP-2679, 1.3.8).
+// Use it to decide what of the result is still to be shown.
 type Comparison uint8
 
-// The comparisons.
+// These are the outcomes of [Tracker.Compare].
 const (
-	Same         Comparison = iota // equal, but for where text is cut into items
-	NoneStreamed                   // nothing came; the result is all there is
-	ResultEmpty                    // the result has no content: what came is it (PR #383)
+	Same         Comparison = iota // equal, except for where text is cut into items
+	NoneStreamed                   // nothing came; the result is everything
+	ResultEmpty                    // the result has no content: the partials are the content (PR #383)
 	ResultAdds                     // the result begins with what came, and has more
-	Excerpt                        // the result is what came with its middle left out
+	Excerpt                        // the result is what came without its middle
 	Different
 	NotCompared // more came than is kept for comparing
 )
 
+// String describes it to people.
 func (c Comparison) String() string {
 	return [...]string{
 		"the same as the result", "nothing was streamed", "the result has no other content", "the result has more",
@@ -34,15 +36,15 @@ func (c Comparison) String() string {
 const (
 	// maxMerge is how much content is kept for comparing: more than the 8 MiB of a merged SEP-1905 result.
 	maxMerge = 16 << 20
-	// maxMark is the longest mark that stands for what an excerpt leaves out.
+	// maxMark is the greatest length of a mark that replaces what an excerpt leaves out.
 	maxMark = 256
 )
 
-// merged is content in one piece: its text, and its other items between marks that no text contains. What a command
-// wrote to stderr is apart: a result has it after the rest.
+// merged is content in one piece: its text, and its other items between marks that no text contains. What a command wrote to stderr is kept
+// apart, because a result has it after the rest.
 type merged struct {
 	flat [3][]byte // stdout, stderr, and how a command ended
-	most int       // bytes to keep
+	most int       // limit in bytes
 	long bool      // there was more
 	gap  bool
 	any  bool
@@ -63,7 +65,7 @@ func (m *merged) add(p piece) {
 	}
 }
 
-// stream says what text is, and where merged keeps it.
+// stream says what kind of text it is, and where merged keeps it.
 type stream uint8
 
 const (
@@ -106,8 +108,8 @@ func pieceOf(item json.RawMessage) piece {
 	return p
 }
 
-// appendOther appends an item that is not text: the same for two items that differ only in how their JSON is written. Numbers stay as they
-// are: content hands them out.
+// appendOther appends an item that is not text. Two items that differ only in how their JSON is written give the same bytes. Numbers stay
+// as they are, because content returns them.
 func appendOther(dst []byte, item json.RawMessage) []byte {
 	var members map[string]any
 	d := json.NewDecoder(bytes.NewReader(item))
@@ -121,7 +123,7 @@ func appendOther(dst []byte, item json.RawMessage) []byte {
 	return append(dst, "}\xff"...)
 }
 
-// compare compares a result's content with what came, and returns what it has beyond that.
+// compare compares a result's content with what came, and returns what the result has beyond it.
 func (m *merged) compare(content []json.RawMessage) (result merged, beyond []json.RawMessage) {
 	result.most = maxMerge
 	for _, item := range content {
@@ -138,7 +140,7 @@ func (m *merged) compare(content []json.RawMessage) (result merged, beyond []jso
 	return result, beyond
 }
 
-// judge says how a result's content compares with what came.
+// judge decides how a result's content compares with what came.
 func (m *merged) judge(result *merged) Comparison {
 	switch {
 	case !m.any && result.any:
@@ -164,16 +166,16 @@ func (m *merged) judge(result *merged) Comparison {
 	return worst
 }
 
-// isExcerpt reports whether part is whole with a mark in place of its middle, perhaps with a line, or an item, or two after that
-// say how it ended and where the whole is.
+// isExcerpt reports whether part is whole with a mark in place of its middle. It may be followed by a line or an item or two that say how
+// it ended and where the whole is.
 func isExcerpt(whole, part []byte) bool {
 	head := 0
 	for head < len(part) && head < len(whole) && part[head] == whole[head] {
 		head++
 	}
-	least := len(part) / 8 // the least that head and tail have: a quarter, but for the rest of a line
+	least := len(part) / 8 // the least length of head and tail: a quarter, except for the rest of a line
 	for range 3 {
-		// The tail begins somewhere after the head, within a mark's length.
+		// The tail begins somewhere after the head, within the length of a mark.
 		for begin := head; begin <= head+maxMark && len(part)-begin > least; begin++ {
 			if bytes.HasSuffix(whole[head:], part[begin:]) {
 				return head > least
@@ -188,7 +190,8 @@ func isExcerpt(whole, part []byte) bool {
 	return false
 }
 
-// content is what has been added: text in one piece, and what a command wrote to stderr after the rest. It is nil if that is more than is kept.
+// content returns what was added: text in one piece, with what a command wrote to stderr after the rest. It is nil if there was more than
+// is kept.
 func (m *merged) content() (items []json.RawMessage) {
 	for _, flat := range m.flat {
 		for i, part := range bytes.Split(flat, []byte("\xff")) {

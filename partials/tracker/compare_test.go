@@ -15,7 +15,7 @@ func (w *watch) chunk(progress int, item string) {
 		`{"progressToken":"tok","progress":%d,"partialResult":{"chunk":{"content":[%s]},"append":%t}}`, progress, item, progress > 1))
 }
 
-// What came stands in for a result: it is what the server wrote, whatever that is.
+// The partial content stands in for a result: it is what the server wrote, whatever that is.
 func TestWhatCameIsWhatWasWritten(t *testing.T) {
 	for _, item := range []string{
 		`{"_meta":{"id":1234567890123456789,"share":0.10},"type":"image"}`,
@@ -49,7 +49,7 @@ func TestChunkThatComesAgainIsNoGap(t *testing.T) {
 	}
 }
 
-// What is kept of a call stays within its bounds, whatever a server makes of its content.
+// The content that is kept of a call stays within its bounds, whatever a server sends.
 func TestKeptContentIsBounded(t *testing.T) {
 	w := newWatch(Options{})
 	w.merged.most = 4000

@@ -2,7 +2,7 @@ package tracker
 
 import "runnel/rpc/mcp"
 
-// Status takes the task's status as tasks/get or tasks/cancel says it.
+// Status takes the task's status from an answer to tasks/get or tasks/cancel.
 func (t *Tracker) Status(s mcp.TaskStatus, message string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -20,7 +20,7 @@ func (t *Tracker) status(s mcp.TaskStatus, message string) {
 	}
 }
 
-// Finish takes an end that the server does not report: Expired, Lost, or Failed by an error. The first end counts.
+// Finish sets an end that the server does not report: Expired, Lost, or Failed by an error. Only the first end counts.
 func (t *Tracker) Finish(e End, message string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -33,13 +33,13 @@ func (t *Tracker) finish(e End, message string) {
 	}
 	t.end, t.message = e, message
 	t.early = nil
-	if t.spelled != spelled1905 { // the rest of that can still be fetched
+	if t.spelled != spelled1905 { // in SEP-1905 the rest can still be fetched
 		t.flush()
 	}
 }
 
-// Flush says that nothing more comes: what is held is handed out, and what is missing reported. Of a call that has
-// ended only SEP-1905 may have a rest.
+// Flush is for when nothing more comes: it hands out what is held, and reports what is missing. After the end of a call only SEP-1905 can
+// have a rest.
 func (t *Tracker) Flush() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -56,13 +56,13 @@ func (t *Tracker) flush() {
 		t.skip()
 	}
 	switch missing := t.seq.missing(); {
-	case t.spelled == unspelled || t.spelled == spelled2679: // there is no end mark: Compare shows it
+	case t.spelled == unspelled || t.spelled == spelled2679: // there is no end mark: Compare shows whether something is missing
 	case missing.To >= missing.From:
 		t.gap(missing)
 		t.seq.next = missing.To + 1
 		t.last = true
 	case t.last || t.spelled == spelled2998 && t.seq.closed: // the end mark has come
-	case t.end == Cancelled: // the output is cut off, as was wished
+	case t.end == Cancelled: // the output was cut off on request
 	default:
 		t.last = true
 		t.gap(Gap{From: t.seq.next, To: -1})

@@ -7,7 +7,7 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Segments of SEP-1905 come in responses, and what did not come can be asked for: tasks/result with lastSeqNr ("Resuming Streaming").
+// Segments of SEP-1905 come in responses, and missing ones can be requested: tasks/result with lastSeqNr ("Resuming Streaming").
 
 // segments takes the segments of a result.
 func (t *Tracker) segments(result []byte) {
@@ -35,7 +35,7 @@ func (t *Tracker) segments(result []byte) {
 	}
 }
 
-// cutSeqNr takes the number out of a segment: "Remove seqNr field from each segment" ("Segment Merging").
+// cutSeqNr removes the number from a segment: "Remove seqNr field from each segment" ("Segment Merging").
 func cutSeqNr(item json.RawMessage) (n int64, bare json.RawMessage, ok bool) {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(item, &members) != nil || json.Unmarshal(members["seqNr"], &n) != nil || n < 1 || n > maxNumber {
@@ -46,14 +46,14 @@ func cutSeqNr(item json.RawMessage) (n int64, bare json.RawMessage, ok bool) {
 	return n, bare, err == nil
 }
 
-// Wanted is output that can be fetched.
+// Wanted is output that can be fetched. Fetch it as its fields say, and pass the answer to [Tracker.Fetched] or [Tracker.FetchedRange].
 type Wanted struct {
-	After int64 // it comes after this number, or with Log from this position on
-	Log   bool  // it is read from the task's log as text, for FetchedRange; else it is a result with lastSeqNr, for Fetched
+	After int64 // it comes after this number or, with Log, from this position on
+	Log   bool  // read it from the task's log as text, for FetchedRange; otherwise as a result with lastSeqNr, for Fetched
 }
 
-// Wanted says what of the output is missing and can be fetched, and with rest also what a server of SEP-1905 has not pushed, unless that
-// comes after asked: it was fetched in vain. Each is said once: whoever asks hands over the answer before asking again.
+// Wanted returns missing output that can be fetched, and with rest also what a server of SEP-1905 has not pushed, unless that comes after
+// asked, which was fetched in vain. It returns each only once: the caller passes on the answer before asking again.
 func (t *Tracker) Wanted(rest bool, asked int64) (w Wanted, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -74,12 +74,12 @@ func (t *Tracker) Wanted(rest bool, asked int64) (w Wanted, ok bool) {
 	return w, true
 }
 
-// Fetched takes the answer to a wish for segments: a result with partial-content, or the error that came instead.
+// Fetched takes the answer to a request for segments: a result with partial-content, or the error that came instead.
 func (t *Tracker) Fetched(result json.RawMessage, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err == nil {
-		t.fetching = true // a gap in the middle of the answer is not a reason to ask again
+		t.fetching = true // a gap within the answer is not a reason to ask again
 		t.segments(result)
 	}
 	t.fetching = false
@@ -89,7 +89,7 @@ func (t *Tracker) Fetched(result json.RawMessage, err error) {
 	t.fetch()
 }
 
-// FetchedRange takes the answer to a wish for the log: text from that position up to next, or the error that came instead.
+// FetchedRange takes the answer to a request for the log: the text from that position up to next, or the error that came instead.
 func (t *Tracker) FetchedRange(text string, next int64, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -97,8 +97,8 @@ func (t *Tracker) FetchedRange(text string, next int64, err error) {
 	if !r.active() {
 		return
 	}
-	has := t.stats.Bytes - r.from // bytes of the text, at least the tail: it may have grown since
-	// Where text stands for something else (an image, output that is no longer kept) it has another length.
+	has := t.stats.Bytes - r.from // bytes of the text that are known, at least the tail: it may have grown since
+	// Where text replaces something else (an image, output that is no longer kept), its length differs.
 	if err != nil || r.from+int64(len(text)) != next || has > int64(len(text)) || !strings.HasSuffix(text[:has], string(r.tail)) {
 		t.giveUp()
 		return

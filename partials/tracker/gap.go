@@ -3,11 +3,13 @@ package tracker
 import "fmt"
 
 // Gap is output that did not come.
+// Options.Gap gets it; show it, since the output around it reads as if it were whole.
 type Gap struct {
-	From, To int64 // the first and the last sequence number that is missing; To < From: up to an end that is not known
-	Bytes    int64 // text that came before it, in bytes
+	From, To int64 // the first and the last missing sequence number; To < From: up to an unknown end
+	Bytes    int64 // bytes of the text before the gap
 }
 
+// String tells people which pieces are missing.
 func (g Gap) String() string {
 	switch {
 	case g.To < g.From:

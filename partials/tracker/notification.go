@@ -9,7 +9,7 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// Notification takes a notification of the server's. It reports whether it belongs to the call.
+// Notification takes a notification from the server. It reports whether it belongs to the call.
 func (t *Tracker) Notification(method string, params json.RawMessage) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -40,7 +40,7 @@ func (t *Tracker) notification(method string, params []byte) bool {
 	return false
 }
 
-// partial takes one of SEP-2679.
+// partial takes a notification of SEP-2679.
 func (t *Tracker) partial(params []byte) bool {
 	p := mcp.TaskPartial{Seq: -1}
 	for it := rawjson.Over(params); it.Next(); { // a member of the wrong type reads as absent
@@ -61,14 +61,14 @@ func (t *Tracker) partial(params []byte) bool {
 	case p.TaskID != t.taskID:
 		return false
 	case p.Seq < 0 || p.Seq > maxNumber || len(p.Content) == 0:
-		t.stats.Malformed++ // the number after it shows the gap
+		t.stats.Malformed++ // the next number shows the gap
 	default:
 		t.number(spelled2679, p.Seq, p.Content)
 	}
 	return true
 }
 
-// toolResult takes one of SEP-2998.
+// toolResult takes a notification of SEP-2998.
 func (t *Tracker) toolResult(params []byte) bool {
 	p := mcp.PartialToolResult{Seq: -1}
 	_ = json.Unmarshal(params, &p)
@@ -86,12 +86,12 @@ func (t *Tracker) toolResult(params []byte) bool {
 	return true
 }
 
-// progress takes a progress notification, with a partial result (PR #383) or without.
+// progress takes a progress notification, with or without a partial result (PR #383).
 func (t *Tracker) progress(params []byte) bool {
 	var token, partial []byte
 	var progress float64
 	var err error
-	for it := rawjson.Over(params); it.Next(); { // most are plain: to decode each would be a quarter of what a server's notification costs
+	for it := rawjson.Over(params); it.Next(); { // most are plain, and decoding each would be a quarter of the cost of a notification
 		switch string(it.Name) {
 		case "progressToken":
 			token = it.Value
@@ -123,7 +123,7 @@ func (t *Tracker) progress(params []byte) bool {
 	case t.end != Running || t.last:
 		t.stats.Late++
 	default:
-		// "The progress value MUST increase with each notification": one that does not came before, or should have.
+		// "The progress value MUST increase with each notification": one that does not increase is a duplicate, or late.
 		switch t.seen.take(progress) {
 		case seenBefore:
 			t.stats.Duplicates++
@@ -134,10 +134,10 @@ func (t *Tracker) progress(params []byte) bool {
 			return true
 		}
 		if !t.begun && p.Append {
-			t.gap(Gap{From: 0, To: 0}) // "append": there was something to append to
+			t.gap(Gap{From: 0, To: 0}) // "append" means that there was something to append to
 		}
 		t.last = p.Last
-		t.seq.next++ // its chunks are counted, since their numbers rise by steps of any size
+		t.seq.next++ // chunks are counted, since their numbers rise by steps of any size
 		t.emit(p.Chunk.Content, t.begun && !p.Append)
 	}
 	return true

@@ -36,7 +36,7 @@ func (t *Tracker) number(s spelled, n int64, items []json.RawMessage) {
 	}
 }
 
-// put puts content in order. It reports false if that has come before, or its turn is over.
+// put puts content in order. It reports false for a duplicate, and for content that comes after its gap was reported.
 func (t *Tracker) put(n int64, items []json.RawMessage) bool {
 	at := t.seq.put(n, items)
 	switch {
@@ -64,7 +64,7 @@ func (t *Tracker) hand() {
 	}
 }
 
-// limit gives up what is missing where too much waits for it. While it is being fetched, more may wait.
+// limit gives up what is missing if too much waits for it. More may wait while it is being fetched.
 func (t *Tracker) limit() {
 	if t.ranged.phase == rangeAsked && t.seq.size > 2*t.bound {
 		t.giveUp()
@@ -82,7 +82,7 @@ func (t *Tracker) holdsTooMuch() bool {
 	return len(t.seq.held) > t.o.Window || t.seq.size > t.bound
 }
 
-// skip gives up what is missing before the first number that is held, if one is.
+// skip gives up what is missing before the first held number, if there is one.
 func (t *Tracker) skip() {
 	if t.readOn() {
 		return
@@ -96,12 +96,12 @@ func (t *Tracker) skip() {
 	t.hand()
 }
 
-// fetch wants the segments that are missing, if there is a way to get them.
+// fetch requests the missing segments, if there is a way to get them.
 func (t *Tracker) fetch() {
 	after := t.seq.next - 1
 	switch {
 	case t.o.Missing == nil || t.fetching || t.spelled != spelled1905 || len(t.seq.held) == 0:
-	case after < 1 || after == t.fetched: // lastSeqNr is 1 or more; what was asked for in vain is not asked for again
+	case after < 1 || after == t.fetched: // lastSeqNr must be at least 1; what was requested in vain is not requested again
 		t.skip()
 	default:
 		t.fetching, t.fetched = true, after
@@ -109,7 +109,7 @@ func (t *Tracker) fetch() {
 	}
 }
 
-// readOn begins to read what is missing, and reports false if that cannot be read.
+// readOn begins to read what is missing, and reports false if it cannot be read.
 func (t *Tracker) readOn() bool {
 	if t.o.Missing == nil || t.spelled != spelled2679 || t.ranged.phase >= rangeOver || t.ranged.other {
 		return false
@@ -119,14 +119,14 @@ func (t *Tracker) readOn() bool {
 	return true
 }
 
-// want lets Wanted say what can be fetched.
+// want makes Wanted return what can be fetched.
 func (t *Tracker) want() {
 	t.wanted = true
 	t.o.Missing()
 }
 
-// Interrupted says that a stream of notifications was lost, and another one begins. What is missing is read: where nothing more comes, no
-// number shows it.
+// Interrupted is for when a stream of notifications was lost and another one begins. It makes Wanted ask for what is missing: if nothing
+// more comes, no number would show it.
 func (t *Tracker) Interrupted() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -2,33 +2,33 @@ package tracker
 
 import "unicode/utf8"
 
-// Where the server has the whole output as text that can be read from a position on (runnel://tasks/ID/log?after=N), what
-// SEP-2679 did not deliver is read there. Its numbers are not positions, so what comes after the gap cannot be put
-// together with what was read: from the gap on, all is read, and the notifications only show when there is more.
+// Some servers have the whole output as text that can be read from a position on (runnel://tasks/ID/log?after=N); there the tracker reads
+// what SEP-2679 did not deliver. Its numbers are not positions, so what comes after a gap cannot be joined with what was read: from the gap
+// on everything is read, and the notifications only show that there is more.
 
-// rangeOverlap is how many bytes of what has come are read again: if they differ, the position is not what it seems.
+// rangeOverlap is how many bytes that have come are read again: if they differ, the position is wrong.
 const rangeOverlap = 256
 
 // ranged is the state of such reading.
 type ranged struct {
 	phase rangePhase
-	from  int64  // the position from which on it is read
-	tail  []byte // the end of what has come, about rangeOverlap bytes at most
-	other bool   // something other than text on stdout has come: positions are not known
+	from  int64  // the position at which reading continues
+	tail  []byte // the end of what has come, at most about rangeOverlap bytes
+	other bool   // something other than text on stdout has come, so positions are unknown
 }
 
 // rangePhase is how far the reading has come.
 type rangePhase uint8
 
 const (
-	rangeIdle    rangePhase = iota // nothing has to be read: what is missing may be on its way
-	rangeAsked                     // something has, and no answer has come: what comes is held, since the gap may close by itself
-	rangeReading                   // there was an answer: from here on all is read
-	rangeOver                      // all has been read, or what could not be was reported
+	rangeIdle    rangePhase = iota // nothing needs to be read: what is missing may be on its way
+	rangeAsked                     // something is requested, without an answer so far: what comes is held, since the gap may close by itself
+	rangeReading                   // there was an answer: from here on everything is read
+	rangeOver                      // everything has been read, or what could not be read was reported
 	rangeRefused                   // it cannot be read: the numbers show what is missing
 )
 
-// active reports whether there is something to read still.
+// active reports whether there is something left to read.
 func (r *ranged) active() bool { return r.phase == rangeAsked || r.phase == rangeReading }
 
 // note keeps the end of what is handed out.

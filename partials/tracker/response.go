@@ -7,18 +7,19 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Answer is what a response to the call is.
+// Answer is the kind of a response to the call.
+// Tracker.Response returns it, so that the caller knows whether to wait, to poll or to ask its user.
 type Answer uint8
 
 // The kinds of answers.
 const (
 	AnswerResult   Answer = iota // the result, or anything but the others
-	AnswerHandle                 // a task; its result comes by other ways
-	AnswerSegments               // segments of SEP-1905, with or without the task; more may follow with the same id
-	AnswerQuestion               // input_required: the call is to be sent again, with answers
+	AnswerHandle                 // a task, which gets its result in other ways
+	AnswerSegments               // segments of SEP-1905, with or without the task; more responses may follow with the same id
+	AnswerQuestion               // input_required: send the call again, with answers
 )
 
-// Response takes a result of the call, the first or a later one, and says what it is.
+// Response takes a result of the call, the first or a later one, and returns its kind.
 func (t *Tracker) Response(result json.RawMessage) Answer {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -65,7 +66,7 @@ func (t *Tracker) Response(result json.RawMessage) Answer {
 	return AnswerResult
 }
 
-// Handle takes the id of the call's task where no response of the call has it, but something else.
+// Handle sets the id of the call's task if no response of the call has it, but something else does.
 func (t *Tracker) Handle(taskID string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -80,11 +81,11 @@ func (t *Tracker) follow(id string) {
 	early := t.early
 	t.early = nil
 	for _, m := range early {
-		t.notification(m.method, m.params) // other calls' are passed over
+		t.notification(m.method, m.params) // those of other calls are ignored
 	}
 }
 
-// keep keeps a notification of a task for when it is known whether that is the call's.
+// keep keeps a task's notification until it is known whether the task is the call's.
 func (t *Tracker) keep(method string, params []byte) {
 	if t.size += len(params) + messageBytes; t.end == Running && t.size <= t.bound {
 		t.early = append(t.early, earlyMessage{method, bytes.Clone(params)})

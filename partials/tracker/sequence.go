@@ -9,7 +9,7 @@ import (
 // sequence puts numbered messages in order. Each number is handed out once.
 type sequence struct {
 	next   int64      // the number to be handed out next
-	held   []numbered // by their numbers, none of which is before next
+	held   []numbered // sorted by number, none of which is before next
 	size   int        // bytes of held
 	last   int64
 	closed bool // last is the last number
@@ -21,7 +21,7 @@ type numbered struct {
 	items  []json.RawMessage
 }
 
-// place is where a message belongs in the order of those that came.
+// place is where a message belongs in the order.
 type place uint8
 
 const (
@@ -43,14 +43,14 @@ func (s *sequence) put(n int64, items []json.RawMessage) place {
 	return inTime
 }
 
-// close says which number is the last.
+// close sets the last number.
 func (s *sequence) close(last int64) {
 	if !s.closed {
 		s.closed, s.last = true, last
 	}
 }
 
-// take takes what is next, if it is there.
+// take takes the next message, if it is there.
 func (s *sequence) take() ([]json.RawMessage, bool) {
 	if len(s.held) == 0 || s.held[0].number != s.next {
 		return nil, false
@@ -58,7 +58,7 @@ func (s *sequence) take() ([]json.RawMessage, bool) {
 	items := s.held[0].items
 	s.held[0] = numbered{}
 	if len(s.held) == 1 {
-		s.held = s.held[:0] // mostly: what comes in order needs no more room
+		s.held = s.held[:0] // the usual case: messages in order need no more memory
 	} else {
 		s.held = s.held[1:]
 	}
@@ -67,13 +67,13 @@ func (s *sequence) take() ([]json.RawMessage, bool) {
 	return items, true
 }
 
-// drop lets go what is held: it comes by another way.
+// drop drops what is held: it comes in another way.
 func (s *sequence) drop() {
 	s.next = s.highest() + 1
 	s.held, s.size = nil, 0
 }
 
-// skip gives up the numbers before the first one that is held; to is the last of them.
+// skip gives up the numbers before the first held one; to is the last of them.
 func (s *sequence) skip() (to int64, ok bool) {
 	if len(s.held) == 0 {
 		return 0, false
@@ -82,7 +82,7 @@ func (s *sequence) skip() (to int64, ok bool) {
 	return s.next - 1, true
 }
 
-// highest is the highest number that came.
+// highest returns the highest number that has come.
 func (s *sequence) highest() int64 {
 	if n := len(s.held); n > 0 {
 		return s.held[n-1].number
@@ -90,7 +90,7 @@ func (s *sequence) highest() int64 {
 	return s.next - 1
 }
 
-// missing are the numbers up to the last one that have not been handed out; there are none if To is less than From.
+// missing returns the numbers up to the last one that have not been handed out; there are none if To is less than From.
 func (s *sequence) missing() Gap {
 	if !s.closed {
 		return Gap{From: s.next, To: s.next - 1}
@@ -99,9 +99,9 @@ func (s *sequence) missing() Gap {
 }
 
 const (
-	// messageBytes is about what a message takes beside its items.
+	// messageBytes is about what a message takes in memory in addition to its items.
 	messageBytes = 128
-	// itemBytes is about what an item takes beside its text.
+	// itemBytes is about what an item takes in memory in addition to its text.
 	itemBytes = 48
 )
 
@@ -113,14 +113,14 @@ func weigh(items []json.RawMessage) int {
 	return size
 }
 
-// rising distinguishes messages by numbers that only rise, by steps of any size.
+// rising tells messages apart by numbers that only rise, by steps of any size.
 type rising struct {
 	begun  bool
 	last   float64
 	recent []float64
 }
 
-// keepRecent is how many numbers are remembered, to tell one that came twice from one that came late.
+// keepRecent is how many numbers are remembered, to tell a duplicate from a late message.
 const keepRecent = 1024
 
 func (r *rising) raise(n float64) {

@@ -5,12 +5,12 @@ import (
 	"sync"
 )
 
-// Tracker follows the output of one call, as its client sees it: whichever dialect the server speaks, in goes what
-// came over the wire, in the order in which it came, and out comes each piece of content once and in order. What is
-// missing is fetched where the dialect has a way to, else it is reported, and never made up (SEP-2679 1.3.4).
+// Tracker follows the output of one call as its client sees it, in whichever dialect the server speaks. It takes what comes over the wire,
+// in the order of its arrival, and hands out each piece of content once and in order. What is missing is fetched if the dialect has a way
+// to; otherwise it is reported, and never made up (SEP-2679 1.3.4).
 //
-// It starts nothing and waits for nothing. Its methods may be used by several goroutines; its functions are called with
-// its lock held and must not call it.
+// It starts nothing and waits for nothing. Its methods may be called by several goroutines. The functions of its Options are called with
+// its lock held, and must not call it.
 type Tracker struct {
 	o Options
 
@@ -20,81 +20,83 @@ type Tracker struct {
 
 	// The task (response.go).
 	taskID string         // "" until the handle has come
-	early  []earlyMessage // messages that came before it
+	early  []earlyMessage // messages that came before the handle
 	size   int            // bytes of early
 
 	// The order of what comes (order.go).
 	seq   sequence // in dialects with numbers
 	seen  rising   // PR #383
 	begun bool     // content has come
-	last  bool     // the dialect's end mark has come, or that it did not come was reported
+	last  bool     // the dialect's end mark has come, or its absence was reported
 
-	// How what is missing is fetched: by segments, or as text (fetched.go).
-	wanted   bool  // something can be fetched, and Wanted has not said so yet
-	fetching bool  // segments are wanted, or their answer is awaited
-	fetched  int64 // after which number segments were wanted last because of a gap, -1 = never
+	// How missing content is fetched: as segments, or as text (fetched.go).
+	wanted   bool  // something can be fetched, and Wanted has not returned it yet
+	fetching bool  // segments are requested
+	fetched  int64 // the number after which segments were last requested because of a gap, -1 = never
 	ranged   ranged
 
 	// The outcome.
 	end     End
-	message string // the server's, about the end
+	message string // from the server, about the end
 	merged  merged
 	stats   Stats
 	gaps    []Gap // the first ones
 }
 
-// Options say whose output it is and who wants it. The zero value works.
+// Options say which call it is, and who gets its output. The zero value works.
 type Options struct {
 	Token json.RawMessage // the call's progressToken or partialResultToken, nil = none
 
-	// Content gets new content items; they may be kept. replaces: they stand in place of all that came before (PR #383).
+	// Content gets new content items, and may keep them. replaces: they replace everything that came before (PR #383).
 	Content func(items []json.RawMessage, replaces bool)
-	// Gap is told what is missing, between the Content before and after it.
+	// Gap is told what is missing, in between the Content before and after it.
 	Gap func(Gap)
-	// Missing is told that something can be fetched: Wanted says what. nil = nothing can be fetched.
+	// Missing is called when something can be fetched: Wanted says what. nil = nothing can be fetched.
 	Missing func()
 
-	Window int // how many messages are held while a number before them is missing; 0 = 32
+	Window int // how many messages are held while an earlier one is missing; 0 = 32
 }
 
 const (
 	defaultWindow = 32
 	// maxHeld bounds what is held, in bytes: before the handle has come, and while a number is missing.
 	maxHeld = 4 << 20
-	// maxGaps is how many gaps are remembered one by one.
+	// maxGaps is how many gaps are remembered individually.
 	maxGaps = 1000
-	// maxNumber is the largest number that every peer can count to.
+	// maxNumber is the largest number that every peer can represent.
 	maxNumber = 1 << 53
 )
 
 // Stats counts what came.
 type Stats struct {
 	Partials   int   // messages whose content was handed out
-	Bytes      int64 // their text
+	Bytes      int64 // of their text
 	Duplicates int   // dropped
-	Late       int   // dropped: after a reported gap, or after the end
+	Late       int   // dropped, because they came after their gap was reported, or after the end
 	Malformed  int   // dropped
 	Gaps       int
 }
 
 // End is how a call ended.
+// Tracker.End returns it, for the exit code or the last line of a summary.
 type End uint8
 
-// The ends, and Running, which is not one.
+// The ends of a call, and Running, which is not one.
 const (
 	Running   End = iota
 	Done          // completed, or a result without isError
 	Failed        // failed, or a result with isError, or an error
 	Cancelled     // by tasks/cancel
-	Expired       // the server does not know the task any more
+	Expired       // the server no longer knows the task
 	Lost          // the connection ended first
 )
 
+// String describes it to people.
 func (e End) String() string {
 	return [...]string{"running", "completed", "failed", "cancelled", "expired", "connection lost"}[e]
 }
 
-// spelled is the dialect in which content came first. No other is listened to: "exactly one carries the content".
+// spelled is the dialect in which the first content came. Others are ignored: "exactly one carries the content".
 type spelled uint8
 
 const (
@@ -105,13 +107,14 @@ const (
 	spelled2998
 )
 
-// earlyMessage is a partial or a status that came before its task was known: the handle may come after it.
+// earlyMessage is a partial or a status that came before the call's handle.
 type earlyMessage struct {
 	method string
 	params []byte
 }
 
 // New makes a tracker for a call that is about to be sent.
+// Make one for each call before the request is sent, since output may come before the answer.
 func New(o Options) *Tracker {
 	if o.Window == 0 {
 		o.Window = defaultWindow
@@ -119,29 +122,30 @@ func New(o Options) *Tracker {
 	return &Tracker{o: o, fetched: -1, bound: maxHeld, merged: merged{most: maxMerge}}
 }
 
-// TaskID is the call's task, to be asked for or cancelled; "" if it has none (yet).
+// TaskID returns the call's task, to query or cancel it; "" if it has none (yet).
 func (t *Tracker) TaskID() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.taskID
 }
 
-// End says how the call ended, and what the server said to that.
+// End returns how the call ended, with the server's message.
 func (t *Tracker) End() (End, string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.end, t.message
 }
 
-// Stats counts what has come so far, for a summary.
+// Stats returns counts of what has come so far, for a summary.
 func (t *Tracker) Stats() Stats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.stats
 }
 
-// Compare says how what came compares with the result's content, the canonical one. beyond is what that has after what came, of a result
-// that begins with it.
+// Compare compares what came with the result's content, which is the canonical one. If the result begins with what came, beyond is the rest
+// of the result.
+// Call it when the result is there and all output has come.
 func (t *Tracker) Compare(content []json.RawMessage) (c Comparison, beyond []json.RawMessage) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -152,7 +156,8 @@ func (t *Tracker) Compare(content []json.RawMessage) (c Comparison, beyond []jso
 	return t.merged.judge(&result), beyond
 }
 
-// Came is the content that came, for a result that Compare says ResultEmpty of; nil if it is more than is kept for comparing.
+// Came returns the content that came. Use it as the content of a result for which Compare returns ResultEmpty; nil if there was more than
+// is kept for comparing.
 func (t *Tracker) Came() []json.RawMessage {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -136,7 +136,7 @@ func (w *watch) feed(t *testing.T, short string) {
 	}
 }
 
-// What broken peers send, and what comes out: each piece once, in order; what is missing at its place.
+// Broken peers send these lines, and this comes out: each piece once, in order; what is missing at its place.
 func TestBrokenPeers(t *testing.T) {
 	for _, c := range []struct {
 		name, in, out string

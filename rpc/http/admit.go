@@ -12,8 +12,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// admit finds whose tasks a request sees, and refuses one without a token that counts: "Invalid or expired tokens MUST receive a HTTP 401
-// response" (basic/authorization, "Token Handling").
+// admit finds out whose tasks a request may see, and refuses a request without a valid token: "Invalid or expired tokens MUST receive a
+// HTTP 401 response" (basic/authorization, "Token Handling").
 func (s *Server) admit(w http.ResponseWriter, r *http.Request) (owner string, ok bool) {
 	if s.o.Tokens == nil && s.o.Authority == nil {
 		return s.o.Owner, true
@@ -51,8 +51,8 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request) (owner string, ok
 	return "", false
 }
 
-// challenge says how to get in: "MCP servers MUST [...] include the resource metadata URL in the WWW-Authenticate HTTP header" or serve it
-// at a well-known URI; this does both. "MCP servers SHOULD include a scope parameter".
+// challenge says how to get access: "MCP servers MUST [...] include the resource metadata URL in the WWW-Authenticate HTTP header" or serve
+// it at a well-known URI; this server does both. "MCP servers SHOULD include a scope parameter".
 func (s *Server) challenge(r *http.Request, about string, problem error) string {
 	if s.o.Authority == nil {
 		return "Bearer"
@@ -67,14 +67,14 @@ func (s *Server) challenge(r *http.Request, about string, problem error) string 
 	if about != "" {
 		add("error_description", problem.Error())
 	}
-	if resource, err := url.Parse(s.resource(r)); err == nil { // else the client's Host is not an address
+	if resource, err := url.Parse(s.resource(r)); err == nil { // otherwise the client's Host is not an address
 		add("resource_metadata", resource.Scheme+"://"+resource.Host+metadataPath+strings.TrimSuffix(resource.EscapedPath(), "/"))
 	}
 	add("scope", strings.Join(s.o.Authority.Scopes, " "))
 	return "Bearer " + strings.Join(parts, ", ")
 }
 
-// resource is this server's URL as its clients know it.
+// resource returns this server's URL as its clients know it.
 func (s *Server) resource(r *http.Request) string {
 	if s.o.Authority.Resource != "" {
 		return s.o.Authority.Resource
@@ -89,12 +89,12 @@ func (s *Server) resource(r *http.Request) string {
 // metadataPath is where this resource is described (RFC 9728); the path of the resource may follow.
 const metadataPath = "/.well-known/oauth-protected-resource"
 
-// describe answers with the metadata of this resource, to everybody.
+// describe answers with the metadata of this resource; it needs no token.
 func (s *Server) describe(w http.ResponseWriter, r *http.Request) {
 	if !s.guard.admits(w, r) {
 		return
 	}
-	text, _ := json.Marshal(struct { // texts can be encoded
+	text, _ := json.Marshal(struct { // strings always encode
 		Resource string   `json:"resource"`
 		Servers  []string `json:"authorization_servers"`
 		Scopes   []string `json:"scopes_supported,omitempty"`

@@ -3,16 +3,16 @@ package httpserver
 import "fmt"
 
 const (
-	// bodies is how many longest bodies may be in flight together, of all owners.
+	// bodies limits the bodies in flight of all owners together, in bodies of the greatest length.
 	bodies = 4
-	// bodiesOfOwner is how many those of one owner may be, so that another one's have room.
+	// bodiesOfOwner is the same limit for one owner, so that there is room for others.
 	bodiesOfOwner = 2
-	// bodyRoom is how many bytes an owner always has: most requests fit into it, whatever others send.
+	// bodyRoom is how many bytes an owner may always hold: most requests fit into it, whatever others send.
 	bodyRoom = 64 << 10
 )
 
-// hold counts bytes more of a body in flight, of which so many were held before, unless there are too many. They count in any case, until they
-// are let go.
+// hold counts more bytes of a body in flight, of which before bytes were counted already, and returns a problem if there are too many. The
+// bytes count in any case, until letGo.
 func (s *Server) hold(owner string, before, more int64) (problem string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -20,7 +20,7 @@ func (s *Server) hold(owner string, before, more int64) (problem string) {
 	s.heldInAll += more
 	body, all := before+more, s.held[owner]
 	switch limit := int64(s.o.MaxLine); {
-	case all <= bodyRoom || s.heldInAll == body: // the only one there is may have any length
+	case all <= bodyRoom || s.heldInAll == body: // a body may have any length if it is the only one
 	case all > limit*bodiesOfOwner && all > body:
 		return fmt.Sprintf("your requests in flight are too large together: the limit is %d bytes", limit*bodiesOfOwner)
 	case s.heldInAll > limit*bodies:
@@ -29,7 +29,7 @@ func (s *Server) hold(owner string, before, more int64) (problem string) {
 	return ""
 }
 
-// letGo counts bytes that are held no more.
+// letGo stops counting bytes that are no longer held.
 func (s *Server) letGo(owner string, held int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,28 +8,31 @@
 //	GET ◀────── events ◀──────── the session's own stream, or one that is resumed
 //
 // A stream is what answers one POST: its lines, numbered, until a connection has taken them. It is bounded in bytes: when it is full, the
-// line's writer waits, and with it whoever writes, as on stdio; other streams do not. In 2026-07-28 a connection that closes cancels its
-// request.
+// line's writer waits, and with it whoever writes, as on stdio; other streams do not. A full stream without a connection is abandoned if
+// another stream can continue after it. In 2026-07-28 closing the connection cancels its request.
 //
 // In the handshake era Last-Event-ID resumes a stream. An event's id is STREAM-NUMBER or STREAM-NUMBER-MARK:
 //
-//   - For a while a stream outlives its connection, and keeps the last events that were sent: it goes on after NUMBER.
-//   - Where memory does not have that, and in another process, a new stream goes on from MARK. It comes from above (rpc.Caller.Marks)
-//     with the lines of a task that is kept: the task, the dialect, the position in the task's log and the dialect's count. So nothing
-//     is kept of a stream but what is kept of its task. Lines that are not of the log (a status other than the last, what the tool says of
-//     its progress, a question to the client) do not come again. A call that is not a task has no marks: it ends with the process.
-//   - The id of a session holds what initialize said of the client (revive.go). By that a server opens a session again which it does not know.
+//   - A stream outlives its connection for a while and keeps the last events that were sent: it continues after NUMBER.
+//   - Where memory does not have those, and in another process, a new stream continues after MARK. The rooms above (rpc.Caller.Marks) put
+//     marks on the lines of a task that is kept: the task, the dialect, the position in the task's log and the dialect's count. So nothing is
+//     kept of a stream except its task. Lines that are not in the log (any status but the last, the tool's progress, a question to the client)
+//     are not repeated. Before the first mark, and for a call that is not a task, MARK is the request's id: a client that comes back for an
+//     answer that nobody has gets an error response that says so (lost.go).
+//   - The id of a session contains what initialize said about the client (revive.go). A server that does not know the session opens it again
+//     from its id, unless the client has ended it, or it had more than that: subscriptions, a log level (ended.go). Then a 404 makes the
+//     client initialize anew.
 //
-// Both are the client's own words, and are not signed: they give nothing that initialize and tasks/get would not, since the owner is
-// who the token of each request says. What is lost with a process is what waited on the standing stream, what a session had subscribed
-// to, and that a client had ended the session.
+// Both ids are the client's own words and are not signed: they grant nothing that initialize and tasks/get would not, since the token of
+// each request decides who the owner is. Lines that waited on the standing stream are lost with the process; the client is told to read the
+// lists again.
 //
-// Goroutines: net/http's, one for each connection and request; what [rpc.Session] has; one closes sessions that nobody uses.
+// Goroutines: those of net/http, one for each connection and request; those of [rpc.Session]; one that closes sessions nobody uses.
 //
-// Locks: Server.mu and stream.mu are never held together, nor across I/O; Fresh.mu is held while a small file is read.
+// Locks: Server.mu and stream.mu are never held together, nor across I/O; Fresh.mu and ended.mu are held while a small file is read or written.
 //
-// Words: the standing stream is a session's own, with what answers no request; an event is a line as a client can resume from it; to revive
-// a session is to open it again by its id.
+// Words: the standing stream of a session carries what answers no request; an event is a line in the form that a client can resume from;
+// reviving a session is opening it again from its id.
 //
 // Where things stand:
 //
@@ -42,7 +45,7 @@
 //	the era of a POST                  isStateless (headers.go); of the message in it, package rpc once more
 //	how much waits, how much is kept   stream.add (stream.go)
 //	a client resumes                   session.resume (exchange.go), stream.connect (stream.go); from a mark: package tools, rejoin.go
-//	a session that is not known        Server.revive (revive.go)
+//	a session that is not known        Server.revive (revive.go), and which stays so ended.go
 //	a session ends                     Server.close (sessions.go)
 //	the server ends                    Server.Stop (server.go); what it cuts off Server.cut (handshake.go)
 package httpserver

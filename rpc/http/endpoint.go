@@ -20,16 +20,16 @@ import (
 )
 
 const (
-	// maxConnections is how many connections are open at once: each takes a descriptor, which tasks need for their commands. Others wait
-	// in the kernel.
+	// maxConnections is how many connections are open at once: each takes a descriptor, and tasks need some for their commands. Further
+	// ones wait in the kernel.
 	maxConnections = 2048
-	// headerPatience is how long a client may take to send its headers: one that is slower holds a connection for nothing.
+	// headerPatience is how long a client may take to send its headers: a slower one only blocks a connection.
 	headerPatience = 10 * time.Second
 	idlePatience   = 2 * time.Minute
 	maxHeader      = 32 << 10
 )
 
-// Listen begins to listen; Serve is to follow.
+// Listen opens the address; call Serve next.
 func Listen(ctx context.Context, address string, o Options) (*Server, error) {
 	if o.Observe == nil {
 		o.Observe = func(string, int) {}
@@ -37,12 +37,16 @@ func Listen(ctx context.Context, address string, o Options) (*Server, error) {
 	if o.Came == nil {
 		o.Came = func(string, int) error { return nil }
 	}
+	notes, err := newEnded(o.Ended)
+	if err != nil {
+		o.Log.Warn().Err(err).Msg("it cannot be read which sessions have been ended: none from before is opened again")
+	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{o: o, listener: netutil.LimitListener(shortBuffers{listener}, maxConnections), guard: guard{o.Origins, o.host(), Loopback(listener.Addr().String())},
-		ended: make(chan struct{}), sessions: map[sessionKey]*session{}, endedByClient: map[sessionKey]struct{}{}, brief: map[*rpc.Session]struct{}{}, inFlight: map[string]int{}, most: mostSessions{maxSessions, maxSessionsInAll}, held: map[string]int64{}}
+		ended: make(chan struct{}), sessions: map[sessionKey]*session{}, notes: notes, brief: map[*rpc.Session]struct{}{}, inFlight: map[string]int{}, most: mostSessions{maxSessions, maxSessionsInAll}, held: map[string]int64{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/mcp", s.serve)
 	if o.Authority != nil {
@@ -63,12 +67,16 @@ func Listen(ctx context.Context, address string, o Options) (*Server, error) {
 	return s, nil
 }
 
-// Addr is where it listens.
+// Addr returns the address that it listens on.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
 // Serve serves until Close.
 func (s *Server) Serve() error {
-	s.tidy.Go(s.closeIdle)
+	s.mu.Lock()
+	if !s.stopped { // otherwise Close may already be waiting for it
+		s.tidy.Go(s.closeIdle)
+	}
+	s.mu.Unlock()
 	serve := s.http.Serve
 	if s.o.Certificate != nil {
 		serve = func(l net.Listener) error { return s.http.ServeTLS(l, "", "") } // and HTTP/2
@@ -79,18 +87,18 @@ func (s *Server) Serve() error {
 	return nil
 }
 
-// shortBuffers is a listener whose connections keep little in the system of what was sent: a stream keeps that itself.
+// shortBuffers is a listener whose connections have small send buffers in the system: a stream keeps what was sent by itself.
 type shortBuffers struct{ net.Listener }
 
 func (l shortBuffers) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if tcp, ok := c.(*net.TCPConn); ok {
-		_ = tcp.SetWriteBuffer(maxWaiting) // where it cannot be set it is larger
+		_ = tcp.SetWriteBuffer(maxWaiting) // if it cannot be set it is larger
 	}
 	return c, err
 }
 
-// warnings takes the log of the standard library's server.
+// warnings takes the log lines of the standard library's server.
 type warnings struct{ log zerolog.Logger }
 
 func (w warnings) Write(line []byte) (int, error) {

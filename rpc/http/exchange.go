@@ -14,7 +14,7 @@ import (
 const (
 	// resumeGrace is how long a client may take to come back for a stream.
 	resumeGrace = time.Minute
-	// maxFinished is how many streams of a session are kept for that once they are over.
+	// maxFinished is how many finished streams of a session are kept for that long.
 	maxFinished = 4
 )
 
@@ -22,15 +22,23 @@ const (
 type exchange struct {
 	*stream
 	*rpc.Exchange
-	rejoined bool // it goes on with another one
+	rejoined bool // it continues another stream
 }
 
-// stream makes the stream of a POST.
-func (c *session) stream() *exchange {
+// end ends what fills the stream. Nothing fills it if it only says that an answer is lost.
+func (e *exchange) end() {
+	if e.Exchange != nil {
+		e.Abandon()
+	}
+}
+
+// stream makes the stream of a POST, or one that continues another stream after a mark.
+func (c *session) stream(mark string) *exchange {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last++
-	e := &exchange{stream: newStream(strconv.Itoa(c.last)+c.names, c.standing.inAll)}
+	e := &exchange{stream: newStream(strconv.Itoa(c.last)+c.names, c.standing.inAll), rejoined: goesOn(mark)}
+	e.before, e.mark = mark, mark
 	c.streams[e.name] = e
 	return e
 }
@@ -53,22 +61,29 @@ func (c *session) resume(ctx context.Context, lastEvent string) (*sender, error)
 	switch {
 	case e != nil:
 		from, err = e.connect(after)
-	case strings.TrimRight(name, letters) == "0": // what waited for it went with the session that has been opened again
+	case strings.TrimRight(name, letters) == "0": // what waited on it was lost with the session that has been opened again
 		return c.standing.begin(), nil
 	}
 	if err == nil || mark == "" {
 		return from, err
 	}
-	// Memory does not hold what comes next.
+	// Memory does not have what comes next.
 	c.mu.Lock()
 	if e != nil && e.Exchange != nil {
-		_ = e.begin() // takes it over from a connection that there still is
-		e.Abandon()
+		_ = e.begin() // takes the stream over from a connection that still has it
+		e.end()
 		c.forget(name)
 	}
 	c.mu.Unlock()
-	e = c.stream()
-	e.before, e.mark, e.rejoined = mark, mark, true
+	if !goesOn(mark) {
+		answer := lost(mark)
+		if answer == nil {
+			return nil, errForgotten
+		}
+		e = c.stream("")
+		return e.begin(), e.add(ctx, answer, true)
+	}
+	e = c.stream(mark)
 	x, err := c.Resume(ctx, mark, e.stream)
 	switch err = c.brings(e, x, err); {
 	case errors.Is(err, rpc.ErrNoStream):
@@ -79,7 +94,7 @@ func (c *session) resume(ctx context.Context, lastEvent string) (*sender, error)
 	return e.begin(), nil
 }
 
-// brings notes the exchange that fills a stream, or forgets the stream if that has failed.
+// brings notes the exchange that fills a stream, or forgets the stream if there is none.
 func (c *session) brings(e *exchange, x *rpc.Exchange, err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,7 +106,8 @@ func (c *session) brings(e *exchange, x *rpc.Exchange, err error) error {
 
 const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 
-// left notes that a connection has sent what it could of a stream. If there were events, another connection can go on for a while.
+// left notes that a connection has sent what it could of a stream. If the stream has events, another connection can continue it for a
+// while.
 func (c *session) left(from *sender, whole, events bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -99,10 +115,13 @@ func (c *session) left(from *sender, whole, events bool) {
 	crowded := c.inAll.Load() > maxKeptInAll
 	switch {
 	case from.stream == c.standing || e == nil || !from.current():
-	case !whole && (crowded || e.rejoined): // the client can go on otherwise
-		e.Abandon()
+	case !whole && (crowded || e.rejoined): // the client can continue in another way
+		e.end()
 		c.forget(from.name)
 	case !whole:
+		if e.Exchange != nil {
+			from.leave(e.Abandon)
+		}
 		time.AfterFunc(resumeGrace, func() { c.giveUp(e, from) })
 	case !events:
 		c.forget(from.name)
@@ -120,12 +139,12 @@ func (c *session) giveUp(e *exchange, from *sender) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.streams[from.name] == e && from.current() {
-		e.Abandon()
+		e.end()
 		c.forget(from.name)
 	}
 }
 
-// forget lets go of a stream. mu is held.
+// forget forgets a stream. mu is held.
 func (c *session) forget(name string) {
 	if e := c.streams[name]; e != nil {
 		e.drop()

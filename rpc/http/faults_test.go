@@ -54,13 +54,13 @@ func (xs) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Of a request that is too large no more is read than needs be to say so.
+// A request that is too large is read no further than it takes to say so.
 func TestBombs(t *testing.T) {
 	t.Parallel()
 	f := serve(t, Options{})
 	const post = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 	const gib = 1 << 30
-	// What fits in the buffers of the system was written, be it read or not.
+	// Bytes that fit in the buffers of the system count as written, whether or not they are read.
 	const most = 1<<20 + 16<<20
 	for name, c := range map[string]struct {
 		head   string

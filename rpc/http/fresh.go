@@ -10,10 +10,10 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// lookPause is the least time between two looks whether files have changed.
+// lookPause is the shortest time between two checks whether files have changed.
 const lookPause = time.Second
 
-// Fresh is what some files say. They are read again when somebody asks and they have changed.
+// Fresh is the content of some files, which are read again if they have changed when somebody asks. Use it for certificates and tokens.
 type Fresh[T any] struct {
 	files []string
 	read  func() (T, error)
@@ -21,12 +21,12 @@ type Fresh[T any] struct {
 
 	mu     sync.Mutex
 	looked time.Time
-	seen   []os.FileInfo // of the files as they were read
+	seen   []os.FileInfo // of the files when they were last read
 	value  T
 	said   string // what was wrong with them then
 }
 
-// NewFresh reads files, each of which must be there.
+// NewFresh reads the files, all of which must exist.
 func NewFresh[T any](log zerolog.Logger, read func() (T, error), files ...string) (*Fresh[T], error) {
 	f := &Fresh[T]{files: files, read: read, log: log, looked: time.Now()}
 	var err error
@@ -36,7 +36,7 @@ func NewFresh[T any](log zerolog.Logger, read func() (T, error), files ...string
 	return f, err
 }
 
-// Get returns what the files say. If they are wrong now, it is what they said before.
+// Get returns the content of the files. If they have become invalid, it returns what they said before.
 func (f *Fresh[T]) Get() T {
 	f.mu.Lock()
 	defer f.mu.Unlock()

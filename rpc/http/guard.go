@@ -11,7 +11,7 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Loopback reports whether an address can be reached from this machine only.
+// Loopback reports whether an address can only be reached from this machine.
 func Loopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	return err == nil && isLoopback(host)
@@ -25,14 +25,15 @@ func isLoopback(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// guard keeps out what pages of other sites send.
+// guard keeps out requests from pages of other sites.
 type guard struct {
-	origins  []string // those that were named
-	host     string   // the server's own, "" if it is not known
+	origins  []string // allowed by the options
+	host     string   // the server's own, "" if it is unknown
 	loopback bool     // the server listens on this machine only
 }
 
-// admits reports whether a request may go on; else it has been answered: who must not come in, and a browser that has only asked whether it may.
+// admits reports whether a request may proceed. Otherwise it has answered it: a refusal, or the reply to a browser that only asked whether
+// it may send it.
 func (g guard) admits(w http.ResponseWriter, r *http.Request) bool {
 	if status, problem := g.refuses(r); status != 0 {
 		refuse(w, status, nil, mcp.CodeInvalidRequest, problem)
@@ -41,16 +42,16 @@ func (g guard) admits(w http.ResponseWriter, r *http.Request) bool {
 	return !g.opens(w, r)
 }
 
-// refuses refuses who must not come in; the status is 0 for others. "Servers MUST validate the Origin header on all incoming connections to
-// prevent DNS rebinding attacks" (basic/transports/streamable-http, "Security & Endpoint"): a page of another site has a name of its
-// own in Origin, and in Host once that name stands for this machine.
+// refuses returns the status for a request that must be refused, 0 for others. "Servers MUST validate the Origin header on all incoming
+// connections to prevent DNS rebinding attacks" (basic/transports/streamable-http, "Security & Endpoint"): a page of another site has that
+// site's name in Origin, and in Host too once that name resolves to this machine.
 func (g guard) refuses(r *http.Request) (status int, problem string) {
 	for _, origin := range r.Header.Values("Origin") {
 		if !g.trusts(origin) {
 			return http.StatusForbidden, "this Origin may not use the server: allow it with --http-origin"
 		}
 	}
-	if r.URL.Host != "" && !strings.EqualFold(r.URL.Host, r.Host) { // HTTP/2 has a place for each
+	if r.URL.Host != "" && !strings.EqualFold(r.URL.Host, r.Host) { // HTTP/2 has a place for each of them
 		return http.StatusForbidden, "the request names two hosts"
 	}
 	if g.loopback {
@@ -65,13 +66,13 @@ func (g guard) refuses(r *http.Request) (status int, problem string) {
 	return 0, ""
 }
 
-// named reports whether an origin was named.
+// named reports whether the options allow an origin.
 func (g guard) named(origin string) bool {
 	return slices.ContainsFunc(g.origins, func(o string) bool { return strings.EqualFold(o, origin) })
 }
 
-// opens lets pages of an origin that was named use the server: else their browsers send nothing of theirs, nor show them the answers
-// (CORS). It reports whether a browser has only asked for that, which it does without a token.
+// opens lets pages of an allowed origin use the server: otherwise their browsers would not send their requests, nor show them the answers
+// (CORS). It reports whether a browser has only asked for permission, which it does without a token.
 func (g guard) opens(w http.ResponseWriter, r *http.Request) (asked bool) {
 	origin := r.Header.Get("Origin")
 	if !g.named(origin) {
@@ -96,7 +97,7 @@ func (g guard) opens(w http.ResponseWriter, r *http.Request) (asked bool) {
 	return true
 }
 
-// trusts reports whether pages of an origin may use the server: those of this machine, and those that were named.
+// trusts reports whether pages of an origin may use the server: those of this machine, and those that the options allow.
 func (g guard) trusts(origin string) bool {
 	if g.named(origin) {
 		return true

@@ -36,7 +36,10 @@ func (s *Server) postHandshake(w http.ResponseWriter, r *http.Request, owner str
 		}
 	}
 	defer s.unuse(c)
-	e := c.stream()
+	if m.adds { // its id does not contain that, so its client has to begin anew
+		s.noteEnded(c.sessionKey)
+	}
+	e := c.stream(callMark(m))
 	out := rpc.Output(e.stream)
 	if opens {
 		out = noteVersion{e.stream, c}
@@ -46,12 +49,16 @@ func (s *Server) postHandshake(w http.ResponseWriter, r *http.Request, owner str
 		a.primed = v.PrimedStreams
 	}
 	x, err := c.Take(body, out)
-	if c.brings(e, x, err) != nil {
-		refuse(w, http.StatusNotFound, m.id, mcp.CodeInvalidRequest, "the session has ended: send initialize again")
+	switch err = c.brings(e, x, err); {
+	case err != nil && a.unanswered != nil:
+		a.unanswered(w)
+		return
+	case err != nil:
+		refuse(w, http.StatusNotFound, m.id, mcp.CodeNoSession, "the session has ended: send initialize again")
 		return
 	}
 	whole := a.respond(w, r)
-	cut := whole && s.cut(c, a.sender)
+	cut := s.cut(c, a.sender, whole)
 	c.left(a.sender, whole, a.events)
 	if opens && c.version.Load() == nil {
 		s.close(c)
@@ -61,7 +68,7 @@ func (s *Server) postHandshake(w http.ResponseWriter, r *http.Request, owner str
 	}
 }
 
-// noteVersion notes the version that the response to initialize agrees on.
+// noteVersion notes the version that the answer to initialize agrees on.
 type noteVersion struct {
 	*stream
 	c *session
@@ -95,7 +102,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, owner string) {
 	}
 	defer s.unuse(c)
 	last := r.Header.Get("Last-Event-ID")
-	if strings.Count(last, "-") > 1 { // it may take as much as a call
+	if strings.Count(last, "-") > 1 { // continuing may take as much as a call
 		if problem := s.enter(owner); problem != "" {
 			refuse(w, http.StatusServiceUnavailable, nil, mcp.CodeBusy, problem)
 			return
@@ -112,22 +119,25 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, owner string) {
 		refuse(w, http.StatusServiceUnavailable, nil, mcp.CodeBusy, "the stream cannot be resumed now: try again")
 		return
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // a stream lasts longer than a request takes to come
-	a := &answer{sender: from}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // a stream lasts longer than sending a request may take
+	a := &answer{sender: from, after: last}
 	if v := c.version.Load(); v != nil {
 		a.primed = v.PrimedStreams
 	}
 	whole := a.sendEvents(w, r)
-	cut := whole && s.cut(c, from)
+	cut := s.cut(c, from, whole)
 	c.left(from, whole, true)
 	if cut {
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// cut reports whether the end of the server has cut a stream off. Its connection is to break off, too: of a stream that ends well no more comes,
-// and its client would not resume it.
-func (s *Server) cut(c *session, from *sender) bool {
+// cut reports whether a stream, though it may have been sent to its end, was cut off: it was abandoned, or the server ends. Then its
+// connection must break off: a client does not resume a stream that ends properly.
+func (s *Server) cut(c *session, from *sender, whole bool) bool {
+	if from.isCutOff() || !whole {
+		return from.isCutOff()
+	}
 	s.mu.Lock()
 	stopped := s.stopped
 	s.mu.Unlock()
@@ -149,7 +159,7 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request, owner string) {
 		return
 	}
 	s.unuse(c)
-	s.noteEnded(c.sessionKey) // before it can be missed, and be opened again
+	s.noteEnded(c.sessionKey) // before anybody can miss it and open it again
 	s.close(c)
 	w.WriteHeader(http.StatusNoContent)
 }

@@ -11,20 +11,29 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// message is what a body says that headers say, too. Its parts are JSON, nil if absent.
+// message is what the headers of a request repeat from its body. Its members are JSON, nil if absent.
 type message struct {
 	id       []byte
 	method   string
 	params   []byte
-	version  []byte // of the stateless era, in _meta
-	complete bool   // all that era's fields are there
+	version  []byte // in _meta, in the stateless era
+	complete bool   // it has all the fields of that era
+	adds     bool   // it, or a message of its batch, gives its session something that the session's id does not hold
 }
 
 func readMessage(body []byte) message {
+	if rawjson.IsArray(body) {
+		batch := message{}
+		for it := rawjson.Over(body); it.Next(); {
+			batch.adds = batch.adds || rawjson.IsObject(it.Value) && readMessage(it.Value).adds
+		}
+		return batch
+	}
 	if !rawjson.IsObject(body) {
 		return message{}
 	}
 	m := message{id: rawjson.Member(body, "id"), method: rawjson.StringMember(body, "method"), params: rawjson.Member(body, "params")}
+	m.adds = m.method == "resources/subscribe" || m.method == "logging/setLevel"
 	if !rawjson.IsObject(m.params) {
 		return m
 	}
@@ -35,7 +44,7 @@ func readMessage(body []byte) message {
 	return m
 }
 
-// isStateless reports whether a request is of the stateless era: by its body, or at least by its header.
+// isStateless reports whether a request is of the stateless era, according to its body or at least its header.
 func isStateless(r *http.Request, m *message) bool {
 	v := mcp.LookupVersion(r.Header.Get(versionHeader))
 	return m.version != nil || v != nil && v.Stateless
@@ -46,12 +55,12 @@ const (
 	sessionHeader = "Mcp-Session-Id"
 	methodHeader  = "Mcp-Method"
 	nameHeader    = "Mcp-Name"
-	hopsHeader    = "Runnel-Hops" // of a runnel whose upstream this server is
+	hopsHeader    = "Runnel-Hops" // from a runnel whose upstream this server is
 )
 
-// named are the methods of which a header names what they are about, and where the body does so. "When tasks/get, tasks/update, or
-// tasks/cancel is sent over the Streamable HTTP transport, the client MUST set the Mcp-Name header" (SEP-2663), but a server of the
-// core protocol is not told to refuse those without it.
+// named are the methods whose subject a header repeats, and where it is in the body. "When tasks/get, tasks/update, or tasks/cancel is sent
+// over the Streamable HTTP transport, the client MUST set the Mcp-Name header" (SEP-2663), but a server of the core protocol need not
+// refuse requests without it.
 var named = map[string]struct {
 	member   string
 	required bool
@@ -64,8 +73,8 @@ var named = map[string]struct {
 	"tasks/cancel":   {"taskId", false},
 }
 
-// mismatch says where the headers of a request are at odds with its body, "" if nowhere: "servers MUST reject requests where the values
-// specified in the headers do not match" (2026-07-28 basic/transports/streamable-http, "Server Validation").
+// mismatch says where the headers of a request contradict its body, "" if nowhere: "servers MUST reject requests where the values specified
+// in the headers do not match" (2026-07-28 basic/transports/streamable-http, "Server Validation").
 func mismatch(r *http.Request, m *message) string {
 	if problem := compare(r, versionHeader, rawjson.Unquote(m.version), true); problem != "" {
 		return problem
@@ -84,7 +93,7 @@ func mismatch(r *http.Request, m *message) string {
 	return compare(r, nameHeader, rawjson.Unquote(value), n.required)
 }
 
-// onlyMember is the value of a member, and a problem if it is there twice: which one is served?
+// onlyMember returns the value of a member, and a problem if it is there twice: nobody knows which of the two would be used.
 func onlyMember(object []byte, where, member string) (value []byte, problem string) {
 	for it := rawjson.Over(object); it.Next(); {
 		if string(it.Name) != member {
@@ -121,7 +130,7 @@ func compare(r *http.Request, header, body string, required bool) string {
 	return ""
 }
 
-// decoded is a header's value without its encoding ("Value Encoding").
+// decoded returns a header's value without its encoding ("Value Encoding").
 func decoded(value string) (string, bool) {
 	text, ok := strings.CutPrefix(value, "=?base64?")
 	if !ok {
@@ -134,7 +143,7 @@ func decoded(value string) (string, bool) {
 	return string(raw), err == nil
 }
 
-// accepts reports whether a client can read a type. One that says nothing can.
+// accepts reports whether a client can read a type. A client that does not say can read any.
 func accepts(r *http.Request, kind string) bool {
 	all := strings.Join(r.Header.Values("Accept"), ",")
 	for one := range strings.SplitSeq(all, ",") {

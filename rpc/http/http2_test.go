@@ -153,7 +153,7 @@ func TestSmugglingHTTP2(t *testing.T) {
 	}
 }
 
-// Of a request over HTTP/2 that is too large no more is taken than need be to say so, and others go on (TestBombs).
+// A request over HTTP/2 that is too large is read no further than it takes to say so, and others go on (TestBombs).
 func TestBombsHTTP2(t *testing.T) {
 	t.Parallel()
 	f := serveTLS(t, Options{})

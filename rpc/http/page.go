@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// Page is what a browser is shown at the root, to everybody who may come in without a token: it has no secrets, and the token
-// stands in the fragment of its address, which browsers do not send.
+// Page is what a browser gets at the root, without a token: it contains no secrets. The token is in the fragment of its address, which
+// browsers do not send.
 type Page struct {
 	HTML   []byte
 	Policy string // its Content-Security-Policy
@@ -25,6 +25,6 @@ func (s *Server) show(w http.ResponseWriter, r *http.Request) {
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	h.Set("Cache-Control", "no-store") // the next runnel at this port may have another
+	h.Set("Cache-Control", "no-store") // the next runnel at this port may have another page
 	_, _ = w.Write(s.o.Page.HTML)      // fails only when nobody is there to read it
 }

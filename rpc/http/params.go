@@ -11,22 +11,22 @@ import (
 // paramPrefix begins the name of a header that mirrors an argument of a call.
 const paramPrefix = "Mcp-Param-"
 
-// mirrored is what counts of a schema: which arguments are mirrored in headers. Those are reached by properties alone.
+// mirrored is the part of a schema that says which arguments are mirrored in headers. Only properties lead to such arguments.
 type mirrored struct {
 	Header     string              `json:"x-mcp-header"`
 	Properties map[string]mirrored `json:"properties"`
 }
 
-// paramMismatch says where the headers that mirror arguments are at odds with the arguments of a call, "" if nowhere: "Any server that
-// processes the message body MUST validate that encoded header values [...] match the corresponding values in the request body"
-// (2026-07-28 basic/transports/streamable-http, "Server Behavior for Custom Headers").
+// paramMismatch says where the headers that mirror arguments contradict the arguments of a call, "" if nowhere: "Any server that processes
+// the message body MUST validate that encoded header values [...] match the corresponding values in the request body" (2026-07-28
+// basic/transports/streamable-http, "Server Behavior for Custom Headers").
 func paramMismatch(r *http.Request, inputSchema, params []byte) string {
 	if !bytes.Contains(inputSchema, []byte("x-mcp-header")) {
 		return ""
 	}
 	var schema mirrored
 	if json.Unmarshal(inputSchema, &schema) != nil {
-		return "" // no client can make anything of it
+		return "" // no client can use it
 	}
 	arguments, problem := onlyMember(params, "params", "arguments")
 	if problem != "" {
@@ -35,7 +35,7 @@ func paramMismatch(r *http.Request, inputSchema, params []byte) string {
 	return schema.mismatch(r, arguments, "arguments")
 }
 
-// mismatch compares the arguments of an object, and of those within it. An argument that is null counts as absent.
+// mismatch checks the arguments in an object and the objects inside. An argument that is null counts as absent.
 func (m mirrored) mismatch(r *http.Request, object []byte, where string) string {
 	for name, property := range m.Properties {
 		var value []byte
@@ -71,7 +71,7 @@ func (m mirrored) compare(r *http.Request, value []byte) string {
 	return compare(r, header, string(value), true)
 }
 
-// sameNumber reports whether two texts are one number in JSON: "servers SHOULD compare the header value and the body value numerically".
+// sameNumber reports whether two texts are the same JSON number: "servers SHOULD compare the header value and the body value numerically".
 func sameNumber(header, value string) bool {
 	var a, b json.Number
 	if json.Unmarshal([]byte(header), &a) != nil || json.Unmarshal([]byte(value), &b) != nil || value[0] == '"' || header[0] == '"' {

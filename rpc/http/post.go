@@ -51,14 +51,17 @@ func (s *Server) post(w *statusWriter, r *http.Request, owner string) {
 	}
 }
 
-// read reads a body onto one line. release is to be called when it is needed no more.
+// read reads a body onto one line. The caller must call release when it no longer needs it.
 func (s *Server) read(w http.ResponseWriter, r *http.Request, owner string) (body []byte, release func(), status int, problem string) {
 	held := int64(0)
 	release = func() { s.letGo(owner, held) }
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyPatience))
 	in := http.MaxBytesReader(w, r.Body, int64(s.o.MaxLine))
+	body = make([]byte, 0, min(max(0, r.ContentLength), 64<<10)+1) // one byte more, to notice the end
 	for {
-		body = slices.Grow(body, 4<<10)
+		if len(body) == cap(body) {
+			body = slices.Grow(body, 4<<10)
+		}
 		n, err := in.Read(body[len(body):cap(body)])
 		body = body[:len(body)+n]
 		problem := s.hold(owner, held, int64(n))
@@ -67,11 +70,11 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, owner string) (bod
 		}
 		switch {
 		case err == io.EOF:
-			_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // the connection is read on to see that it closes
-			body = bytes.TrimSpace(body)                                   // as Take does: what is checked here is what is served
+			_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // the server keeps reading from the connection to notice that it closes
+			body = bytes.TrimSpace(body)                                   // as Take does, so that what is checked here is what is served
 			if bytes.IndexByte(body, '\n') >= 0 {
 				var line bytes.Buffer
-				if json.Compact(&line, body) == nil { // else it is refused as it is
+				if json.Compact(&line, body) == nil { // otherwise it is refused as it is
 					body = line.Bytes()
 				}
 			}
@@ -84,7 +87,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, owner string) (bod
 	}
 }
 
-// postStateless serves a message of 2026-07-28: a session of its own.
+// postStateless serves a message of 2026-07-28, in a session of its own.
 func (s *Server) postStateless(w http.ResponseWriter, r *http.Request, owner string, body []byte, m *message) {
 	served, err := s.o.Serves(owner)
 	if err != nil {
@@ -118,7 +121,7 @@ func (s *Server) postStateless(w http.ResponseWriter, r *http.Request, owner str
 	a := &answer{sender: st.begin(), stateless: true, malformed: !m.complete, unanswered: s.unanswered(m, nil)}
 	x, err := c.Take(body, st)
 	if err != nil {
-		refuse(w, http.StatusServiceUnavailable, m.id, mcp.CodeBusy, "the server is shutting down")
+		refuse(w, http.StatusServiceUnavailable, m.id, mcp.CodeBusy, errStopped.Error())
 		return
 	}
 	if !a.respond(w, r) {
@@ -127,22 +130,22 @@ func (s *Server) postStateless(w http.ResponseWriter, r *http.Request, owner str
 	}
 }
 
-// unanswered is what the client of a request is told that ended without an answer, since it was cancelled or its session has ended; nil for
-// a message that has none.
+// unanswered returns the answer to a request that ended without one, because it was cancelled or its session has ended; nil for a message
+// that needs no answer.
 func (s *Server) unanswered(m *message, c *session) func(http.ResponseWriter) {
 	if m.id == nil || m.method == "" {
 		return nil
 	}
 	return func(w http.ResponseWriter) {
-		status, problem := http.StatusOK, "the request was cancelled"
+		status, code, problem := http.StatusOK, mcp.CodeInternalError, "the request was cancelled"
 		s.mu.Lock()
 		switch {
 		case s.stopped:
-			status, problem = http.StatusServiceUnavailable, "the server is shutting down"
+			status, problem = http.StatusServiceUnavailable, errStopped.Error()
 		case c != nil && s.sessions[c.sessionKey] != c:
-			status, problem = http.StatusNotFound, "the session has ended: send initialize again"
+			status, code, problem = http.StatusNotFound, mcp.CodeNoSession, "the session has ended: send initialize again"
 		}
 		s.mu.Unlock()
-		refuse(w, status, m.id, mcp.CodeInternalError, problem)
+		refuse(w, status, m.id, code, problem)
 	}
 }

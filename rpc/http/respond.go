@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"sync/atomic"
@@ -15,27 +16,29 @@ import (
 )
 
 const (
-	// eventsAfter is how long a request may take before events begin, so that its client, and what stands between, sees that it is heard.
+	// eventsAfter is how long a request may take before events begin, so that its client, and what stands between, see that it is being
+	// served.
 	eventsAfter = 500 * time.Millisecond
-	// keepAlive is the longest silence of a stream: proxies close connections that are silent for longer, often after 60 s.
+	// keepAlive is the longest silence on a stream: proxies close connections that are silent for longer, often after 60 s.
 	keepAlive = 15 * time.Second
-	// writePatience is how long a client may take to read what was sent. After that its connection is closed.
+	// writePatience is how long a client may take to read what was sent before its connection is closed.
 	writePatience = 5 * time.Minute
 )
 
 // answer is a stream on its way through a connection.
 type answer struct {
 	*sender
-	primed    bool // events begin with an empty one
-	stateless bool // the request is of that era
-	malformed bool // it lacks what that era asks for
-	events    bool // there were any; set by respond
+	primed    bool   // events begin with an empty one, so that even a client that gets no other can resume
+	after     string // the id of that event, on a resumed stream
+	stateless bool   // the request is of that era
+	malformed bool   // it lacks what that era requires
+	events    bool   // there were events; set by respond
 
-	unanswered func(w http.ResponseWriter) // says so of a request that ended without an answer; nil: it is not a request
+	unanswered func(w http.ResponseWriter) // answers a request that ended without an answer; nil: it is not a request
 }
 
-// respond sends what answers a line: a single response as JSON, nothing as 202, all else as events. It reports false if the connection has
-// gone before the end.
+// respond sends what answers a line: a single response as JSON, no lines as 202, everything else as events. It reports false if the
+// connection is gone before the end.
 func (a *answer) respond(w http.ResponseWriter, r *http.Request) (whole bool) {
 	wait, cancel := context.WithTimeout(r.Context(), eventsAfter)
 	defer cancel()
@@ -65,7 +68,7 @@ func (a *answer) sendJSON(w http.ResponseWriter, text []byte) {
 	_, _ = w.Write(text) // fails only when nobody is there to read it
 }
 
-// statusOf is the status of a response.
+// statusOf returns the status of a response.
 func (a *answer) statusOf(response []byte) int {
 	if !rawjson.IsObject(response) { // a batch
 		return http.StatusOK
@@ -83,7 +86,7 @@ func (a *answer) statusOf(response []byte) int {
 	return http.StatusOK
 }
 
-// statelessStatus is the status of an error of the stateless era.
+// statelessStatus returns the status for an error of the stateless era.
 func statelessStatus(code int) int {
 	switch code {
 	case mcp.CodeMethodNotFound:
@@ -94,7 +97,7 @@ func statelessStatus(code int) int {
 	return http.StatusOK
 }
 
-// sendEvents sends the stream's events until it is over. It reports false if the connection has gone before.
+// sendEvents sends the stream's events to its end. It reports false if the connection is gone before that.
 func (a *answer) sendEvents(w http.ResponseWriter, r *http.Request) (whole bool) {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
@@ -103,8 +106,11 @@ func (a *answer) sendEvents(w http.ResponseWriter, r *http.Request) (whole bool)
 	w.WriteHeader(http.StatusOK)
 	out := http.NewResponseController(w)
 	var buf []byte
-	if a.primed && a.last == 0 {
+	switch {
+	case a.primed && a.last == 0:
 		buf = append(a.appendID(buf, 0, a.before), "data: \n\n"...)
+	case a.primed && a.after != "":
+		buf = fmt.Appendf(buf, "id: %s\ndata: \n\n", a.after)
 	}
 	sent, over := 0, false
 	for {
@@ -147,8 +153,15 @@ func (s *stream) appendID(to []byte, number int, mark string) []byte {
 	return append(to, '\n')
 }
 
-// refuse answers what is not taken with a JSON-RPC error; id may be nil.
+// refuse answers a refused request with a JSON-RPC error.
 func refuse(w http.ResponseWriter, status int, id []byte, code int, problem string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(refusal(id, code, problem)) // fails only when nobody is there to read it
+}
+
+// refusal encodes a JSON-RPC error; id may be nil.
+func refusal(id []byte, code int, problem string) []byte {
 	type failure struct {
 		Code    int    `json:"code"`
 		Message string `json:"message"`
@@ -156,23 +169,21 @@ func refuse(w http.ResponseWriter, status int, id []byte, code int, problem stri
 	if len(id) == 0 || id[0] != '"' && id[0] != '-' && (id[0] < '0' || id[0] > '9') {
 		id = nil
 	}
-	text, _ := json.Marshal(struct { // an id that is JSON can be encoded
+	text, _ := json.Marshal(struct { // an id that is JSON always encodes
 		Version string          `json:"jsonrpc"`
 		ID      json.RawMessage `json:"id,omitempty"`
 		Error   failure         `json:"error"`
 	}{"2.0", id, failure{code, problem}})
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(text) // fails only when nobody is there to read it
+	return text
 }
 
-// statusWriter remembers the status of a response.
+// statusWriter remembers the status of a response, for the log.
 type statusWriter struct {
 	http.ResponseWriter
 	status int
 	call   string // the JSON-RPC method
 
-	streams *atomic.Int64 // counts this response while it is a stream of events
+	streams *atomic.Int64 // counts responses that are streams of events, this one included
 	stream  bool
 }
 

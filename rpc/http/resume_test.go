@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,13 +14,14 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"runnel/rpc"
 )
 
 // addLogged lets a server have a method whose stream can be gone on with from a log: n lines of so many bytes, then the end. It streams until
-// open is closed, if there is one.
-func addLogged(s *rpc.Server, n, size int, open chan struct{}) {
+// open is closed, if there is one. written is closed when the call has written what it will.
+func addLogged(s *rpc.Server, n, size int, open, written chan struct{}) {
 	pad := strings.Repeat("x", size)
 	write := func(ctx context.Context, c *rpc.Caller, from int) error {
 		for i := from; i <= n; i++ {
@@ -47,6 +49,9 @@ func addLogged(s *rpc.Server, n, size int, open chan struct{}) {
 		return rpc.After{Mark: "from0", Result: struct{}{}, Do: func() {
 			go func() {
 				defer release()
+				if written != nil {
+					defer close(written)
+				}
 				_ = write(context.WithoutCancel(ctx), c, 0)
 			}()
 		}}, nil
@@ -70,7 +75,7 @@ func addLogged(s *rpc.Server, n, size int, open chan struct{}) {
 }
 
 // serveLogged is serve with that method.
-func serveLogged(t *testing.T, o Options, n, size int, open chan struct{}) *front {
+func serveLogged(t *testing.T, o Options, n, size int, open, written chan struct{}) *front {
 	f := serve(t, o)
 	serves := f.o.Serves
 	var servers = map[string]Served{}
@@ -82,7 +87,7 @@ func serveLogged(t *testing.T, o Options, n, size int, open chan struct{}) *fron
 			if err != nil {
 				return s, err
 			}
-			addLogged(s.Server, n, size, open)
+			addLogged(s.Server, n, size, open, written)
 			servers[owner] = s
 		}
 		return servers[owner], nil
@@ -97,7 +102,7 @@ const callLogged = `{"jsonrpc":"2.0","id":1,"method":"logged"}`
 func TestResumeFromTheLog(t *testing.T) {
 	t.Parallel()
 	const n, size = 300, 4000
-	f := serveLogged(t, Options{}, n, size, nil)
+	f := serveLogged(t, Options{}, n, size, nil, nil)
 	session := f.open()
 	var all []event
 	r := f.do("POST", callLogged, session)
@@ -144,7 +149,7 @@ func TestResumeFromTheLog(t *testing.T) {
 	f.wants(410, "", "GET", "", session, "Last-Event-ID: 7-1-from9999")
 	f.wants(410, "", "GET", "", session, "Last-Event-ID: 7-1-garbage")
 	f.wants(410, "", "GET", "", session, "Last-Event-ID: 7--from1")
-	// What may pass is worth another try.
+	// Trouble that may pass is worth another try.
 	f.wants(503, "", "GET", "", session, "Last-Event-ID: 7-1-trouble")
 	if r := f.do("GET", "", f.open(), "Last-Event-ID: 0-99-from1"); r.StatusCode != 200 {
 		t.Errorf("%v", r)
@@ -163,7 +168,7 @@ func TestForeignSessionID(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := serveLogged(t, Options{Tokens: always(tokens)}, 1, 1, nil)
+	f := serveLogged(t, Options{Tokens: always(tokens)}, 1, 1, nil, nil)
 	const asAlice, asBob = "Authorization: Bearer " + alice, "Authorization: Bearer " + bob
 	session := f.open(asAlice)
 	f.wants(200, "", "POST", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, session, asBob) // a session of bob's
@@ -175,7 +180,7 @@ func TestForeignSessionID(t *testing.T) {
 // A session that its client ends while another request opens it again stays ended.
 func TestEndedWhileItIsRevived(t *testing.T) {
 	t.Parallel()
-	f := serveLogged(t, Options{}, 1, 1, nil)
+	f := serveLogged(t, Options{}, 1, 1, nil, nil)
 	session := f.open()
 	f.mu.Lock()
 	open := slices.Collect(maps.Values(f.sessions))
@@ -214,7 +219,7 @@ func TestEndedWhileItIsRevived(t *testing.T) {
 // Whoever says very much of itself gets an id that fits into a header.
 func TestLongOpening(t *testing.T) {
 	t.Parallel()
-	f := serveLogged(t, Options{}, 1, 1, nil)
+	f := serveLogged(t, Options{}, 1, 1, nil, nil)
 	long := strings.Replace(initialize, `"c"`, `"`+strings.Repeat("c", 3000)+`"`, 1)
 	for _, body := range []string{initialize, long} {
 		r := f.do("POST", body)
@@ -224,5 +229,163 @@ func TestLongOpening(t *testing.T) {
 			t.Errorf("%v", r)
 		}
 		f.wants(404, "", "POST", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Mcp-Session-Id: "+strings.Repeat("x", 1000)+id)
+	}
+}
+
+// Whoever fills the stream of a client that has gone does not wait for it when the client can go on with another stream, which it does: with
+// nothing missing and nothing twice.
+func TestFullStreamIsLeft(t *testing.T) {
+	t.Parallel()
+	const n, size = 1000, 4000
+	written := make(chan struct{})
+	f := serveLogged(t, Options{}, n, size, nil, written)
+	session, next, last := f.open(), 0, ""
+	read := func(body io.ReadCloser, most int) {
+		t.Helper()
+		defer body.Close()
+		for e := range events(body) {
+			if e.data == "" || strings.Contains(e.data, "result") {
+				last = e.id
+				continue
+			}
+			if !strings.Contains(e.data, fmt.Sprintf(`"i":%d,`, next)) {
+				t.Fatalf("%.60s at %d", e.data, next)
+			}
+			next, last = next+1, e.id
+			if most--; most == 0 {
+				return
+			}
+		}
+	}
+	began := time.Now()
+	read(f.do("POST", callLogged, session).Body, 3)
+	select {
+	case <-written:
+	case <-time.After(resumeGrace / 2):
+		t.Fatal("the call is held up by a client that has gone")
+	}
+	t.Logf("the call was let go after %v", time.Since(began))
+	for rounds := 0; next <= n && rounds < 5; rounds++ {
+		read(f.do("GET", "", session, "Last-Event-ID: "+last).Body, 0)
+	}
+	if next != n+1 {
+		t.Errorf("%d of %d lines", next, n+1)
+	}
+}
+
+// The answer of a request that is not kept is told to be lost, once, to who comes back for it: in another process, or too late.
+func TestAnswerIsLost(t *testing.T) {
+	t.Parallel()
+	f := serve(t, Options{})
+	session := f.open()
+	r := f.do("POST", `{"jsonrpc":"2.0","id":"a-b","method":"count","params":{"n":20,"everyMs":50}}`, session)
+	var all []event
+	for e := range events(r.Body) {
+		all = append(all, e)
+	}
+	answer := all[len(all)-1]
+	if !strings.Contains(answer.data, `"result"`) {
+		t.Fatal(answer)
+	}
+	other := f.open() // which knows nothing of the stream
+	for _, e := range all[:len(all)-1] {
+		var told []string
+		for e := range events(f.do("GET", "", other, "Last-Event-ID: "+e.id).Body) {
+			if e.data != "" {
+				told = append(told, e.data)
+			}
+		}
+		if len(told) != 1 || !strings.Contains(told[0], `"id":"a-b","error":{"code":-32603`) {
+			t.Fatalf("after %q: %q", e.id, told)
+		}
+	}
+	for _, id := range []string{answer.id, "9-1-call:", "9-1-call:MQ==", "9-1-call:InEi", "9-1-call:InE", "9-1-call:bnVsbA", "9-1-call:e30"} {
+		status := 410
+		if id == "9-1-call:InEi" { // "q"
+			status = 200
+		}
+		f.wants(status, "", "GET", "", other, "Last-Event-ID: "+id)
+	}
+}
+
+// A client that comes back for a lost answer, and leaves again before it is told, leaves nothing that harms the server.
+func TestLostAnswerIsLeft(t *testing.T) {
+	t.Parallel()
+	f := serve(t, Options{})
+	f.open()
+	f.mu.Lock()
+	open := slices.Collect(maps.Values(f.sessions))
+	f.mu.Unlock()
+	for _, c := range open {
+		from, err := c.resume(t.Context(), "9-1-call:InEi")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.left(from, false, true)
+		c.mu.Lock()
+		e := c.streams[from.name]
+		c.mu.Unlock()
+		c.giveUp(e, from) // as after resumeGrace
+		if from, err = c.resume(t.Context(), "9-1-call:InEi"); err != nil {
+			t.Fatal(err)
+		}
+		c.inAll.Add(maxKeptInAll + 1)
+		c.left(from, false, true)
+		c.inAll.Add(-maxKeptInAll - 1)
+	}
+}
+
+// A client that gets again what it has lost gets all of it, also where others hold so much that nothing is kept.
+func TestResumeInACrowd(t *testing.T) {
+	const n = 200
+	var inAll atomic.Int64
+	st := newStream("1", &inAll)
+	for i := range n {
+		if err := st.add(t.Context(), bytes.Repeat([]byte("x"), 1000), i == n-1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	st.begin().sentMore(n / 2)
+	inAll.Add(maxKeptInAll)
+	from, err := st.connect(1)
+	for over := false; err == nil && !over; {
+		var events []numbered
+		if events, over, err = from.next(t.Context()); err == nil {
+			from.sentMore(len(events))
+		}
+	}
+	if err != nil || from.last != n {
+		t.Errorf("%d of %d: %v", from.last, n, err)
+	}
+	if st.drop(); inAll.Load() != maxKeptInAll {
+		t.Errorf("%d bytes are counted that nobody holds", inAll.Load()-maxKeptInAll)
+	}
+}
+
+// A client can name a stream before that has begun: names are easily guessed.
+func TestGuessedStream(t *testing.T) {
+	t.Parallel()
+	f := serveLogged(t, Options{}, 1, 1, nil, nil)
+	f.open()
+	f.mu.Lock()
+	open := slices.Collect(maps.Values(f.sessions))
+	f.mu.Unlock()
+	c := open[0]
+	for i := range 500 {
+		guess := fmt.Sprintf("%d%s-0", c.last+1, c.names)
+		began := make(chan struct{})
+		go func() {
+			defer close(began)
+			if _, err := c.resume(t.Context(), "9-1-from1"); err != nil {
+				t.Error(i, err)
+			}
+		}()
+		for guessed := false; !guessed; {
+			if from, err := c.resume(t.Context(), guess); err == nil {
+				guessed = true
+				_ = string(append([]byte(from.before), from.name...)) // as a response does
+			}
+		}
+		<-began
 	}
 }

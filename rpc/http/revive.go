@@ -12,17 +12,15 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// The id of a session holds what initialize said of its client, so that a server which does not know the session can open it again: one
-// that was started again, or that has closed the session because nobody used it. A session that its client has ended stays ended as long
-// as the server runs.
+// The id of a session contains what initialize said about its client, so that a server which does not know the session can open it again:
+// after a restart, or after it has closed the session because nobody used it. A session that its client has ended stays ended (ended.go).
 
 const (
-	// maxOpening is how long that may be, in bytes of JSON: the id goes with each request. A session of a client that says more is not opened again.
+	// maxOpening limits that content, in bytes of JSON: the id goes with each request. The session of a client that says more is not opened
+	// again.
 	maxOpening = 2 << 10
-	// maxName is how long the rest of an id may be: those of ended sessions are kept.
+	// maxName limits the rest of an id.
 	maxName = 64
-	// maxEnded is how many sessions are remembered that their clients have ended.
-	maxEnded = 10_000
 )
 
 // newID makes a session's id from the params of initialize.
@@ -41,10 +39,10 @@ func newID(params []byte) string {
 	if len(text) > maxOpening {
 		return id
 	}
-	return id + "." + base64.RawURLEncoding.EncodeToString(text)
+	return stamp() + id + "." + base64.RawURLEncoding.EncodeToString(text)
 }
 
-// opening is the params of initialize that an id holds, nil if it holds none.
+// opening returns the params of initialize that an id contains, nil if it contains none.
 func opening(id string) []byte {
 	name, encoded, _ := strings.Cut(id, ".")
 	params, err := base64.RawURLEncoding.DecodeString(encoded)
@@ -56,16 +54,13 @@ func opening(id string) []byte {
 
 var errNoSession = errors.New("no such session: send initialize again")
 
-// revive opens a session again by its id. What it had subscribed to, and what waited on its standing stream, is gone.
+// revive opens a session again from its id.
 func (s *Server) revive(ctx context.Context, key sessionKey) (*session, error) {
 	params := opening(key.id)
-	s.mu.Lock()
-	_, ended := s.endedByClient[key]
-	s.mu.Unlock()
-	if params == nil || ended {
+	if params == nil || s.notes.has(key) {
 		return nil, errNoSession
 	}
-	if problem := s.enter(key.owner); problem != "" { // until the session can be seen, the owner must not pass for idle
+	if problem := s.enter(key.owner); problem != "" { // the owner must not count as idle before the session can be seen
 		return nil, errors.New(problem)
 	}
 	defer s.leave(key.owner)
@@ -76,15 +71,44 @@ func (s *Server) revive(ctx context.Context, key sessionKey) (*session, error) {
 	case !served.Resumes():
 		return nil, errNoSession
 	}
-	c := s.newSession(served, key, rand.Text()[:4])
+	c := s.newSession(served, key)
 	answer := newStream("", nil)
 	if _, err = c.Take(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":%s}`, params), noteVersion{answer, c}); err == nil {
-		_, _, err = answer.begin().next(ctx)
+		var events []numbered
+		if events, _, err = answer.begin().next(ctx); err == nil && len(events) > 0 {
+			err = c.missed(ctx, rawjson.Member(rawjson.Member(events[0].text, "result"), "capabilities"))
+		}
 	}
 	if err != nil || c.version.Load() == nil {
 		s.over(c)
 		return nil, errNoSession
 	}
 	s.o.Log.Info().Str("owner", key.owner).Msg("a session goes on that was opened before")
-	return s.add(c)
+	if c, err = s.add(c); err == nil && s.notes.has(key) { // it was ended meanwhile
+		s.unuse(c)
+		s.close(c)
+		return nil, errNoSession
+	}
+	return c, err
+}
+
+// missed tells the client of a session that was opened again to read the lists again: what waited on the standing stream was lost with the
+// session.
+func (c *session) missed(ctx context.Context, capabilities []byte) error {
+	for _, list := range []string{"tools", "prompts", "resources"} {
+		if string(rawjson.Member(rawjson.Member(capabilities, list), "listChanged")) != "true" {
+			continue
+		}
+		if err := c.standing.add(ctx, fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/%s/list_changed"}`, list), false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// noteEnded notes that a session must not be opened again.
+func (s *Server) noteEnded(key sessionKey) {
+	if err := s.notes.note(key); err != nil {
+		s.o.Log.Warn().Err(err).Msg("it cannot be noted that a session is not to be opened again: it can be after a restart")
+	}
 }

@@ -16,39 +16,42 @@ import (
 	"runnel/rpc"
 )
 
-// Served is what serves an owner.
+// Served is the server for one owner.
 type Served struct {
 	*rpc.Server
 	// InputSchema returns the JSON schema of a tool's arguments, nil if there is no such tool.
 	InputSchema func(ctx context.Context, tool string) []byte
 }
 
-// Options of a server.
+// Options of a Server. Serves, MaxLine and MaxInFlight must be set.
 type Options struct {
-	// Serves returns what serves an owner: the same as long as the owner is busy. It is asked while a request is in flight.
+	// Serves returns the server for an owner: the same one as long as the owner is busy. It is called while a request is in flight.
 	Serves func(owner string) (Served, error)
 
-	// Came takes note that so many runnels stand before this server, each the upstream of another. The error is why it serves them no further.
+	// Came is called with the number of runnels that stand before this server, each as the upstream of another. It returns an error if
+	// there are too many.
 	Came func(owner string, hops int) error
 
-	Tokens    *Fresh[*Tokens] // tokens, and whose tasks they see; nil: there are none
-	Authority *Authority      // who issues other tokens; nil: nobody
-	Owner     string          // of everybody if there are neither, and of a token that names nobody
+	Tokens    *Fresh[*Tokens] // tokens, and whose tasks they see; nil: none
+	Authority *Authority      // the issuer of other tokens; nil: none
+	Owner     string          // the owner for everybody if there are neither, and for a token that names none
 	Origins   []string        // pages that may use the server, beside those of this machine
-	Proxies   Proxies         // whose word counts for who a client is
+	Proxies   Proxies         // they are believed when they say who a client is
 
-	Page *Page // what GET / shows; nil: nothing
+	Ended string // the file that lists sessions which must not be opened again; "": only this process knows them
+
+	Page *Page // the page at GET /; nil: none
 
 	Certificate *Fresh[*tls.Certificate] // nil: no TLS
 	Observe     func(method string, status int)
 
 	MaxLine     int           // bytes of the longest body
 	MaxInFlight int           // requests of an owner that are answered at once
-	Drain       time.Duration // at the end, how long requests in flight may go on
+	Drain       time.Duration // how long requests in flight may go on at the end
 	Log         zerolog.Logger
 }
 
-// host is the server's name, "" if it is not known.
+// host returns the server's name, "" if it is unknown.
 func (o *Options) host() string {
 	if o.Authority == nil {
 		return ""
@@ -60,28 +63,27 @@ func (o *Options) host() string {
 	return u.Hostname()
 }
 
-// Server serves MCP over HTTP.
+// Server serves MCP over HTTP. [Listen] makes one.
 type Server struct {
 	o        Options
 	listener net.Listener
 	http     *http.Server
 	guard    guard
+	notes    *ended
 	most     mostSessions
 	kept     atomic.Int64 // bytes of events that all streams hold
-	streams  atomic.Int64 // responses that are streams of events now
+	streams  atomic.Int64 // responses that are streams of events at the moment
 
 	ended chan struct{} // closed by Stop
 	tidy  sync.WaitGroup
 
-	mu            sync.Mutex
-	sessions      map[sessionKey]*session // of the handshake era
-	endedByClient map[sessionKey]struct{}
-	endedFirst    []sessionKey // the oldest of those first
-	brief         map[*rpc.Session]struct{}
-	inFlight      map[string]int   // requests, by owner
-	held          map[string]int64 // bytes of bodies in flight, by owner (bodies.go)
-	heldInAll     int64
-	stopped       bool
+	mu        sync.Mutex
+	sessions  map[sessionKey]*session // of the handshake era
+	brief     map[*rpc.Session]struct{}
+	inFlight  map[string]int   // requests, by owner
+	held      map[string]int64 // bytes of bodies in flight, by owner (bodies.go)
+	heldInAll int64
+	stopped   bool
 }
 
 // Stop takes no more requests, lets those in flight go on for Options.Drain, and ends the rest.
@@ -100,19 +102,19 @@ func (s *Server) Stop() {
 	s.each((*rpc.Session).Stop)
 }
 
-// Close ends the server after Stop: what has been queued is sent, as long as clients read.
+// Close ends the server after Stop: queued lines are still sent, as long as clients read.
 func (s *Server) Close() {
 	s.Stop()
 	s.each((*rpc.Session).Close)
 	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
 	defer cancel()
 	if s.http.Shutdown(ctx) != nil {
-		_ = s.http.Close() // clients that do not read
+		_ = s.http.Close() // ends the connections of clients that do not read
 	}
 	s.tidy.Wait()
 }
 
-// closeGrace is how long clients may take to read what is left at the end.
+// closeGrace is how long clients may take to read the rest at the end.
 const closeGrace = 2 * time.Second
 
 // each calls f for all sessions at once, and waits.
@@ -129,13 +131,13 @@ func (s *Server) each(f func(*rpc.Session)) {
 	all.Wait()
 }
 
-// enter counts a request of an owner, unless there are too many.
+// enter counts a request of an owner, or returns a problem if there are too many.
 func (s *Server) enter(owner string) (problem string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.stopped:
-		return "the server is shutting down"
+		return errStopped.Error()
 	case s.inFlight[owner] >= s.o.MaxInFlight:
 		return fmt.Sprintf("too many requests in flight: the limit is %d", s.o.MaxInFlight)
 	}
@@ -151,7 +153,7 @@ func (s *Server) leave(owner string) {
 	}
 }
 
-// Busy returns the owners that have a session, or a request in flight: whatever serves another one is not in use.
+// Busy returns the owners that have a session or a request in flight. What Serves returned for others is no longer in use.
 func (s *Server) Busy() map[string]bool {
 	busy := map[string]bool{}
 	s.mu.Lock()
@@ -165,7 +167,7 @@ func (s *Server) Busy() map[string]bool {
 	return busy
 }
 
-// Open returns how many sessions there are, and how many streams of events are being sent.
+// Open returns the number of sessions, and of event streams that are being sent. Use it for metrics.
 func (s *Server) Open() (sessions, streams int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

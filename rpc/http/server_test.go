@@ -220,7 +220,7 @@ func TestSessions(t *testing.T) {
 	f.wants(200, `already`, "POST", initialize, session)
 	f.wants(400, "send initialize first", "POST", call)
 	f.wants(400, "-32700", "POST", "garbage")
-	f.wants(404, `"id":7`, "POST", call, "Mcp-Session-Id: foreign")
+	f.wants(404, `"id":7,"error":{"code":-32001,`, "POST", call, "Mcp-Session-Id: foreign")
 	f.wants(400, `"id":7`, "POST", call, session, "Mcp-Protocol-Version: 1999-01-01")
 	f.wants(200, `-32602`, "POST", strings.Replace(initialize, "2025-11-25", "", 1)) // and there is no session
 	f.wants(415, "", "POST", call, session, "Content-Type: text/plain")
@@ -232,7 +232,7 @@ func TestSessions(t *testing.T) {
 	f.wants(405, "", "DELETE", "")
 	f.wants(204, "", "DELETE", "", session)
 	f.wants(404, "", "DELETE", "", session)
-	f.wants(404, "", "POST", call, session)
+	f.wants(404, `"code":-32001,`, "POST", call, session)
 	f.mu.Lock()
 	if n := len(f.sessions); n > 0 {
 		t.Errorf("%d sessions are left", n)
@@ -447,12 +447,13 @@ func TestStandingStream(t *testing.T) {
 			break
 		}
 	}
-	if want := (event{"0-1", `{"jsonrpc":"2.0","method":"opened"}`}); got[0] != (event{id: "0-0"}) || got[1] != want {
+	name, _, _ := strings.Cut(got[0].id, "-")
+	if want := (event{name + "-1", `{"jsonrpc":"2.0","method":"opened"}`}); name[0] != '0' || got[0] != (event{id: name + "-0"}) || got[1] != want {
 		t.Errorf("%q", got)
 	}
-	second := f.do("GET", "", session, "Last-Event-ID: 0-0")
+	second := f.do("GET", "", session, "Last-Event-ID: "+got[0].id)
 	for e := range events(second.Body) {
-		if e.id == "0-1" {
+		if e.id == got[1].id {
 			break
 		}
 	}
@@ -469,6 +470,16 @@ func TestStandingStream(t *testing.T) {
 	}
 	f.wants(204, "", "DELETE", "", session)
 	if _, err := io.ReadAll(second.Body); err != nil {
+		t.Error(err)
+	}
+}
+
+// No session begins that nobody would end.
+func TestOpenAfterStop(t *testing.T) {
+	t.Parallel()
+	f := serve(t, Options{})
+	f.Stop()
+	if _, err := f.Server.open("local", nil); err == nil || !strings.Contains(err.Error(), "shutting down") {
 		t.Error(err)
 	}
 }
@@ -636,7 +647,7 @@ func TestBounds(t *testing.T) {
 	f.wants(204, "", "DELETE", "", session) // ends them
 }
 
-// What clients leave unread, or might resume, is bounded for all together.
+// The messages that clients leave unread, or might resume, are bounded for all clients together.
 func TestHeldInAll(t *testing.T) {
 	t.Parallel()
 	f := serve(t, Options{})
@@ -646,7 +657,7 @@ func TestHeldInAll(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := c.stream()
+		e := c.stream("")
 		from := e.begin()
 		if _, err = c.Take([]byte(initialize), newStream("", nil)); err != nil {
 			t.Fatal(err)

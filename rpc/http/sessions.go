@@ -13,49 +13,38 @@ import (
 )
 
 const (
-	// maxSessions is how many sessions an owner has: few clients end theirs. For a new one, the one that has been idle for longest goes.
+	// maxSessions is how many sessions an owner has: few clients end theirs. A new one replaces the one that has been idle for longest.
 	maxSessions = 1000
-	// maxSessionsInAll is how many those of all owners are: a session takes some 20 KiB. For a new one, the idle one goes of the owner
-	// that has the most.
+	// maxSessionsInAll limits the sessions of all owners: a session takes some 20 KiB. A new one replaces the idlest one of the owner with
+	// the most sessions.
 	maxSessionsInAll = 10_000
 	// sessionPatience is how long a session lives that nobody uses.
 	sessionPatience = 30 * time.Minute
 )
 
-// sessionKey names a session: an id counts for its owner only, so that another one who knows it can do nothing with it.
+// sessionKey identifies a session: an id is only valid for its owner, so that it is useless to anybody else who knows it.
 type sessionKey struct{ owner, id string }
 
-// mostSessions bounds sessions.
+// mostSessions limits the number of sessions.
 type mostSessions struct{ owned, all int }
 
-// session is one of the handshake era.
+// session is a session of the handshake era.
 type session struct {
 	*rpc.Session
 	sessionKey
-	names    string                      // ends the names of its streams: those of a session that is opened again are others
+	names    string                      // ends the names of its streams, so that events of another session, or of this one before it was opened again, match none of them
 	version  atomic.Pointer[mcp.Version] // nil until initialize has been answered
 	standing *stream
 	inAll    *atomic.Int64 // bytes that the streams of all sessions hold
 
 	// Guarded by Server.mu.
 	connections int
-	used        time.Time // when there was one last
+	used        time.Time // when it last had a connection
 
 	mu       sync.Mutex
-	last     int // stream
+	last     int // the number of the latest stream
 	streams  map[string]*exchange
-	finished []string // names of those that are over, oldest first
-}
-
-// noteEnded remembers that a client has ended a session.
-func (s *Server) noteEnded(key sessionKey) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.endedFirst = append(s.endedFirst, key); len(s.endedFirst) > maxEnded {
-		delete(s.endedByClient, s.endedFirst[0])
-		s.endedFirst = s.endedFirst[1:]
-	}
-	s.endedByClient[key] = struct{}{}
+	finished []string // names of finished streams, oldest first
 }
 
 // open makes a session for a client that sends initialize, unless there are too many.
@@ -68,11 +57,12 @@ func (s *Server) open(owner string, params []byte) (*session, error) {
 	if served.Resumes() {
 		id = newID(params)
 	}
-	return s.add(s.newSession(served, sessionKey{owner, id}, ""))
+	return s.add(s.newSession(served, sessionKey{owner, id}))
 }
 
-// newSession makes a session that nobody finds yet.
-func (s *Server) newSession(served Served, key sessionKey, names string) *session {
+// newSession makes a session that cannot be found yet.
+func (s *Server) newSession(served Served, key sessionKey) *session {
+	names := rand.Text()[:4]
 	standing := newStream("0"+names, &s.kept)
 	standing.standing = true
 	c := &session{sessionKey: key, names: names, standing: standing, inAll: &s.kept, connections: 1, used: time.Now(), streams: map[string]*exchange{}}
@@ -81,7 +71,7 @@ func (s *Server) newSession(served Served, key sessionKey, names string) *sessio
 	return c
 }
 
-// add lets a session be found, unless there are too many, and returns it, or the one of that id which has been added before.
+// add makes a session findable, unless there are too many, and returns it, or the one with the same id that was added before.
 func (s *Server) add(c *session) (*session, error) {
 	s.mu.Lock()
 	if there := s.sessions[c.sessionKey]; there != nil {
@@ -90,10 +80,10 @@ func (s *Server) add(c *session) (*session, error) {
 		s.over(c)
 		return there, nil
 	}
-	if _, ended := s.endedByClient[c.sessionKey]; ended { // while it was opened again
+	if s.stopped {
 		s.mu.Unlock()
 		s.over(c)
-		return nil, errNoSession
+		return nil, errStopped
 	}
 	gone, ok := s.room(c.owner)
 	if gone != nil {
@@ -101,9 +91,6 @@ func (s *Server) add(c *session) (*session, error) {
 	}
 	if ok {
 		s.sessions[c.sessionKey] = c
-	}
-	if s.stopped {
-		go c.Stop()
 	}
 	s.mu.Unlock()
 	if gone != nil {
@@ -116,7 +103,9 @@ func (s *Server) add(c *session) (*session, error) {
 	return c, nil
 }
 
-// room reports whether an owner may have one more session, and which one has to go for it, if one has to. mu is held.
+var errStopped = errors.New("the server is shutting down")
+
+// room reports whether an owner may have another session, and returns the session that must go for it, if any. mu is held.
 func (s *Server) room(owner string) (gone *session, ok bool) {
 	count := s.count()
 	switch {
@@ -134,7 +123,7 @@ func (s *Server) room(owner string) (gone *session, ok bool) {
 	return gone, gone != nil
 }
 
-// count is how many sessions each owner has. mu is held.
+// count returns how many sessions each owner has. mu is held.
 func (s *Server) count() map[string]int {
 	count := map[string]int{}
 	for key := range s.sessions {
@@ -143,7 +132,7 @@ func (s *Server) count() map[string]int {
 	return count
 }
 
-// idlest is an owner's session that has been idle for longest, nil if it has none. mu is held.
+// idlest returns the session of an owner that has been idle for longest, nil if there is none. mu is held.
 func (s *Server) idlest(owner string) (idlest *session) {
 	for key, c := range s.sessions {
 		if key.owner == owner && c.connections == 0 && (idlest == nil || c.used.Before(idlest.used)) {
@@ -153,9 +142,9 @@ func (s *Server) idlest(owner string) (idlest *session) {
 	return idlest
 }
 
-// use finds the session of a request, and answers it if there is none. unuse is to follow.
+// use finds the session of a request, and answers the request if there is none. unuse must follow.
 func (s *Server) use(w http.ResponseWriter, r *http.Request, owner string, id []byte) *session {
-	key := sessionKey{owner, r.Header.Get(sessionHeader)} // foreign is not found
+	key := sessionKey{owner, r.Header.Get(sessionHeader)} // one of another owner is not found
 	s.mu.Lock()
 	c := s.sessions[key]
 	if c != nil {
@@ -167,7 +156,7 @@ func (s *Server) use(w http.ResponseWriter, r *http.Request, owner string, id []
 		if c, err = s.revive(r.Context(), key); err != nil {
 			status, code := http.StatusServiceUnavailable, mcp.CodeBusy
 			if err == errNoSession {
-				status, code = http.StatusNotFound, mcp.CodeInvalidRequest
+				status, code = http.StatusNotFound, mcp.CodeNoSession
 			}
 			refuse(w, status, id, code, err.Error())
 			return nil
@@ -191,7 +180,7 @@ func (s *Server) unuse(c *session) {
 	c.used = time.Now()
 }
 
-// close ends a session: what is in flight is cancelled.
+// close ends a session and cancels its requests in flight.
 func (s *Server) close(c *session) {
 	s.mu.Lock()
 	open := s.sessions[c.sessionKey] == c
@@ -204,17 +193,28 @@ func (s *Server) close(c *session) {
 	}
 }
 
-// over is close for a session that nobody finds.
+// over is close for a session that can no longer be found.
 func (s *Server) over(c *session) {
-	s.tidy.Go(func() {
-		c.Cancel()
-		c.Close()
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		for name := range c.streams {
-			c.forget(name)
-		}
-	})
+	s.mu.Lock()
+	stopped := s.stopped
+	if !stopped {
+		s.tidy.Go(c.end)
+	}
+	s.mu.Unlock()
+	if stopped { // Close may already be waiting, so the caller ends the session
+		c.end()
+	}
+}
+
+// end cancels the requests in flight, and forgets all streams.
+func (c *session) end() {
+	c.Cancel()
+	c.Close()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name := range c.streams {
+		c.forget(name)
+	}
 }
 
 // closeIdle closes sessions that nobody uses.

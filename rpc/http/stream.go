@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// maxWaiting is how many bytes of lines wait for a connection: a writer takes 64 KiB or so at once.
+	// maxWaiting is how many bytes of lines may wait for a connection: a writer takes about 64 KiB at once.
 	maxWaiting = 256 << 10
-	// maxKept is how many bytes of events that were sent a stream keeps for who lost the connection: more than is under way on a usual one.
+	// maxKept is how many bytes of sent events a stream keeps for a client that loses its connection: more than is usually under way.
 	maxKept = 1 << 20
-	// maxKeptMarked is how many those are of a stream that can be gone on with otherwise: what is under way on most.
+	// maxKeptMarked is the same for a stream that can also be continued after a mark: enough for what is under way on most connections.
 	maxKeptMarked = 64 << 10
-	// maxKeptInAll is how many bytes all streams hold, with what waits. Above it those that have a connection keep the last event that was
-	// sent, and less waits for them; those that have lost it, or are over, are forgotten.
+	// maxKeptInAll limits the bytes that all streams hold, waiting ones included. Above it, a stream with a connection keeps only the last
+	// event that was sent, and fewer bytes may wait for it; streams that have lost their connection, or are finished, are forgotten.
 	maxKeptInAll = 64 << 20
-	// maxBatch is from where on no more events are sent at once.
+	// maxBatch is the size from which on no further events are sent at once.
 	maxBatch = 64 << 10
 )
 
@@ -33,32 +33,34 @@ var (
 // stream is what answers a line, in order: an [rpc.Output]. One connection at a time sends its events.
 type stream struct {
 	name     string // unique in its session; begins the ids of its events
-	standing bool   // it answers nothing, and nobody can go on with it but here
+	standing bool   // it answers nothing, and can only be continued here
 
 	mu      sync.Mutex
 	inAll   *atomic.Int64 // bytes that all streams hold; nil: this one keeps nothing
-	events  []numbered    // those that were sent and are kept, then those that wait
-	before  string        // the mark of what came before the first event, on another stream
+	events  []numbered    // first the sent ones that are kept, then those that wait
+	before  string        // the mark from before the first event, on another stream
 	mark    string        // of the last event
 	first   int           // the number of events[0]; the first one ever is 1
-	sent    int           // the number of the last one that was sent
-	kept    int           // bytes of those that were sent
-	waiting int           // bytes of the others
-	over    bool          // no more come
+	sent    int           // the number of the last sent event
+	kept    int           // bytes of the sent events
+	waiting int           // bytes of the waiting events
+	over    bool          // nothing more comes
 	turn    int           // which connection sends
-	changed chan struct{}
+	abandon func()        // ends what fills the stream; nil while a connection sends
+	cutOff  bool          // abandon was called: the rest is on another stream, after the mark
+	changed chan struct{} // nil: nobody waits for a change
 }
 
-// numbered is an event, whose number is its place in the stream.
+// numbered is an event; its number is its place in the stream.
 type numbered struct {
 	text []byte
-	mark string // how another process can go on after it (see rpc.Session.Resume); "" = it cannot
+	mark string // how another process can continue after it (see rpc.Session.Resume); "" = it cannot
 }
 
 func (n *numbered) size() int { return len(n.text) + len(n.mark) }
 
 func newStream(name string, inAll *atomic.Int64) *stream {
-	return &stream{name: name, inAll: inAll, first: 1, changed: make(chan struct{})}
+	return &stream{name: name, inAll: inAll, first: 1}
 }
 
 // WriteLines implements rpc.Output: it waits for room.
@@ -77,16 +79,23 @@ func (s *stream) WriteLines(ctx context.Context, lines []byte, last bool) error 
 }
 
 func (s *stream) add(ctx context.Context, line []byte, last bool) error {
-	// A carriage return ends a line of an event. In JSON it is a blank like any other.
+	// A carriage return would end a line of an event. In JSON it is a blank like any other.
 	line = bytes.ReplaceAll(line, []byte("\r"), []byte(" "))
 	mark, line := rpc.CutMark(line)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if mark == "" || s.standing { // a line without one changes nothing for who goes on after it
+	if mark == "" || s.standing { // a line without a mark does not change where to continue
 		mark = s.mark
+	}
+	if last && !goesOn(mark) { // the answer has come
+		mark = ""
 	}
 	event := numbered{line, mark}
 	for s.waiting > 0 && s.waiting+event.size() > s.room() {
+		if s.abandon != nil && goesOn(s.mark) { // the tool need not wait for a client that may never come back
+			s.cutOff = true
+			s.abandon()
+		}
 		if err := s.await(ctx); err != nil {
 			return err
 		}
@@ -100,7 +109,7 @@ func (s *stream) add(ctx context.Context, line []byte, last bool) error {
 	return nil
 }
 
-// finish says that no more events come.
+// finish marks the end: no more events come.
 func (s *stream) finish() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,8 +119,10 @@ func (s *stream) finish() {
 
 // change wakes whoever waits for a change. mu is held.
 func (s *stream) change() {
-	close(s.changed)
-	s.changed = make(chan struct{})
+	if s.changed != nil {
+		close(s.changed)
+		s.changed = nil
+	}
 }
 
 // begin lets a connection send the events that were not sent yet.
@@ -120,30 +131,32 @@ func (s *stream) begin() *sender {
 	return from
 }
 
-// connect lets a connection send the events after a number; the one before it is told errTakenOver.
+// connect lets a connection send the events after a number; the connection before gets errTakenOver.
 func (s *stream) connect(after int) (*sender, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if after < 0 {
 		after = s.sent
 	}
-	if after < s.first-1 || after > s.first-1+len(s.events) {
+	end := s.first - 1 + len(s.events)
+	if after < s.first-1 || after > end || after == end && s.cutOff {
 		return nil, errForgotten
 	}
-	s.markSent(after) // a client may be back before its connection has noted what it sent
+	s.markSent(after) // a client may be back before its connection has noted what it sent, or may have lost some of that
 	s.turn++
+	s.abandon = nil
 	s.change()
 	return &sender{s, s.turn, after}, nil
 }
 
-// sender is a connection's hold on a stream.
+// sender is a connection's claim on a stream.
 type sender struct {
 	*stream
 	turn int
 	last int // the number of the last event that it has sent
 }
 
-// next waits for events, and returns those that wait, 64 KiB or so, and whether the stream is over with them.
+// next waits for events and returns those that wait, about 64 KiB, and whether the stream ends with them.
 func (s *sender) next(ctx context.Context) (events []numbered, over bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,7 +164,7 @@ func (s *sender) next(ctx context.Context) (events []numbered, over bool, err er
 		switch {
 		case s.turn != s.stream.turn:
 			return nil, false, errTakenOver
-		case s.last < s.first-1:
+		case s.cutOff && s.last == s.first-1+len(s.events):
 			return nil, false, errForgotten
 		}
 		waiting := s.events[s.last-s.first+1:]
@@ -169,8 +182,28 @@ func (s *sender) next(ctx context.Context) (events []numbered, over bool, err er
 	}
 }
 
-// await waits for a change, or fails with ctx's cause. s.mu is held before and after, and not meanwhile.
+// leave notes that no connection sends any more. A full stream is abandoned if another one can continue after it.
+func (s *sender) leave(abandon func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.turn == s.stream.turn {
+		s.abandon = abandon
+		s.change()
+	}
+}
+
+// isCutOff reports whether the rest is on another stream.
+func (s *sender) isCutOff() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cutOff
+}
+
+// await waits for a change, or fails with ctx's cause. s.mu is held before and after, but not meanwhile.
 func (s *stream) await(ctx context.Context) error {
+	if s.changed == nil {
+		s.changed = make(chan struct{})
+	}
 	changed := s.changed
 	s.mu.Unlock()
 	defer s.mu.Lock()
@@ -181,7 +214,7 @@ func (s *stream) await(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// sentMore notes that so many more events were sent.
+// sentMore notes that n more events were sent.
 func (s *sender) sentMore(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -191,16 +224,16 @@ func (s *sender) sentMore(n int) {
 	}
 }
 
-// markSent notes that all up to an event were sent, and drops those that are not to be kept. mu is held.
+// markSent notes that all events up to last were sent, and drops those that need not be kept. mu is held.
 func (s *stream) markSent(last int) {
-	for s.sent < last {
-		s.sent++
-		size := s.events[s.sent-s.first].size()
-		s.waiting -= size
-		s.kept += size
+	for ; s.sent < last; s.sent++ {
+		s.move(s.sent+1, &s.waiting, &s.kept)
+	}
+	for ; s.sent > last; s.sent-- {
+		s.move(s.sent, &s.kept, &s.waiting)
 	}
 	most := maxKept
-	if s.mark != "" {
+	if goesOn(s.mark) {
 		most = maxKeptMarked
 	}
 	for s.first < s.sent && (s.kept > most || s.crowded()) || s.first <= s.sent && s.inAll == nil {
@@ -214,14 +247,21 @@ func (s *stream) markSent(last int) {
 	s.change()
 }
 
-// count counts bytes that are held. mu is held.
+// move counts the bytes of an event as part of another sum. mu is held.
+func (s *stream) move(number int, from, to *int) {
+	size := s.events[number-s.first].size()
+	*from -= size
+	*to += size
+}
+
+// count counts held bytes. mu is held.
 func (s *stream) count(size int) {
 	if s.inAll != nil {
 		s.inAll.Add(int64(size))
 	}
 }
 
-// room is how many bytes may wait.
+// room returns how many bytes may wait.
 func (s *stream) room() int {
 	if s.crowded() {
 		return maxBatch

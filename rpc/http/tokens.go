@@ -12,18 +12,18 @@ import (
 	"runnel/rpc/http/oauth"
 )
 
-// Authority is who issues tokens for this server, an OAuth resource server then.
+// Authority is the OAuth issuer of tokens for this server, which is a resource server then.
 type Authority struct {
 	*oauth.Issuer
 	URL      string // the issuer's
-	Resource string // this server's, as its clients name it; "" = as each request does
+	Resource string // this server's URL, as its clients name it; "" = as in each request
 	Scopes   []string
 }
 
-// minToken is how long a token must be at least: shorter ones can be guessed.
+// minToken is the least length of a token: shorter ones can be guessed.
 const minToken = 16
 
-// Tokens say who may come in, and as whose tasks are seen.
+// Tokens say who has access, and whose tasks they see. Make them with ReadTokens or OneToken.
 type Tokens struct {
 	entries []tokenEntry
 }
@@ -33,7 +33,7 @@ type tokenEntry struct {
 	owner string
 }
 
-// ReadTokens reads one "TOKEN OWNER" a line. Blank lines, and those that begin with #, are skipped. An error never shows a token.
+// ReadTokens reads lines of "TOKEN OWNER". Blank lines and lines that begin with # are skipped. An error never shows a token.
 func ReadTokens(r io.Reader) (*Tokens, error) {
 	t := &Tokens{}
 	lines := bufio.NewScanner(r)
@@ -64,12 +64,12 @@ func ReadTokens(r io.Reader) (*Tokens, error) {
 	return t, nil
 }
 
-// OneToken is a token that sees the tasks of an owner, and no other.
+// OneToken returns Tokens with a single token, which sees the tasks of an owner.
 func OneToken(token, owner string) *Tokens {
 	return &Tokens{[]tokenEntry{{sha256.Sum256([]byte(token)), owner}}}
 }
 
-// owner is whose token it is. How long it takes says nothing of the tokens.
+// owner returns whose token it is. The time that it takes reveals nothing about the tokens.
 func (t *Tokens) owner(token string) (owner string, ok bool) {
 	hash := sha256.Sum256([]byte(token))
 	for _, e := range t.entries {

@@ -20,6 +20,9 @@ const (
 	CodeBusy = CodeInternalError
 	// CodeStreamLost is runnel's own: a transport that connects anew answers with it a subscription whose connection was lost.
 	CodeStreamLost = -31001
+	// CodeNoSession answers a request over HTTP of a session that is not known, until 2025-11-25. No specification names it, but the official SDKs
+	// answer so, and by it Claude Code knows the 404 after which it is to initialize again.
+	CodeNoSession = -32001
 	// CodeHeaderMismatch answers a request whose HTTP headers are at odds with its body (since 2026-07-28).
 	CodeHeaderMismatch = -32020
 	// CodeMissingCapability answers a request that needs a capability which its client did not declare (since 2026-07-28).

@@ -63,10 +63,11 @@ type CompleteResult struct {
 	CallToolResult
 }
 
-// UpdateTaskParams are the params of "tasks/update".
+// UpdateTaskParams are the params of "tasks/update", and what is read of those of "tasks/get" and "tasks/cancel".
 type UpdateTaskParams struct {
 	TaskID         string                     `json:"taskId"`
 	InputResponses map[string]json.RawMessage `json:"inputResponses"`
+	Meta           CancelMeta                 `json:"_meta,omitzero"` // tasks/cancel only
 }
 
 // ListenParams are the params of "subscriptions/listen".

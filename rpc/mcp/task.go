@@ -50,6 +50,12 @@ type CreateTaskResult struct {
 type TaskParams struct {
 	TaskID    string          `json:"taskId"`
 	LastSeqNr json.RawMessage `json:"lastSeqNr,omitempty"` // tasks/result only (SEP-1905, "Resuming Streaming")
+	Meta      CancelMeta      `json:"_meta,omitzero"`      // tasks/cancel only
+}
+
+// CancelMeta is the _meta of "tasks/cancel", which has no room for a reason, unlike notifications/cancelled.
+type CancelMeta struct {
+	Reason string `json:"runnel/reason,omitempty"`
 }
 
 // ListTasksResult answers "tasks/list".

@@ -30,7 +30,7 @@ type ToolExecution struct {
 	StreamPartial bool        `json:"streamPartial,omitempty"`
 }
 
-// TaskSupport says whether a tool may be called as a task.
+// TaskSupport is how a tool may be called: with a task, without one, or both.
 type TaskSupport string
 
 // The levels of task support; a tool that says nothing forbids tasks.

@@ -20,7 +20,7 @@ var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
 
 // exact is valid JSON without the members that would be read into fields of t by another name.
 func exact(data []byte, t reflect.Type) []byte {
-	data = SkipBlanks(data)
+	data = skipBlanks(data)
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}

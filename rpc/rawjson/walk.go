@@ -30,9 +30,9 @@ func (w *Walk) Next() bool {
 	if w.rest == nil {
 		return false
 	}
-	w.rest = SkipBlanks(w.rest)
+	w.rest = skipBlanks(w.rest)
 	if w.rest[0] == ',' {
-		w.rest = SkipBlanks(w.rest[1:])
+		w.rest = skipBlanks(w.rest[1:])
 	}
 	if w.rest[0] == '}' || w.rest[0] == ']' {
 		return false
@@ -43,16 +43,16 @@ func (w *Walk) Next() bool {
 		if w.Name = w.Quoted[1 : n-1]; bytes.IndexByte(w.Name, '\\') >= 0 {
 			w.Name = []byte(Unquote(w.Quoted))
 		}
-		w.rest = SkipBlanks(w.rest[n:])
-		w.rest = SkipBlanks(w.rest[1:]) // the colon
+		w.rest = skipBlanks(w.rest[n:])
+		w.rest = skipBlanks(w.rest[1:]) // the colon
 	}
 	n := valueLen(w.rest)
 	w.Value, w.rest = w.rest[:n:n], w.rest[n:]
 	return true
 }
 
-// SkipBlanks is b without the blanks that it begins with.
-func SkipBlanks(b []byte) []byte {
+// skipBlanks is b without the blanks that it begins with.
+func skipBlanks(b []byte) []byte {
 	i := 0
 	for b[i] == ' ' || b[i] == '\t' || b[i] == '\r' || b[i] == '\n' {
 		i++

@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// writeTimeout is how long a write waits until it is taken, before it is refused with tasks.ErrBusy.
-	writeTimeout = 10 * time.Second
-	readTimeout  = 5 * time.Second
-	// A request that was throttled, was in another one's way or has had no answer is tried again, first after tryAgain and at last each tryMost.
+	readTimeout = 5 * time.Second
+	// A request that was throttled, collided with another or got no answer is tried again, first after tryAgain and in the end every
+	// tryMost.
 	tryAgain = 10 * time.Millisecond
 	tryMost  = 500 * time.Millisecond
 )
 
-// try asks until there is an answer, and words what is refused. A condition that does not hold is for the caller (isCondition, found).
+// try sends a request until it is answered, and words refusals for people. A condition that does not hold is left to the caller
+// (isCondition, found).
 func (sp *space) try(ctx context.Context, ask func() error) error {
 	for wait := tryAgain; ; wait = min(2*wait, tryMost) {
 		err := ask()
@@ -35,14 +35,14 @@ func (sp *space) try(ctx context.Context, ask func() error) error {
 			return sp.refused(err)
 		}
 		select {
-		case <-time.After(wait/2 + rand.N(wait)): // those who are in each other's way come apart
+		case <-time.After(wait/2 + rand.N(wait)): // so that colliding requests come apart
 		case <-ctx.Done():
 			return sp.unreachable(err)
 		}
 	}
 }
 
-// write is try for what changes the table.
+// write is try for requests that change the table.
 func (sp *space) write(ctx context.Context, ask func(context.Context) error) error {
 	if err := sp.usable(); err != nil {
 		return err
@@ -52,7 +52,7 @@ func (sp *space) write(ctx context.Context, ask func(context.Context) error) err
 	return sp.try(ctx, func() error { return ask(ctx) })
 }
 
-// passes reports whether the same may succeed when it is tried again.
+// passes reports whether the request may succeed on another try.
 func passes(err error) bool {
 	if reasons, ok := errors.AsType[*types.TransactionCanceledException](err); ok {
 		return slices.ContainsFunc(reasons.CancellationReasons, func(r types.CancellationReason) bool {
@@ -68,17 +68,17 @@ func passes(err error) bool {
 		answer, ok := errors.AsType[*awshttp.ResponseError](err)
 		return ok && answer.HTTPStatusCode() >= http.StatusInternalServerError
 	}
-	return true // nobody has answered
+	return true // there was no answer
 }
 
-// isCondition reports whether nothing was written since a condition did not hold.
+// isCondition reports whether nothing was written because a condition did not hold.
 func isCondition(err error) bool {
 	_, is := found(err)
 	return is
 }
 
-// found returns what stands in the table in the place of what a condition wanted, nil if nothing does. In a transaction that is the
-// place of the first condition that did not hold.
+// found returns the item that failed a condition, nil if it does not exist. In a transaction it is the item of the first condition that did
+// not hold.
 func found(err error) (item, bool) {
 	if failed, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok {
 		return failed.Item, true
@@ -93,7 +93,7 @@ func found(err error) (item, bool) {
 	return nil, false
 }
 
-// get reads an item, nil if it is not there.
+// get reads an item; nil if it does not exist.
 func (sp *space) get(ctx context.Context, key item) (i item, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -107,10 +107,10 @@ func (sp *space) get(ctx context.Context, key item) (i item, err error) {
 	return i, err
 }
 
-// mostKeys are read by one request.
+// mostKeys is how many items one request reads.
 const mostKeys = 100
 
-// getAll reads some items: those that are there, in any order.
+// getAll reads some items, and returns those that exist in any order.
 func (sp *space) getAll(ctx context.Context, keys []item) (all []item, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -145,18 +145,18 @@ type span struct {
 	partition string
 	from, to  string // places, both included; "" = from the first, to the last
 	filter    string // an expression, "" = all
-	values    item   // of filter
-	limit     int    // so many are looked at by one request, 0 = as many as an answer holds
+	values    item   // the values in filter
+	limit     int    // how many items one request examines; 0 = as many as an answer holds
 	keys      bool   // only their keys are wanted
-	count     bool   // only how many there are
+	count     bool   // only the number of items is wanted
 }
 
-// page reads a part of a span: next is where the rest begins, nil if there is none.
+// page reads a part of a span. next is where the rest begins; nil at the end.
 func (sp *space) page(ctx context.Context, s span, start item) (list []item, n int, next item, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	if s.to == "" {
-		s.to = "~" // after all that runnel writes
+		s.to = "~" // after every key that runnel writes
 	}
 	q := &dynamodb.QueryInput{
 		TableName: &sp.server.o.Table, ConsistentRead: aws.Bool(true), ExclusiveStartKey: start,
@@ -164,7 +164,7 @@ func (sp *space) page(ctx context.Context, s span, start item) (list []item, n i
 		ExpressionAttributeValues: item{":pk": text(sp.root + s.partition), ":from": text(s.from), ":to": text(s.to)},
 	}
 	if s.from == "" {
-		q.ExpressionAttributeValues[":from"] = text(" ") // before all that runnel writes; a key is not empty
+		q.ExpressionAttributeValues[":from"] = text(" ") // before every key that runnel writes; a key cannot be empty
 	}
 	if s.filter != "" {
 		q.FilterExpression = &s.filter
@@ -203,7 +203,7 @@ func (sp *space) query(ctx context.Context, s span) (list []item, err error) {
 	}
 }
 
-// count counts a span up to most.
+// count returns the number of items in a span, most at the most.
 func (sp *space) count(ctx context.Context, s span, most int) (all int, err error) {
 	s.count = true
 	for next := item(nil); ; {
@@ -253,7 +253,7 @@ func (sp *space) remove(ctx context.Context, key item, condition string, values 
 	})
 }
 
-// mostDeleted are deleted by one request.
+// mostDeleted is how many items one request deletes.
 const mostDeleted = 25
 
 // removeAll deletes some items.
@@ -281,7 +281,7 @@ func (sp *space) removeAll(ctx context.Context, keys []item) error {
 // errThrottled stands for the part of a batch that was not taken.
 var errThrottled = &types.ThrottlingException{Message: aws.String("a part of it was not taken")}
 
-// transact makes some changes, all or none.
+// transact makes all of some changes, or none.
 func (sp *space) transact(ctx context.Context, changes ...types.TransactWriteItem) error {
 	return sp.write(ctx, func(ctx context.Context) error {
 		_, err := sp.server.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: changes})
@@ -289,7 +289,7 @@ func (sp *space) transact(ctx context.Context, changes ...types.TransactWriteIte
 	})
 }
 
-// change is an update of an item, if a condition holds; else found returns what stands there.
+// change makes an update of an item that depends on a condition. If the condition does not hold, found returns the item.
 func (sp *space) change(key item, expression, condition string, values item) *types.Update {
 	return &types.Update{
 		TableName: &sp.server.o.Table, Key: key, UpdateExpression: &expression, ConditionExpression: &condition,

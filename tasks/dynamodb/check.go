@@ -7,13 +7,13 @@ import (
 )
 
 const (
-	// mostCounted is where Check ends counting: each task that it counts is paid for.
+	// mostCounted is how many tasks Check counts at most, since each costs money.
 	mostCounted = 10_000
-	// lately is how old a lease may be that Check takes for one of a runnel that lives, by whatever clocks.
+	// lately is the age up to which Check takes a lease for that of a living runnel. It is generous, since clocks differ.
 	lately = time.Minute
 )
 
-// Check looks whether the table answers, and says for people what an owner has there.
+// Check finds out whether the table answers, and describes an owner's tasks there for people.
 func (s *State) Check(ctx context.Context, owner string) (string, error) {
 	of, err := s.Space(ctx, owner)
 	if err != nil {
@@ -36,8 +36,8 @@ func (s *State) Check(ctx context.Context, owner string) (string, error) {
 	if all >= mostCounted {
 		more = " or more"
 	}
-	report := fmt.Sprintf("%d tasks%s, %d of them not ended, %d runnels use it", all, more, live, alive)
-	if on, err := sp.expiresItems(ctx); err == nil && !on { // else these credentials may not ask
+	report := fmt.Sprintf("tasks: %d%s, not ended: %d, runnels: %d", all, more, live, alive)
+	if on, err := sp.expiresItems(ctx); err == nil && !on { // otherwise the credentials do not allow the question
 		report += "; nothing of them is ever deleted: turn the table's time to live on, for the attribute expires"
 	}
 	return report, nil

@@ -21,8 +21,8 @@
 //	alive          KEEPER                a lease
 //	asked:KEEPER   ID                    a task that somebody asks its keeper to cancel
 //
-// Each item has the attribute expires, which is the table's time to live. It is a minute after the task's; DynamoDB deletes up to some days
-// later, and until then it is runnel that does not show what has expired.
+// Each item has the attribute expires, the table's time to live, a minute after the task's own. DynamoDB deletes expired items within some
+// days; until then runnel does not show them.
 //
 // Words:
 //
@@ -52,5 +52,5 @@
 //	it is not ended when it has come back meanwhile                space.unrenewed (lease.go)
 //	what is stored, but not answered, is not stored twice          found (call.go), and what is done with it
 //	what was throttled, or was in another one's way, is sent again space.try (call.go)
-//	a newer runnel has changed what stands here                    space.check (space.go), with each renewal of the lease
+//	a newer runnel has changed what stands here                    space.check (open.go), with each renewal of the lease
 package dynamodb

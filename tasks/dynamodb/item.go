@@ -8,7 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// item is what stands in the table under a key, or a key alone.
+// item is an item of the table, or only its key.
 type item = map[string]types.AttributeValue
 
 func text(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
@@ -19,7 +19,7 @@ func number(n int64) types.AttributeValue {
 
 func data(b []byte) types.AttributeValue { return &types.AttributeValueMemberB{Value: b} }
 
-// textOf is an attribute that is text, "" if it is not there or of another type.
+// textOf returns a text attribute; "" if it is missing or has another type.
 func textOf(i item, name string) string {
 	if s, ok := i[name].(*types.AttributeValueMemberS); ok {
 		return s.Value
@@ -27,7 +27,7 @@ func textOf(i item, name string) string {
 	return ""
 }
 
-// numberOf is an attribute that is a whole number of 0 or more.
+// numberOf returns an attribute that is a whole number, 0 or more.
 func numberOf(i item, name string) (int64, bool) {
 	s, ok := i[name].(*types.AttributeValueMemberN)
 	if !ok {
@@ -44,11 +44,6 @@ func dataOf(i item, name string) []byte {
 	return nil
 }
 
-// key is a place in the table: a partition of the owner, and the place there.
-func (sp *space) key(partition, sort string) item {
-	return item{"pk": text(sp.root + partition), "sk": text(sort)}
-}
-
 // with adds attributes to a key.
 func with(key item, more item) item {
 	for name, value := range more {
@@ -57,10 +52,10 @@ func with(key item, more item) item {
 	return key
 }
 
-// ofTask is the partition of a task.
+// ofTask returns the partition of a task.
 func ofTask(id string) string { return "task:" + id }
 
-// The places in a task's partition. Numbers have leading zeros, so that their order is that of text.
+// These are the places in a task's partition. Numbers have leading zeros, so that they sort as text.
 const recordPlace = "record"
 
 func outputPlace(end int64, piece int) string { return fmt.Sprintf("output:%020d.%03d", end, piece) }
@@ -71,7 +66,7 @@ func resultPlace(try string, piece int) string { return fmt.Sprintf("result:%s.%
 
 var attribute = regexp.MustCompile(`#\w+`)
 
-// names are the attributes of expressions, which stand there as #NAME: many names are words of DynamoDB's own.
+// names maps #NAME in expressions to attributes, because many names are reserved words of DynamoDB.
 func names(expressions ...*string) map[string]string {
 	var all map[string]string
 	for _, e := range expressions {

@@ -12,20 +12,13 @@ import (
 	"runnel/tasks/engine"
 )
 
-// DynamoDB has no clock that could be asked, and those of machines differ. So a lease is a number that its process counts up, and another
-// one takes that process for gone when it has not seen the number change for a while, by its own clock.
+// DynamoDB has no clock to ask, and the clocks of machines differ. So a lease is a number that its process counts up. Another process takes
+// that one for gone if it has not seen the number change for a while, by its own clock.
 
-// silence is how long that is: then a process that comes back has looked whether it was taken for gone (engine.Space.Renew), and the state
-// gives it some time more.
+// silence is how long that is. It leaves a process that comes back the time to find out whether it was taken for gone (engine.Space.Renew).
 const silence = engine.LeaseTTL - engine.RenewInterval
 
-// pulse is what this process has seen of another one's lease.
-type pulse struct {
-	beat  int64
-	since time.Time // it has not changed
-}
-
-// leaseExpiry is when DynamoDB may delete the lease of a process that has not given it back.
+// leaseExpiry is the age at which DynamoDB may delete the lease of a process that has not given it back.
 const leaseExpiry = 24 * time.Hour
 
 // Lease implements engine.Store.
@@ -45,13 +38,13 @@ func (sp *space) Lease(ctx context.Context) error {
 
 // Leave implements engine.Store.
 func (sp *space) Leave(ctx context.Context) {
-	_ = sp.remove(ctx, sp.key("alive", sp.of.Keeper), "", nil) // else it is found out
+	_ = sp.remove(ctx, sp.key("alive", sp.of.Keeper), "", nil) // otherwise others notice that it no longer changes
 }
 
-// longPause is how long this process may not have looked and still know how long a lease has not changed.
+// longPause is the longest pause between two looks after which this process still knows how long a lease has not changed.
 const longPause = engine.LeaseTTL
 
-// Alive implements engine.Store. Who is seen for the first time lives.
+// Alive implements engine.Store. A process that is seen for the first time counts as alive.
 func (sp *space) Alive(ctx context.Context) (alive []string, err error) {
 	leases, err := sp.query(ctx, span{partition: "alive"})
 	if err != nil {
@@ -60,7 +53,7 @@ func (sp *space) Alive(ctx context.Context) (alive []string, err error) {
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
 	before, now, seen := sp.seen, sp.of.Now(), map[string]pulse{}
-	if now.Sub(sp.looked) > longPause { // this process has slept, or could not reach the table, and perhaps nobody could
+	if now.Sub(sp.looked) > longPause { // this process slept or could not reach the table, and perhaps nobody could
 		before = nil
 	}
 	for _, l := range leases {
@@ -79,7 +72,7 @@ func (sp *space) Alive(ctx context.Context) (alive []string, err error) {
 	return alive, nil
 }
 
-// unrenewed is the condition that the lease of a process is as this one has seen it.
+// unrenewed is the condition that the lease of a process has not changed since this one saw it.
 func (sp *space) unrenewed(keeper string) types.TransactWriteItem {
 	sp.mu.Lock()
 	p := sp.seen[keeper]
@@ -91,7 +84,7 @@ func (sp *space) unrenewed(keeper string) types.TransactWriteItem {
 	}}
 }
 
-// mark is the place that says that a task has not ended; without a handle it is hidden.
+// mark is the place of the mark of a task that has not ended. Without a handle the task is hidden.
 func mark(id string, hidden bool) string {
 	if hidden {
 		return "hidden:" + id
@@ -104,7 +97,7 @@ func (sp *space) Marks(ctx context.Context) (marks []engine.Mark, err error) {
 	list, err := sp.query(ctx, span{partition: "live"})
 	for _, i := range list {
 		kind, id, _ := strings.Cut(textOf(i, "sk"), ":")
-		if engine.IsToken(id) { // else it is nobody's that could be ended
+		if engine.IsToken(id) { // otherwise it is not a task that could be ended
 			marks = append(marks, engine.Mark{ID: id, Keeper: textOf(i, "keeper"), Hidden: kind == "hidden"})
 		}
 	}
@@ -120,10 +113,10 @@ func (sp *space) Unmark(ctx context.Context, m engine.Mark) error {
 	return err
 }
 
-// DropExpired implements engine.Store: DynamoDB deletes by itself what has expired, if the table's time to live is on.
+// DropExpired implements engine.Store. DynamoDB deletes expired items by itself, if the table's time to live is on.
 func (sp *space) DropExpired(context.Context) error { return nil }
 
-// expiresItems reports whether the table's time to live is on. It fails where these credentials may not ask.
+// expiresItems reports whether the table's time to live is on. It fails if the credentials do not allow the question.
 func (sp *space) expiresItems(ctx context.Context) (bool, error) {
 	answer, err := sp.server.client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &sp.server.o.Table})
 	if err != nil || answer.TimeToLiveDescription == nil {

@@ -13,9 +13,9 @@ import (
 // Options of a State.
 type Options struct {
 	Table    string
-	Region   string // "" = what the AWS configuration says
-	Endpoint string // the URL of another server than AWS's, "" = that of the region
-	Prefix   string // of partition keys; "" = runnel
+	Region   string // "" = that of the AWS configuration
+	Endpoint string // the URL of a server other than AWS; "" = that of the region
+	Prefix   string // begins all partition keys; "" = runnel
 	engine.Options
 }
 
@@ -45,7 +45,7 @@ func Parse(state string) (Options, error) {
 		case "prefix":
 			o.Prefix = value
 		default:
-			return o, fmt.Errorf("the URL of the state has the option %q: known are region, endpoint and prefix; credentials come from the environment or the AWS configuration", clip(name))
+			return o, fmt.Errorf("the URL of the state has the option %.32q: known are region, endpoint and prefix; credentials come from the environment or the AWS configuration", name)
 		}
 	}
 	if e, err := url.Parse(o.Endpoint); o.Endpoint != "" && (err != nil || e.User != nil || e.Host == "" || e.Scheme != "http" && e.Scheme != "https") {
@@ -55,13 +55,10 @@ func Parse(state string) (Options, error) {
 		return o, errors.New("region= is not the name of a region, such as eu-central-1")
 	}
 	if o.Prefix != "" && !engine.IsToken(o.Prefix) {
-		return o, fmt.Errorf("prefix=%s: use up to 64 letters, digits, - and _", clip(o.Prefix))
+		return o, fmt.Errorf("prefix=%.32s: use up to 64 letters, digits, - and _", o.Prefix)
 	}
 	return o, nil
 }
 
-// tableName is what AWS allows.
+// tableName matches the names that AWS allows.
 var tableName = regexp.MustCompile(`^[a-zA-Z0-9_.-]{3,255}$`)
-
-// clip shortens what anybody may have written.
-func clip(s string) string { return s[:min(len(s), 32)] }

@@ -16,13 +16,13 @@ import (
 	"runnel/tasks/engine"
 )
 
-// transactionBytes is how much output goes into one transaction, and a stretch more: it holds 4 MB and 100 changes.
+// transactionBytes is how much output goes into one transaction, plus at most a stretch. DynamoDB allows 4 MB and 100 changes.
 const transactionBytes = 1 << 20
 
-// mostPieces are those of the longest stretch: no chunk is longer than a line of MCP.
+// mostPieces is how many pieces the longest stretch has: no chunk is longer than a line of MCP.
 const mostPieces = (mcp.MaxLine + pieceBytes - 1) / pieceBytes
 
-// Append implements engine.Store. What is cut out is deleted after the rest was stored.
+// Append implements engine.Store. Output that is cut out is deleted after the rest was stored.
 func (sp *space) Append(ctx context.Context, r *engine.Record, b *engine.Batch) error {
 	expires, from, bytes := sp.expiry(&r.Task), b.From, 0
 	var items []types.TransactWriteItem
@@ -63,7 +63,7 @@ func (sp *space) Append(ctx context.Context, r *engine.Record, b *engine.Batch) 
 	return sp.removeAll(ctx, sp.cut(r.ID, b.Cut))
 }
 
-// append stores items together with the position where they end, if this process is still the keeper. last is where the batch ends.
+// append stores items together with their end position, if this process is still the keeper. last is the end of the batch.
 func (sp *space) append(ctx context.Context, r *engine.Record, from, to, last int64, items []types.TransactWriteItem) error {
 	u := sp.change(sp.recordKey(r.ID), "SET #end = :to", "#keeper = :me AND #end = :from", item{":from": number(from), ":to": number(to), ":me": text(sp.of.Keeper)})
 	err := sp.transact(ctx, slices.Insert(items, 0, updating(u))...)
@@ -84,7 +84,7 @@ func (sp *space) append(ctx context.Context, r *engine.Record, from, to, last in
 // cut returns the keys of stretches, by where they end.
 func (sp *space) cut(id string, ends []int64) (keys []item) {
 	for n, end := range ends {
-		pieces := mostPieces // where the first one begins is not said
+		pieces := mostPieces // the beginning of the first one is unknown
 		if n > 0 {
 			pieces = int((end - ends[n-1] + pieceBytes - 1) / pieceBytes)
 		}
@@ -95,7 +95,7 @@ func (sp *space) cut(id string, ends []int64) (keys []item) {
 	return keys
 }
 
-// output is what is stored of a task's output.
+// output is the stored output of a task.
 type output struct {
 	sp *space
 	id string
@@ -104,7 +104,7 @@ type output struct {
 // Output implements engine.Store.
 func (sp *space) Output(id string, _ func() int64) engine.Output { return output{sp, id} }
 
-// mostLoaded are how many items are read by one request: of short ones many are wanted.
+// mostLoaded is how many items one request reads: many, since they may be short.
 const mostLoaded = 128
 
 // Load implements engine.Output.
@@ -115,7 +115,7 @@ func (o output) Load(ctx context.Context, pos int64, limit int) ([]partials.Exte
 		o.sp.of.Log.Error().Str("taskId", o.id).Err(err).Msg("the state is damaged: a part of the output cannot be read")
 	}}
 	var whole joiner
-	part := span{partition: ofTask(o.id), from: outputPlace(pos+1, 0), to: "output:~", limit: 1} // a long stretch may be all that is wanted
+	part := span{partition: ofTask(o.id), from: outputPlace(pos+1, 0), to: "output:~", limit: 1} // one long stretch may be enough
 	for next, bytes := item(nil), 0; ; part.limit = min(2*part.limit, mostLoaded) {
 		items, _, rest, err := o.sp.page(ctx, part, next)
 		if err != nil {
@@ -138,17 +138,17 @@ func (o output) Load(ctx context.Context, pos int64, limit int) ([]partials.Exte
 	}
 }
 
-// joiner makes stretches of their pieces.
+// joiner joins pieces to stretches.
 type joiner struct {
 	e      partials.Extent
 	end    int64
-	next   int // the piece that is wanted, 0 = a new stretch
+	next   int // the expected piece; 0 = a new stretch
 	length int64
 }
 
 var errPiece = errors.New("a piece of it is missing, or is not one of runnel's")
 
-// add adds the next item, and returns a stretch when all of its pieces are there.
+// add takes the next item, and returns a stretch when it has all its pieces.
 func (j *joiner) add(i item) (e partials.Extent, whole bool, err error) {
 	end, piece, err := pieceAt(i, "output:")
 	if err != nil || piece > 0 && (piece != j.next || end != j.end) {
@@ -174,7 +174,7 @@ func (j *joiner) add(i item) (e partials.Extent, whole bool, err error) {
 	return e, true, nil
 }
 
-// pieceAt is the number and the piece that a place names.
+// pieceAt returns the number and the piece in a place.
 func pieceAt(i item, kind string) (number int64, piece int, err error) {
 	whole, nth, _ := strings.Cut(strings.TrimPrefix(textOf(i, "sk"), kind), ".")
 	if number, err = strconv.ParseInt(whole, 10, 64); err == nil {
@@ -187,7 +187,7 @@ func pieceAt(i item, kind string) (number int64, piece int, err error) {
 }
 
 // Ends implements engine.Store.
-func (sp *space) Ends(ctx context.Context, r *engine.Record, n int, last int64) (ends []int64, err error) {
+func (sp *space) Ends(ctx context.Context, r *engine.Record, n int, last int64) ([]int64, error) {
 	if r.Damage != nil {
 		return nil, nil
 	}
@@ -195,27 +195,20 @@ func (sp *space) Ends(ctx context.Context, r *engine.Record, n int, last int64) 
 	if err != nil {
 		return nil, err
 	}
-	for len(items) > 0 {
+	numbers := engine.Numbers{Record: r, After: n, Last: last}
+	for more := true; more && len(items) > 0; {
 		to, _, err := pieceAt(items[0], "ends:")
 		first, ok := numberOf(items[0], "first")
-		if err != nil || !ok || first != int64(n+len(ends))+1 {
+		if err != nil || !ok {
 			return nil, partials.ErrEnds
 		}
 		var encoded []byte
 		for piece := 0; len(items) > 0 && textOf(items[0], "sk") == endsPlace(int(to), piece); piece++ {
 			encoded, items = append(encoded, dataOf(items[0], "ends")...), items[1:]
 		}
-		row, err := partials.DecodeEnds(last, encoded)
-		if err != nil || len(row) == 0 || int64(n+len(ends)+len(row)) != to {
-			return nil, partials.ErrEnds
+		if more, err = numbers.Add(first, to, encoded); err != nil {
+			return nil, err
 		}
-		if row[len(row)-1] > r.End { // stored since the end was read
-			break
-		}
-		ends, last = append(ends, row...), row[len(row)-1]
 	}
-	if n+len(ends) < r.Stored.Numbered {
-		return ends, partials.ErrEnds
-	}
-	return ends, nil
+	return numbers.Ends()
 }

@@ -208,7 +208,7 @@ func TestPolicy(t *testing.T) {
 	}
 	ours, elsewhere, theirs := newState(t, s, through), newState(t, s, through), newState(t, s)
 	a, b := statetest.NewRunner(t, tasks.Options{State: ours, Owner: "a"}), statetest.NewRunner(t, tasks.Options{State: elsewhere, Owner: "a"})
-	run := start(t, a, statetest.UntilDone)
+	run := statetest.StartDelivered(t, a, statetest.UntilDone)
 	view, release, err := b.Follow(t.Context(), run.ID())
 	if err != nil || view == nil {
 		t.Fatal(err)

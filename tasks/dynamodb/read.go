@@ -11,11 +11,11 @@ import (
 	"runnel/tasks/engine"
 )
 
-// decode makes a record of what was read.
+// decode makes a record from an item.
 func (sp *space) decode(id string, i item) *engine.Record {
 	r := &engine.Record{}
 	r.ID, r.Owner = id, sp.of.Owner
-	write, _ := numberOf(i, "write") // a put that is taken for late then fails its task's end, not others
+	write, _ := numberOf(i, "write") // if it is damaged, only the end of this task fails
 	r.Revision = uint64(write)
 	r.Decode([]byte(textOf(i, "record")), time.Now())
 	s := &r.Stored
@@ -50,12 +50,12 @@ func (sp *space) Read(ctx context.Context, id string) (*engine.Record, error) {
 	return sp.decode(id, i), nil
 }
 
-// records reads tasks, as they stand in the table; those that are not there are nil.
+// records reads the records of tasks; nil for those that do not exist.
 func (sp *space) records(ctx context.Context, ids []string) ([]item, error) {
 	var keys []item
 	found := map[string]item{}
 	for _, id := range ids {
-		if _, twice := found[sp.root+ofTask(id)]; !twice { // which DynamoDB refuses
+		if _, twice := found[sp.root+ofTask(id)]; !twice { // DynamoDB refuses duplicates
 			keys = append(keys, sp.recordKey(id))
 			found[sp.root+ofTask(id)] = nil
 		}
@@ -71,10 +71,10 @@ func (sp *space) records(ctx context.Context, ids []string) ([]item, error) {
 	return list, err
 }
 
-// someTasks are read at once at most.
+// someTasks is how many tasks are read at once.
 const someTasks = 1000
 
-// firstPlace is before all tasks: no machine's clock is that late.
+// firstPlace comes before all tasks, since no machine's clock is that slow.
 var firstPlace = uint64(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano())
 
 // List implements engine.Store.
@@ -92,7 +92,7 @@ func (sp *space) List(ctx context.Context, after uint64, n int) ([]engine.Place,
 		var ids []string
 		for _, i := range found {
 			place, err := strconv.ParseUint(textOf(i, "sk"), 16, 64)
-			if id := textOf(i, "id"); err == nil && engine.IsToken(id) { // else it is not runnel's
+			if id := textOf(i, "id"); err == nil && engine.IsToken(id) { // otherwise it is not an item of runnel
 				ids, places = append(ids, id), append(places, engine.Place{Number: place})
 			}
 		}
@@ -141,7 +141,7 @@ func (sp *space) Outcome(ctx context.Context, r *engine.Record) (encoded []byte,
 	return encoded, nil
 }
 
-// Measure implements engine.Store: what was read is all there is.
+// Measure implements engine.Store. It has nothing to do, since reads are consistent.
 func (sp *space) Measure(context.Context, *engine.Record) error { return nil }
 
 // Fetched implements engine.Store.

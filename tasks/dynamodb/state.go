@@ -14,10 +14,13 @@ import (
 	"runnel/tasks/engine"
 )
 
+// writeTimeout is how long a write is tried before it fails with tasks.ErrBusy.
+const writeTimeout = 10 * time.Second
+
 // State is a tasks.State in DynamoDB.
 type State struct{ *engine.State }
 
-// New returns a state. It asks for nothing yet, not even for credentials.
+// New returns a state. It does not connect yet, nor look for credentials.
 func New(o Options) *State {
 	if o.Prefix == "" {
 		o.Prefix = "runnel"
@@ -34,7 +37,7 @@ type server struct {
 	client *dynamodb.Client // nil until Connect
 }
 
-// pace is the least time between two writes of a task's output: each is paid for.
+// pace is the shortest time between two writes of a task's output, since each costs money.
 const pace = 250 * time.Millisecond
 
 // answerTimeout is how long one request may take.
@@ -71,5 +74,5 @@ func (s *server) Connect(ctx context.Context) error {
 	return nil
 }
 
-// Disconnect implements engine.Engine: each request is one of its own.
+// Disconnect implements engine.Engine. There is no connection to close.
 func (s *server) Disconnect() {}

@@ -1,7 +1,6 @@
 package dynamodb
 
 import (
-	"context"
 	"errors"
 	"os"
 	"slices"
@@ -76,13 +75,6 @@ func TestLimits(t *testing.T) {
 		limit := func(o *Options) { o.Prefix, o.Limits = prefixOf(t), limits }
 		return newState(t, s, limit), newState(t, s, limit)
 	})
-}
-
-// start runs work as a task whose output nobody is sent.
-func start(t testing.TB, r *tasks.Runner, work tasks.Work) *tasks.Run {
-	run := statetest.Start(t, r, work)
-	run.Delivered()
-	return run
 }
 
 // spaceOf is a state's space of an owner.
@@ -199,7 +191,7 @@ func TestVanished(t *testing.T) {
 	}
 }
 
-// Who has slept, or could not reach the table, takes nobody for gone that it has not seen since.
+// A process that has slept, or could not reach the table, takes nobody for dead whom it has not watched since.
 func TestSlept(t *testing.T) {
 	t.Parallel()
 	s := dynatest.Start(t)
@@ -270,32 +262,7 @@ func TestLeaseCameBack(t *testing.T) {
 func TestServerComesBack(t *testing.T) {
 	t.Parallel()
 	s := dynatest.StartOnDisk(t)
-	state := newState(t, s)
-	r := statetest.NewRunner(t, tasks.Options{State: state, Owner: "local"})
-	away, back := make(chan struct{}), make(chan struct{})
-	run := start(t, r, func(ctx context.Context, run *tasks.Run) tasks.Done {
-		for i := range 100 {
-			if i == 30 {
-				close(away)
-			}
-			if i == 60 {
-				<-back
-			}
-			if err := run.Log().Append(ctx, partials.Chunk{Data: []byte("0123456789\n")}); err != nil {
-				return tasks.Done{Err: err}
-			}
-		}
-		return tasks.Done{Result: mcp.Result("done")}
-	})
-	<-away
-	s.Kill(t)
-	close(back)
-	s.Begin(t)
-	<-run.Ended()
-	got := statetest.Get(t, newState(t, s), run.ID())
-	if got.Status != mcp.TaskCompleted || statetest.ReadAll(t, got.Log) != strings.Repeat("0123456789\n", 100) {
-		t.Errorf("%+v, %d bytes", got, got.Log.Size())
-	}
+	statetest.ServerComesBack(t, newState(t, s), func() { s.Kill(t) }, func() { s.Begin(t) }, func() tasks.State { return newState(t, s) })
 }
 
 // A table that was restored from a backup is not taken for one that has it all, nor is an empty one.
@@ -333,30 +300,14 @@ func TestTableForgets(t *testing.T) {
 // A long log keeps its head and its tail, and the rest is not kept in the table.
 func TestLongLog(t *testing.T) {
 	t.Parallel()
-	s := dynatest.Start(t)
-	state := newState(t, s)
-	r := statetest.NewRunner(t, tasks.Options{State: state, Owner: "local"})
-	run := start(t, r, func(ctx context.Context, run *tasks.Run) tasks.Done {
-		run.Log().SetLimit(1 << 20)
-		for i := range 40_000 {
-			if err := run.Log().Append(ctx, partials.Chunk{Data: []byte(strings.Repeat(string(rune('a'+i%26)), 99) + "\n")}); err != nil {
-				return tasks.Done{Err: err}
-			}
-		}
-		return tasks.Done{Result: mcp.Result("done")}
-	})
-	<-run.Ended()
-	got := statetest.Get(t, state, run.ID())
-	kept := statetest.ReadAll(t, got.Log)
-	if len(kept) > 5<<18 || len(kept) < 1<<19 || got.Log.Size() != 4_000_000 {
-		t.Errorf("%d of %d bytes are kept", len(kept), got.Log.Size())
-	}
-	stored, err := spaceOf(t, state, "local").query(t.Context(), span{partition: ofTask(run.ID()), from: "output:", to: "output:~"})
+	state := newState(t, dynatest.Start(t))
+	id, kept := statetest.LongLog(t, state)
+	stored, err := spaceOf(t, state, "local").query(t.Context(), span{partition: ofTask(id), from: "output:", to: "output:~"})
 	bytes := 0
 	for _, i := range stored {
 		bytes += len(dataOf(i, "data"))
 	}
-	if err != nil || bytes != len(kept) {
+	if err != nil || bytes != kept {
 		t.Errorf("%d bytes are stored, %v", bytes, err)
 	}
 }
@@ -397,28 +348,9 @@ func TestPieces(t *testing.T) {
 func TestFind(t *testing.T) {
 	t.Parallel()
 	s := dynatest.Start(t)
-	state := newState(t, s)
-	old := statetest.Ended(statetest.Working("ab2"), mcp.TaskCompleted, "done")
-	old.CreatedAt = time.Now().Add(-old.TTL)
-	statetest.Put(t, state, statetest.Working("ab3"), statetest.Working("ab1"), statetest.Working("b"), old)
-	hidden := statetest.Working("ab4")
-	if err := state.Hide(hidden); err != nil {
-		t.Fatal(err)
-	}
-	calls := newState(t, s, func(o *Options) { o.Calls = true })
-	for _, c := range []struct {
-		state  *State
-		prefix string
-		most   int
-		want   string
-	}{
-		{state, "ab", 5, "ab1 ab3"}, {state, "ab", 1, "ab1"}, {state, "b", 5, "b"}, {state, "*", 5, ""}, {calls, "ab", 5, "ab1 ab3 ab4"},
-	} {
-		if ids, err := c.state.Find(t.Context(), "local", c.prefix, c.most); err != nil || strings.Join(ids, " ") != c.want {
-			t.Errorf("%s: %v, %v", c.prefix, ids, err)
-		}
-	}
-	statetest.Put(t, state, hidden) // it gets a handle, and comes last
+	state, calls := newState(t, s), newState(t, s, func(o *Options) { o.Calls = true })
+	statetest.Find(t, state, calls)
+	statetest.Put(t, state, statetest.Working("ab4")) // it gets a handle, and comes last
 	if got := statetest.IDs(t, calls, 10); !slices.Equal(got, []string{"ab3", "ab1", "b", "ab4"}) {
 		t.Errorf("%v", got)
 	}
@@ -427,28 +359,11 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// What was fetched is forgotten, the rest only if it is forced; nothing of it stays in the table.
+// Tasks whose results were fetched are forgotten, the rest only by force; nothing of them stays in the table.
 func TestForget(t *testing.T) {
 	t.Parallel()
 	s := dynatest.Start(t)
-	state := newState(t, s)
-	for _, id := range []string{"a", "b", "c"} {
-		statetest.Put(t, state, statetest.Ended(statetest.Working(id, "line\n"), mcp.TaskCompleted, "done"))
-	}
-	statetest.Put(t, state, statetest.Working("d"))
-	if err := state.MarkFetched(t.Context(), "local", "b"); err != nil {
-		t.Fatal(err)
-	}
-	later := time.Now().Add(time.Hour)
-	if gone, kept, err := state.Forget(t.Context(), "local", later, false); err != nil || len(gone) != 1 || gone[0].ID != "b" || kept != 2 {
-		t.Errorf("%v, %d kept, %v", gone, kept, err)
-	}
-	if gone, kept, err := state.Forget(t.Context(), "local", later, true); err != nil || len(gone) != 2 || kept != 0 {
-		t.Errorf("forced: %v, %d kept, %v", gone, kept, err)
-	}
-	if got := statetest.IDs(t, state, 10); !slices.Equal(got, []string{"d"}) {
-		t.Errorf("left: %v", got)
-	}
+	statetest.Forget(t, newState(t, s))
 	for _, id := range []string{"a", "b", "c"} {
 		if left := keys(t, s, "task:"+id); len(left) > 0 {
 			t.Errorf("left: %q", left)
@@ -493,7 +408,7 @@ func TestCheck(t *testing.T) {
 	s := dynatest.Start(t)
 	state := newState(t, s)
 	statetest.Put(t, state, statetest.Working("a"), statetest.Ended(statetest.Working("b"), mcp.TaskCompleted, "done"))
-	if said, err := state.Check(t.Context(), "local"); err != nil || said != "2 tasks, 1 of them not ended, 1 runnels use it" {
+	if said, err := state.Check(t.Context(), "local"); err != nil || said != "tasks: 2, not ended: 1, runnels: 1" {
 		t.Errorf("%s, %v", said, err)
 	}
 	s.DeleteTable(t)

@@ -11,9 +11,9 @@ import (
 	"runnel/tasks/engine"
 )
 
-// The errors here tell people why something cannot be stored or answered.
+// These errors tell people why something cannot be stored or read.
 
-// refused words what was refused for somebody who has to do something about it.
+// refused turns a refusal into an error that says what the user can do.
 func (sp *space) refused(err error) error {
 	table := sp.server.o.Table
 	refusal, ok := errors.AsType[smithy.APIError](err)

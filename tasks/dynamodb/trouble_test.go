@@ -26,7 +26,7 @@ import (
 	"runnel/tasks/statetest"
 )
 
-// What is no record of runnel's fails its own task alone.
+// A record that is not runnel's fails its own task alone.
 func TestPoisoned(t *testing.T) {
 	t.Parallel()
 	s := dynatest.Start(t)
@@ -106,7 +106,7 @@ func TestPoisonedOrphan(t *testing.T) {
 	}
 }
 
-// What is damaged of some output is passed over, and what stands after it is read.
+// A damaged piece of output is passed over, and what stands after it is read.
 func TestDamagedOutput(t *testing.T) {
 	t.Parallel()
 	s := dynatest.Start(t)
@@ -144,22 +144,8 @@ func TestStopped(t *testing.T) {
 	t.Parallel()
 	s := dynatest.Start(t)
 	state := newState(t, s)
-	statetest.Put(t, state, statetest.Working("a"))
-	s.Pause(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	err := state.Put(ctx, statetest.Working("b"))
-	s.Resume(t)
-	if !errors.Is(err, tasks.ErrBusy) || !strings.Contains(err.Error(), "has not answered") {
-		t.Errorf("%v", err)
-	}
-	statetest.Put(t, state, statetest.Working("c"))
-	if err := spaceOf(t, state, "local").of.Sweep(t.Context()); err != nil { // it deletes what was refused, and may be stored
-		t.Fatal(err)
-	}
-	if got := statetest.IDs(t, state, 10); strings.Join(got, " ") != "a c" {
-		t.Errorf("%v", got)
-	}
+	statetest.Unresponsive(t, state, func() { s.Pause(t) }, func() { s.Resume(t) },
+		func(ctx context.Context) error { return spaceOf(t, state, "local").of.Sweep(ctx) })
 }
 
 // Variables that no item has room for are refused, and those that were there stay.
@@ -186,7 +172,7 @@ func TestLongVariables(t *testing.T) {
 	}
 }
 
-// What AWS throttles, or what is in another one's way, is tried again; what it refuses is told at once.
+// A request that AWS throttles, or that meets another one, is tried again; a refusal is reported at once.
 func TestThrottled(t *testing.T) {
 	t.Parallel()
 	s := dynatest.Start(t)

@@ -18,8 +18,8 @@ import (
 	"runnel/tasks/statetest"
 )
 
-// What a runnel of version 1 has stored is found: testdata has the items of its table, as the binary of commit 902d8cf has left them after a run
-// of seq 3 and one of false.
+// The state that a runnel of version 1 has stored is found: testdata has the items of its table, as the binary of commit 902d8cf has left them after
+// a run of seq 3 and one of false.
 func TestStateOfVersion1(t *testing.T) {
 	t.Parallel()
 	items, err := os.ReadFile("testdata/version1.jsonl")

@@ -9,7 +9,7 @@ import (
 	"runnel/tasks/engine"
 )
 
-// asked is the partition of what others ask of a process.
+// asked returns the partition with the requests of others to a process.
 func asked(keeper string) string { return "asked:" + keeper }
 
 // Ask implements engine.Store.
@@ -25,7 +25,7 @@ func (sp *space) Ask(ctx context.Context, r *engine.Record) error {
 		} else if err != nil {
 			return err
 		}
-		r = again // another one has taken it meanwhile
+		r = again // another process has taken it meanwhile
 	}
 }
 
@@ -38,10 +38,10 @@ func (sp *space) Asked(ctx context.Context) (ids []string, err error) {
 	return ids, err
 }
 
-// DynamoDB tells nobody of what is stored, so who follows a task looks: soon after something has come, and then less and less often.
+// DynamoDB does not announce changes, so a follower polls: soon after a change, and then less and less often.
 const lookSoon = 100 * time.Millisecond
 
-// pause is how long it is not looked.
+// pause is the time until the next look.
 type pause struct{ time.Duration }
 
 // Hear implements engine.Store.
@@ -53,7 +53,7 @@ func (sp *space) Hear(context.Context, string) (engine.Hearing, error) {
 func (p *pause) Wait(ctx context.Context) error {
 	select {
 	case <-time.After(p.Duration):
-		p.Duration = p.Duration * 3 / 2 // the state does not wait for longer than it likes
+		p.Duration = p.Duration * 3 / 2 // the state bounds the wait
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)

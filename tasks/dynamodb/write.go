@@ -16,12 +16,14 @@ import (
 	"runnel/tasks/engine"
 )
 
-// Each write is one transaction, or a condition on one item. It may be sent again when nobody has answered, and knows what it has done.
+// Each write is one transaction, or changes one item under a condition. It may be sent again if there was no answer, and then notices
+// whether the first try succeeded.
 
-// pieceBytes is how much one item holds of a result, of a stretch of output, or of variables: DynamoDB takes 400 KB with all that is beside it.
+// pieceBytes is how much of a result, a stretch of output or variables one item holds. DynamoDB allows 400 KB for an item with all its
+// attributes.
 const pieceBytes = 300 << 10
 
-// encode returns a record as it stands in a task's item, beside what conditions look at.
+// encode returns a record for a task's item, beside the attributes that conditions use.
 func encode(r *engine.Record) (types.AttributeValue, error) {
 	s := r.Stored
 	s.Keeper, s.Writer, s.Hidden, s.Work, s.End = "", "", false, nil, 0
@@ -29,7 +31,7 @@ func encode(r *engine.Record) (types.AttributeValue, error) {
 	return text(string(encoded)), err
 }
 
-// fits refuses variables that the item has no room for.
+// fits returns an error for variables that do not fit into the item.
 func fits(variables []byte) error {
 	if len(variables) > pieceBytes {
 		return rpc.Errorf(mcp.CodeInvalidParams, "the variables take %d bytes together; the limit of a state in DynamoDB is %d", len(variables), pieceBytes)
@@ -76,15 +78,16 @@ func (sp *space) Insert(ctx context.Context, r *engine.Record) error {
 	return err
 }
 
-// marking says that this process keeps a task.
+// marking is the change that marks a task as kept by this process.
 func (sp *space) marking(r *engine.Record, hidden bool) types.TransactWriteItem {
 	return sp.putting(with(sp.key("live", mark(r.ID, hidden)), item{"keeper": text(sp.of.Keeper), "expires": sp.expiry(&r.Task)}))
 }
 
-// startsWindow is what MaxStartsPerMinute counts.
+// startsWindow is the period for which MaxStartsPerMinute counts.
 const startsWindow = time.Minute
 
-// admit refuses a task beyond the limits of its owner, unless it is hidden. When two processes start one at the same moment, both may be let in.
+// admit refuses a task beyond the limits of its owner, unless it is hidden. If two processes start one at the same moment, it may admit
+// both.
 func (sp *space) admit(ctx context.Context, r *engine.Record) error {
 	if r.Task.Ending || r.Stored.Hidden {
 		return nil
@@ -164,8 +167,8 @@ func (sp *space) Write(ctx context.Context, r *engine.Record, wasHidden bool) er
 	return err
 }
 
-// End implements engine.Store. The outcome is stored first, in pieces that nobody looks for until the record names them. What another
-// process has left is ended only if its lease is as it was seen.
+// End implements engine.Store. The outcome is stored first, in pieces that nobody reads before the record names them. A task of another
+// process is ended only if that process's lease has not changed.
 func (sp *space) End(ctx context.Context, r *engine.Record, wasHidden bool, outcome []byte) error {
 	if wasHidden {
 		visible := *r
@@ -248,7 +251,7 @@ func (sp *space) MarkFetched(ctx context.Context, r *engine.Record) error {
 	return err
 }
 
-// Delete implements engine.Store. The record goes first, and then what nobody finds any more.
+// Delete implements engine.Store. It deletes the record first, and then the items that only the record leads to.
 func (sp *space) Delete(ctx context.Context, id, keeper string) error {
 	i, err := sp.get(ctx, sp.recordKey(id))
 	if err != nil {

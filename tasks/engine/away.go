@@ -2,12 +2,12 @@ package engine
 
 import "runnel/tasks"
 
-// Away is the tasks.ErrBusy of servers that do not answer.
+// Away is a tasks.ErrBusy: the servers do not answer. Engines return it with the reason.
 type Away struct{ Err error }
 
 func (a Away) Error() string { return a.Err.Error() }
 
 func (a Away) Unwrap() error { return a.Err }
 
-// Is reports that the same may succeed when it is tried again.
+// Is reports that another try may succeed.
 func (a Away) Is(target error) bool { return target == tasks.ErrBusy }

@@ -1,10 +1,10 @@
-// Package engine is a tasks.State on a server, whichever it is: what a process must do so that others can trust what it stores, once for all of
-// them. An engine (packages nats, redis, ...) has a Store of each owner's tasks, and may have a Queue of those that wait for workers; it knows how
-// things are stored, and nothing of why.
+// Package engine is a tasks.State on any kind of server: what each process must do so that others can trust what it stores, written once
+// for all servers. An engine (packages nats, redis, ...) has a Store for each owner's tasks, and may have a Queue of tasks that wait for
+// workers. It only knows how things are stored, not why.
 //
 //	Runner ─ Put, Take, ... ─▶ State ─ of an owner ─▶ Space ─ Insert, Write, End ─▶ Store ─▶ server
 //	                                                   │ ▲                          ▲
-//	Log ─ Due ─▶ Keeping, its goroutine ─ Batch ───────┼─┼──────────── Append ──────┘
+//	Log ─ Due ─▶ keeping, its goroutine ─ Batch ───────┼─┼──────────── Append ──────┘
 //	                                                   │ └─ marks and leases ─ Sweep ends what dead processes have left
 //	Watch ◀─ Hear, or a look ──────────────────────────┘
 //
@@ -18,22 +18,23 @@
 //	lease     says that a process lives, until it runs out; its process renews it
 //	line      what waits for workers, in the order in which it was offered
 //
-// Goroutines: one for each task that this process runs, from its first Put to its last, which writes its output (keeping.go); two for each space,
-// one that renews the lease and one that sweeps, since to end what is left may take longer than the lease holds, and what the engine starts
-// with Space.Go, all to Close.
+// Goroutines: one for each task that this process runs, from its first Put to its last, which writes its output (keeping.go). Two for each
+// space until Close: one renews the lease, and one sweeps, because ending what dead processes have left may take longer than the lease
+// lasts. What an engine starts with Space.Go ends with Close, too.
 //
-// Locks: State.dial, held while the server is connected to; line.look, a channel, full while the line is looked at; Keeping.mu, held across
-// I/O; then State.mu, Space.mu or line.mu, neither under another.
+// Locks: State.dial, held while the server is connected to; line.look, a channel, full while the line is looked at; Space.sweeping and
+// keeping.mu, held across I/O, neither under the other; then State.mu, Space.mu, line.mu or bell.mu, none under another.
 //
 // Where things stand:
 //
 //	an owner is opened once, and no other waits for it             State.Space (state.go)
 //	who must end a task, or may                                    the record's keeper: Store.Write, End, Append, Take refuse the others
+//	a lease is renewed                                             Space.Renew (lease.go), which calls Store.Lease of the engine
 //	a process counts as gone                                       its lease has run out, and is not renewed: Space.Sweep (lease.go)
-//	the tasks of a process that is gone are ended                  Space.recover (lease.go)
-//	what is stored, but not acknowledged, is not stored twice      Keeping.store, Keeping.settle (keeping.go)
-//	head and tail of a long log, numbers of segments               Keeping.collect (batch.go)
+//	the tasks of a process that is gone are ended                  Space.recover (recover.go)
+//	what is stored, but not acknowledged, is not stored twice      keeping.store, keeping.settle (keeping.go)
+//	head and tail of a long log, numbers of segments               keeping.collect (collect.go)
 //	what is stored is what runnel could have written               Record.Check (record.go)
 //	a task that waits is ended, or shown again                     Space.tend (queue.go), by any process; State.Watch, by who follows it
-//	the task of a dead worker waits again                          Space.waitAgain (queue.go); its output goes on: Keeping.resume
+//	the task of a dead worker waits again                          Space.waitAgain (queue.go); its output goes on: keeping.resume
 package engine

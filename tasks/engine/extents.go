@@ -6,8 +6,8 @@ import (
 	"runnel/partials"
 )
 
-// Extents puts stretches together, as an engine has read them in order, for partials.Backing: those that go on after a position, up to a gap.
-// next is where the last of the stretches ends, whatever it is: what is damaged is told, and passed over.
+// Extents collects stretches that an engine reads in order, for partials.Backing: those after a position, up to a gap. A damaged stretch is
+// reported and skipped.
 type Extents struct {
 	After  int64
 	Damage func(error)
@@ -16,7 +16,7 @@ type Extents struct {
 	gap  bool
 }
 
-// Add takes the next stretch, as it was read, and reports whether it was added.
+// Add takes the next stretch as it was read, and reports whether it was added.
 func (x *Extents) Add(e partials.Extent, err error) bool {
 	n := len(x.List)
 	if err == nil {
@@ -29,7 +29,7 @@ func (x *Extents) Add(e partials.Extent, err error) bool {
 		x.Damage(err) // it counts as no longer kept
 		return false
 	}
-	x.gap = x.gap || n > 0 && x.List[n-1].End() != e.Start // the rest is read by itself
+	x.gap = x.gap || n > 0 && x.List[n-1].End() != e.Start // the rest is read separately
 	if x.gap || e.End() <= x.After {
 		return false
 	}

@@ -4,48 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"time"
 
-	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
 )
 
-const (
-	// defaultPace lets lines that come one by one be stored together.
-	defaultPace = 50 * time.Millisecond
-	// flushAgain is when output is written again that no server has taken.
-	flushAgain = time.Second
-)
+// flushAgain is the time until output that no server took is written again.
+const flushAgain = time.Second
 
-// Keeping is what this process stores of a task that it runs.
-type Keeping struct {
-	Output
-	sp       *Space
-	id       string
-	log      *partials.Log
-	segments *partials.Segments
-	numbers  bool // segments get their numbers as they are stored
-	end      atomic.Int64
-
-	due   chan struct{} // capacity 1: there is something to write
-	hurry chan struct{} // capacity 1: there is much
-	ctx   context.Context
-	stop  context.CancelFunc
-
-	mu     sync.Mutex // held across I/O: one writes at a time, in order
-	record *Record
-	unsure bool // a record may have been stored since
-	over   bool // the end is stored
-	written
-	unsent *Batch // what was sent and not acknowledged: nothing else is sent before it
-}
-
-// keeping is that of a task that this process is to run, once its record says so.
-func (sp *Space) keeping(r *Record) *Keeping {
-	k := &Keeping{
+// keeping returns the keeping of a task that this process will run once its record says so.
+func (sp *Space) keeping(r *Record) *keeping {
+	k := &keeping{
 		sp: sp, id: r.ID, log: r.Log, segments: r.Segments, numbers: r.Merge,
 		due: make(chan struct{}, 1), hurry: make(chan struct{}, 1), record: r,
 	}
@@ -54,18 +24,18 @@ func (sp *Space) keeping(r *Record) *Keeping {
 	return k
 }
 
-// begin makes the task one that this process runs: what its log holds is written, and what comes.
-func (k *Keeping) begin() {
+// begin makes the task one that this process runs: what its log holds is written, and everything after it.
+func (k *keeping) begin() {
 	k.sp.mu.Lock()
 	k.sp.live[k.id] = k
 	delete(k.sp.doubtful, k.id)
 	k.sp.mu.Unlock()
-	k.sp.all.Go(k.run)
+	k.sp.Go(func(context.Context) { k.run() }) // k.ctx ends with the space's, or before
 	k.log.Back(k)
 }
 
 // Due implements partials.Backing.
-func (k *Keeping) Due(full bool) {
+func (k *keeping) Due(full bool) {
 	wake := k.due
 	if full {
 		wake = k.hurry
@@ -77,7 +47,7 @@ func (k *Keeping) Due(full bool) {
 }
 
 // run writes output as it comes, until the task has ended.
-func (k *Keeping) run() {
+func (k *keeping) run() {
 	var written time.Time
 	for {
 		select {
@@ -101,7 +71,7 @@ func (k *Keeping) run() {
 		case more:
 			k.Due(true)
 		case err == nil || k.ctx.Err() != nil:
-		case errors.Is(err, tasks.ErrBusy): // it waits in memory and, when that is full, its tool does
+		case errors.Is(err, tasks.ErrBusy): // the output waits in memory and, when that is full, so does the tool
 			select {
 			case <-time.After(flushAgain):
 				k.Due(true)
@@ -113,16 +83,16 @@ func (k *Keeping) run() {
 	}
 }
 
-// lose gives the output up: it cannot be stored.
-func (k *Keeping) lose(err error) {
+// lose gives up the output because it cannot be stored.
+func (k *keeping) lose(err error) {
 	k.log.Fail(err)
 	if errors.Is(err, tasks.ErrFenced) {
 		k.sp.fence(k)
 	}
 }
 
-// flush stores all that the log has and the state has not. k.mu is held.
-func (k *Keeping) flush(ctx context.Context) error {
+// flush stores everything that is in the log and not in the state. k.mu is held.
+func (k *keeping) flush(ctx context.Context) error {
 	for {
 		if more, err := k.store(ctx); err != nil || !more {
 			return err
@@ -130,9 +100,9 @@ func (k *Keeping) flush(ctx context.Context) error {
 	}
 }
 
-// store stores some stretches, and reports whether there may be more: a tool that writes without a pause must not keep others from k.mu,
-// nor its log from being cut. k.mu is held.
-func (k *Keeping) store(ctx context.Context) (more bool, err error) {
+// store stores some stretches, and reports whether there may be more. It stops in between, since a tool that writes without pause must not
+// keep others from k.mu, nor its log from being cut. k.mu is held.
+func (k *keeping) store(ctx context.Context) (more bool, err error) {
 	if err := k.settle(ctx); err != nil || k.over {
 		return false, err
 	}
@@ -140,7 +110,8 @@ func (k *Keeping) store(ctx context.Context) (more bool, err error) {
 		k.unsent = nil
 		return false, nil
 	}
-	if k.unsent == nil {
+	resent := k.unsent != nil // the log may have grown since then
+	if !resent {
 		k.unsent = k.collect()
 	}
 	b := k.unsent
@@ -153,12 +124,12 @@ func (k *Keeping) store(ctx context.Context) (more bool, err error) {
 	k.written, k.unsent = b.after, nil
 	k.end.Store(k.written.end)
 	k.log.MarkSaved()
-	return b.more, nil
+	return b.more || resent, nil
 }
 
-// again calls write, and again if it is refused though this process is still the keeper: what refuses it may be a write of this process that
-// nobody has acknowledged, or a server that leads since a moment ago and does not know yet what the one before it has stored. k.mu is held.
-func (k *Keeping) again(ctx context.Context, write func() error) error {
+// again calls write, and calls it again if it is refused though this process still is the keeper: the reason may be an unacknowledged write
+// of this process, or a server that has just become the leader and does not know yet what the one before has stored. k.mu is held.
+func (k *keeping) again(ctx context.Context, write func() error) error {
 	err := write()
 	if !errors.Is(err, tasks.ErrFenced) {
 		return err
@@ -173,24 +144,49 @@ func (k *Keeping) again(ctx context.Context, write func() error) error {
 	return err
 }
 
-// settle finds out whether a record was stored that nobody has acknowledged: others may have seen it. k.mu is held.
-func (k *Keeping) settle(ctx context.Context) error {
+// settle finds out whether an unacknowledged record was stored: others may have seen it. k.mu is held.
+func (k *keeping) settle(ctx context.Context) error {
 	if !k.unsure {
 		return nil
 	}
 	r, err := k.sp.Read(ctx, k.id)
-	if errors.Is(err, tasks.ErrNotFound) || err == nil && r.Stored.Writer != k.sp.Keeper {
-		err = tasks.ErrFenced
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, tasks.ErrNotFound) || err == nil && r.Stored.Writer != k.sp.Keeper:
+		return tasks.ErrFenced
+	case err == nil && k.record.Stored.Offer != nil && r.Waits(): // a worker has handed it back, and another one may run it
+		return tasks.ErrFenced
+	case err != nil:
 		return err
 	}
 	k.record.Revision, k.unsure, k.over = r.Revision, false, r.Terminal()
 	return nil
 }
 
-// put stores a later state of a task of this process. All that the log holds is stored before a terminal one, and so is the outcome.
-func (k *Keeping) put(ctx context.Context, t *tasks.Task) (err error) {
+// mine reports whether this process is still the keeper of a task that it has offered to others, and stays it: an offer that nobody has
+// acknowledged may still be on its way, and is refused once something else is stored before it.
+func (k *keeping) mine(ctx context.Context) (bool, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	r, err := k.sp.Read(ctx, k.id)
+	if errors.Is(err, tasks.ErrNotFound) || err == nil && r.Stored.Keeper != k.sp.Keeper {
+		return false, nil
+	}
+	if err != nil || !k.unsure {
+		return err == nil, err
+	}
+	again := *k.record
+	again.Revision = r.Revision
+	if err := k.sp.Write(ctx, &again, false); errors.Is(err, tasks.ErrFenced) {
+		return false, Away{fmt.Errorf("the state refuses it as if the offer had just come: %s", err)}
+	} else if err != nil {
+		return false, err
+	}
+	k.record, k.unsure = &again, false
+	return true, nil
+}
+
+// put stores a later version of a task of this process. Before a terminal one, everything in the log and the outcome are stored.
+func (k *keeping) put(ctx context.Context, t *tasks.Task) (err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	ended := t.Status.Terminal()
@@ -237,8 +233,9 @@ func (k *Keeping) put(ctx context.Context, t *tasks.Task) (err error) {
 	return nil
 }
 
-// resume lets a task go on whose worker is gone: its output after what that one has stored, its segments after the numbers that it has given.
-func (k *Keeping) resume(ctx context.Context) error {
+// resume continues a task whose worker is gone: its output after what that worker has stored, its segments after the numbers that it has
+// given.
+func (k *keeping) resume(ctx context.Context) error {
 	r := k.record
 	if err := k.sp.Measure(ctx, r); err != nil || r.End == 0 {
 		return err

@@ -45,9 +45,9 @@ func (p *pad) Read(context.Context, string) (*Record, error) {
 func (p *pad) Output(string, func() int64) Output { return nil }
 
 // keep makes a keeping that nobody writes by itself.
-func keep(t *testing.T, p *pad, pending int) *Keeping {
+func keep(t *testing.T, p *pad, pending int) *keeping {
 	s := New(nil, "nowhere", Options{})
-	sp := &Space{State: s, Store: p, live: map[string]*Keeping{}, fenced: map[string]struct{}{}}
+	sp := &Space{process: s.process, Store: p, live: map[string]*keeping{}, fenced: map[string]struct{}{}}
 	sp.ctx, sp.stop = context.WithCancel(t.Context())
 	log := partials.NewLog(&partials.LogOptions{MaxPending: pending})
 	task := tasks.Task{ID: "a", Status: mcp.TaskWorking, Log: log, Segments: partials.NewSegments(log)}
@@ -102,5 +102,22 @@ func TestRefusedThoughKeeper(t *testing.T) {
 	}
 	if _, err := k.store(t.Context()); !errors.Is(err, tasks.ErrFenced) {
 		t.Errorf("it is another one's: %v", err)
+	}
+}
+
+// All output is stored before an end, also what came after some that no server had acknowledged.
+func TestFlushAfterUnanswered(t *testing.T) {
+	p := &pad{says: []error{Away{errors.New("an election")}, nil}}
+	k := keep(t, p, 0)
+	for _, line := range []string{"line\n", "more\n"} {
+		if err := k.log.Append(t.Context(), partials.Chunk{Data: []byte(line)}); err != nil {
+			t.Fatal(err)
+		}
+		if err := k.flush(t.Context()); line == "line\n" && !errors.Is(err, tasks.ErrBusy) || line == "more\n" && err != nil {
+			t.Errorf("%q: %v", line, err)
+		}
+	}
+	if p.data != 10 || k.written.end != 10 {
+		t.Errorf("%d bytes are stored, up to %d", p.data, k.written.end)
 	}
 }

@@ -11,8 +11,9 @@ import (
 	"runnel/tasks"
 )
 
-// every calls do until Close.
+// every calls do at an interval until Close.
 func (sp *Space) every(interval time.Duration, do func(context.Context) error, what string) {
+	failed := 0 // times, one after the other: a state that is away stays away for many of them
 	next := time.NewTicker(interval)
 	defer next.Stop()
 	for {
@@ -21,18 +22,25 @@ func (sp *Space) every(interval time.Duration, do func(context.Context) error, w
 		case <-sp.ctx.Done():
 			return
 		}
-		if err := do(sp.ctx); err != nil && sp.ctx.Err() == nil {
-			sp.Log.Warn().Err(err).Msg(what)
+		switch err := do(sp.ctx); {
+		case sp.ctx.Err() != nil:
+		case err == nil && failed > 0:
+			sp.Log.Info().Int("failed", failed).Msg(what + " succeeds again")
+			failed = 0
+		case err != nil:
+			if failed++; failed == 1 {
+				sp.Log.Warn().Err(err).Msg(what)
+			}
 		}
 	}
 }
 
-// Renew says that this process lives. If that could not be said for longer than others believe it, they may have ended its tasks.
+// Renew renews the lease of this process. If that failed for longer than a lease lasts, others may have ended its tasks.
 func (sp *Space) Renew(ctx context.Context) error {
 	if err := sp.Lease(ctx); err != nil {
 		return err
 	}
-	now := sp.Now().Round(0) // the wall clock: the machine may have slept
+	now := sp.Now().Round(0) // the wall clock, because the machine may have slept
 	sp.mu.Lock()
 	before := sp.renewed
 	sp.mu.Unlock()
@@ -47,7 +55,7 @@ func (sp *Space) Renew(ctx context.Context) error {
 	return nil
 }
 
-// findFenced looks which tasks of this process others have ended.
+// findFenced finds the tasks of this process that others have ended.
 func (sp *Space) findFenced(ctx context.Context) error {
 	sp.mu.Lock()
 	mine := slices.Collect(maps.Values(sp.live))
@@ -64,19 +72,16 @@ func (sp *Space) findFenced(ctx context.Context) error {
 	return nil
 }
 
-// staleTime is how long a mark stays that no record knows of: it is written first, and its record may be on the way.
-const staleTime = time.Minute
-
-// Sweep ends the tasks of processes that are gone. Several processes may do it at once: the engine lets one of them.
+// Sweep ends the tasks of processes that are gone. Several processes may sweep at once: the engine lets one of them end each task.
 func (sp *Space) Sweep(ctx context.Context) error {
-	sp.mu.Lock()
+	sp.sweeping.Lock()
+	defer sp.sweeping.Unlock()
 	before := sp.missed
-	sp.missed = nil // if this look fails, the next one begins anew: the server may have been away
-	sp.mu.Unlock()
+	sp.missed = nil // after a failed look the next one starts afresh: the server may have been away
 	if err := cmp.Or(sp.DropExpired(ctx), sp.undo(ctx)); err != nil {
 		return err
 	}
-	marks, err := sp.Marks(ctx) // before the leases: who has left a mark since has one
+	marks, err := sp.Marks(ctx) // before the leases: a process that leaves a mark later has a lease by then
 	if err != nil {
 		return err
 	}
@@ -87,15 +92,15 @@ func (sp *Space) Sweep(ctx context.Context) error {
 	missed, strays, stale := map[string]time.Time{}, map[string]bool{}, map[Mark]time.Time{}
 	for _, m := range marks {
 		switch {
-		case m.Keeper == sp.Keeper && sp.Runs(m.ID):
+		case m.Keeper == sp.Keeper && sp.kept(m.ID) != nil:
 			continue
 		case m.Keeper == sp.Keeper:
-			if strays[m.ID] = true; !sp.strays[m.ID] { // it may be on its way to be taken
+			if strays[m.ID] = true; !sp.strays[m.ID] { // it may just be about to be taken
 				continue
 			}
 		case slices.Contains(alive, m.Keeper):
 			continue
-		default: // it has time to renew its lease: while the servers were away all leases ran out, and not their processes' lives
+		default: // it gets time to renew its lease: while the servers were away all leases ran out, even of living processes
 			since, known := before[m.Keeper]
 			if !known {
 				since = sp.Now()
@@ -108,25 +113,22 @@ func (sp *Space) Sweep(ctx context.Context) error {
 		if errors.Is(failed, tasks.ErrBusy) {
 			return failed
 		}
-		err = cmp.Or(err, failed) // the others are ended all the same
+		err = cmp.Or(err, failed) // the others are ended nevertheless
 	}
-	if sp.queue != nil {
+	if sp.Queue != nil {
 		err = cmp.Or(err, sp.tend(ctx, stale))
 	}
-	sp.mu.Lock()
-	sp.missed = missed
-	sp.mu.Unlock()
-	sp.strays, sp.stale = strays, stale
+	sp.missed, sp.strays, sp.stale = missed, strays, stale
 	return err
 }
 
-// undo deletes what may be stored of tasks that were refused: nobody has their handles.
+// undo deletes what may be stored of refused tasks: nobody has their handles.
 func (sp *Space) undo(ctx context.Context) error {
 	sp.mu.Lock()
 	doubtful := slices.Collect(maps.Keys(sp.doubtful))
 	sp.mu.Unlock()
 	for _, id := range doubtful {
-		if err := sp.Store.Delete(ctx, id, ""); err != nil {
+		if err := sp.Delete(ctx, id, ""); err != nil {
 			return err // the next sweep tries again
 		}
 		sp.mu.Lock()
@@ -134,68 +136,4 @@ func (sp *Space) undo(ctx context.Context) error {
 		sp.mu.Unlock()
 	}
 	return nil
-}
-
-// recover ends a task whose keeper is gone: it has failed, with what it had written. That of a worker may wait for another one instead.
-func (sp *Space) recover(ctx context.Context, m Mark, stale map[Mark]time.Time) error {
-	r, err := sp.Read(ctx, m.ID)
-	switch {
-	case errors.Is(err, tasks.ErrNotFound) || err == nil && r.Stored.Keeper != m.Keeper && r.Damage == nil:
-		return sp.unmark(ctx, m, r, stale)
-	case err != nil:
-		return err
-	case r.Damage == nil && r.Stored.Hidden:
-		return sp.Store.Delete(ctx, m.ID, m.Keeper)
-	case sp.queue != nil && r.Damage == nil && r.Stored.Offer != nil && (m.Keeper == sp.Keeper || r.Stored.Offer.Retries > 0):
-		return sp.waitAgain(ctx, r, m.Keeper != sp.Keeper) // a stray of this process was taken, but not begun
-	}
-	r.Stored.Keeper = m.Keeper // that of a damaged one is not known
-	if err := sp.conclude(ctx, r, func(t *tasks.Task) { t.FailOrphan(ctx) }); err != nil {
-		return err
-	}
-	sp.Log.Info().Str("taskId", m.ID).Str("owner", sp.Owner).Str("tool", r.Tool).Msg("task recovered: its runnel is gone")
-	return nil
-}
-
-// unmark takes a mark away that no record knows of, once its record has had time to come. r may be nil.
-func (sp *Space) unmark(ctx context.Context, m Mark, r *Record, stale map[Mark]time.Time) error {
-	since, known := sp.stale[m]
-	if !known {
-		since = sp.Now()
-	}
-	if (r == nil || !r.Terminal()) && sp.Now().Sub(since) < staleTime {
-		stale[m] = since
-		return nil
-	}
-	return sp.Unmark(ctx, m)
-}
-
-// conclude stores the end of a task that no process runs. If somebody else was quicker, nothing happens.
-func (sp *Space) conclude(ctx context.Context, r *Record, end func(t *tasks.Task)) error {
-	if err := sp.Measure(ctx, r); err != nil {
-		return err
-	}
-	r.Log = sp.log(r)
-	if r.Damage == nil {
-		end(&r.Task)
-	} else {
-		r.Segments = restore(r, nil)
-	}
-	r.UpdatedAt = sp.Now()
-	r.put(sp.Keeper)
-	r.Stored.End = r.End
-	err := sp.end(ctx, r, false)
-	if errors.Is(err, tasks.ErrFenced) {
-		return nil
-	}
-	return err
-}
-
-// end stores the end of a task with its outcome.
-func (sp *Space) end(ctx context.Context, r *Record, wasHidden bool) error {
-	outcome, err := tasks.EncodeOutcome(&r.Task)
-	if err != nil {
-		return err
-	}
-	return sp.End(ctx, r, wasHidden, outcome)
 }

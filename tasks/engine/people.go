@@ -9,12 +9,12 @@ import (
 	"runnel/tasks"
 )
 
-// People ask this of a state; clients do not.
+// These methods are for people; clients do not use them.
 
-// someTasks are read at once where all of them are: a page costs a server more, the more tasks there are.
+// someTasks is how many tasks are read at once when all are wanted: each page costs a server more, the more tasks there are.
 const someTasks = 999
 
-// Find returns the ids of an owner's tasks that begin with a text, most ids at most.
+// Find returns the ids of an owner's tasks that begin with a text, at most most of them.
 func (s *State) Find(ctx context.Context, owner, prefix string, most int) (ids []string, err error) {
 	for cursor := ""; ; {
 		page, next, err := s.List(ctx, owner, cursor, someTasks)
@@ -33,8 +33,8 @@ func (s *State) Find(ctx context.Context, owner, prefix string, most int) (ids [
 	}
 }
 
-// Forget deletes an owner's tasks that have ended by a time, and returns them as List does. What has not ended stays and, unless
-// forced, those whose result nobody has fetched: so many are kept.
+// Forget deletes an owner's tasks that have ended by a time, and returns them as List does. It keeps tasks that have not ended and, unless
+// forced, those whose result nobody has fetched; kept is their number.
 func (s *State) Forget(ctx context.Context, owner string, ended time.Time, force bool) (gone []tasks.Task, kept int, err error) {
 	sp, err := s.Space(ctx, owner)
 	if err != nil {

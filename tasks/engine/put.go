@@ -7,8 +7,8 @@ import (
 	"runnel/tasks"
 )
 
-// Put implements tasks.State. A task that this process puts for the first time is its own to run: until a terminal status is put, its
-// log is written to the state as it grows.
+// Put implements tasks.State. A task that this process puts for the first time is its own to run: until a terminal status is put, its log
+// is written to the state as it grows.
 func (s *State) Put(ctx context.Context, t tasks.Task) error {
 	sp, err := s.Space(ctx, t.Owner)
 	if err != nil {
@@ -53,9 +53,9 @@ func (sp *Space) insert(ctx context.Context, t tasks.Task, hidden bool) error {
 func (s *State) MarkFetched(ctx context.Context, owner, id string) error {
 	sp, r, err := s.find(ctx, owner, id)
 	if err != nil {
-		return nil //nolint:nilerr // it is gone, or has no result that somebody could have got
+		return nil //nolint:nilerr // the task is gone, or has no result that anybody could have fetched
 	}
-	return sp.Store.MarkFetched(ctx, r)
+	return sp.MarkFetched(ctx, r)
 }
 
 // Delete implements tasks.State.
@@ -71,10 +71,11 @@ func (s *State) Delete(ctx context.Context, owner, id string) error {
 		k.log.Unback() // nothing more of it is written
 		sp.forget(id)
 	}
-	return sp.Store.Delete(ctx, id, "")
+	return sp.Delete(ctx, id, "")
 }
 
-// SetVariables implements tasks.State. Variables stand beside the record, which its keeper alone changes; those that stand there count in the end.
+// SetVariables implements tasks.State. Variables are stored beside the record, which only its keeper changes; at the end the stored
+// variables count.
 func (s *State) SetVariables(ctx context.Context, owner, id string, patch []byte) ([]byte, error) {
 	for {
 		sp, r, err := s.find(ctx, owner, id)
@@ -87,10 +88,10 @@ func (s *State) SetVariables(ctx context.Context, owner, id string, patch []byte
 		if err != nil {
 			return nil, err
 		}
-		switch err := sp.Store.SetVariables(ctx, r, merged); {
+		switch err := sp.SetVariables(ctx, r, merged); {
 		case err == nil:
 			return merged, nil
-		case !errors.Is(err, tasks.ErrFenced): // else somebody else has set some
+		case !errors.Is(err, tasks.ErrFenced): // otherwise somebody else has set some
 			return nil, err
 		}
 	}

@@ -5,61 +5,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"sync"
+	"maps"
+	"slices"
 	"time"
 
 	"runnel/rpc/mcp"
 	"runnel/tasks"
 )
 
-// Queue is what an engine keeps of tasks that wait for a worker, beside their records. What it shows is a hint, and the record decides:
-// what is lost of it is shown again by a sweep, and one too many finds a task that does not wait.
-type Queue interface {
-	// Waiting returns the ids of the tasks that are marked as waiting.
-	Waiting(ctx context.Context) ([]string, error)
-	// PutWaiting marks a task as waiting and stores its record, which says so, sets r.Revision, and takes away the mark of the keeper before.
-	PutWaiting(ctx context.Context, r *Record, before string) error
-	// Show lets workers see a task that waits. What is not shown now is shown by a sweep.
-	Show(ctx context.Context, r *Record)
-	// Unshow takes a task away from workers that does not wait any more.
-	Unshow(ctx context.Context, r *Record)
-	// Shown returns what workers can see: ids by class, in the order in which they wait.
-	Shown(ctx context.Context) (map[string][]string, error)
-}
-
-// QueueKeeper is the keeper of tasks that wait for a worker.
-const QueueKeeper = "queue"
-
-// Waiting is what the record of a task says that was offered to workers.
-type Waiting struct {
-	Class   string `json:"class"`
-	Since   int64  `json:"since"`   // when it was offered last
-	Timeout int64  `json:"timeout"` // nanoseconds, from then on
-	Retries int    `json:"retries,omitempty"`
-	Attempt int    `json:"attempt,omitempty"` // how often workers have taken it
-}
-
 const (
-	// AckWait is how long a worker may take from the offer of a task until it has taken it.
-	AckWait = 30 * time.Second
-	// lineTime is how long it is believed what waits, where its number is only shown, and lineTimeEach how much longer for each task in line:
-	// to look costs as much as there is.
+	// AckWait is how long a worker may take from getting the offer of a task to taking it: as long as a state waits for a write. After that
+	// the task is offered again, since the offer may have been lost; a worker that is offered a task which was taken meanwhile finds that
+	// it does not wait.
+	AckWait = 10 * time.Second
+	// lineTime is how long a view of the line stays valid where only a number is shown, and lineTimeEach how much longer for each task in
+	// it: a look costs as much as there is in line.
 	lineTime     = 250 * time.Millisecond
 	lineTimeEach = time.Millisecond
 )
 
-// Waits reports whether a task waits for a worker.
-func (r *Record) Waits() bool {
-	return r.Stored.Keeper == QueueKeeper && r.Stored.Offer != nil && !r.Terminal()
-}
-
-// overdue reports whether a task has waited for too long.
-func (r *Record) overdue(now time.Time) bool {
-	return r.Waits() && now.After(time.Unix(0, r.Stored.Offer.Since+r.Stored.Offer.Timeout))
-}
-
-// Expire ends a task that has waited for too long, and reports whether it has.
+// Expire ends a task that has waited too long, and reports whether it did.
 func (sp *Space) Expire(ctx context.Context, r *Record) (bool, error) {
 	if !r.overdue(sp.Now()) {
 		return false, nil
@@ -67,13 +32,7 @@ func (sp *Space) Expire(ctx context.Context, r *Record) (bool, error) {
 	return true, sp.endOverdue(ctx, r)
 }
 
-// Lookup returns a task as it waits, for a worker that was shown it.
-func (sp *Space) Lookup(ctx context.Context, id string) (*Record, error) {
-	_, r, err := sp.find(ctx, sp.Owner, id)
-	return r, err
-}
-
-// Offer lets a task of this process wait for a worker. body stores what the worker is told.
+// Offer makes a task of this process wait for a worker. body stores what the worker is told.
 func (sp *Space) Offer(ctx context.Context, id string, o tasks.Offer, body func(t *tasks.Task) error) error {
 	k := sp.kept(id)
 	if k == nil {
@@ -88,13 +47,16 @@ func (sp *Space) Offer(ctx context.Context, id string, o tasks.Offer, body func(
 		return err
 	}
 	r := *k.record
-	r.Stored.Offer = &Waiting{Class: o.Class, Timeout: int64(o.Timeout), Retries: o.Retries}
+	r.Stored.Offer = &waiting{Class: o.Class, Timeout: int64(o.Timeout), Retries: o.Retries}
+	if taken := k.record.Stored.Offer; taken != nil { // a worker hands it back, which does not count as an attempt
+		r.Stored.Offer.Attempt = taken.Attempt - 1
+	}
 	if err := sp.putWaiting(ctx, &r); err != nil {
 		k.unsure = errors.Is(err, tasks.ErrBusy)
 		return err
 	}
 	sp.forget(id)
-	sp.queue.Show(ctx, &r)
+	sp.show(ctx, &r)
 	return nil
 }
 
@@ -103,10 +65,10 @@ func (sp *Space) putWaiting(ctx context.Context, r *Record) error {
 	s, before := &r.Stored, r.Stored.Keeper
 	s.Keeper, s.Writer, s.Work, s.Status, s.Message = QueueKeeper, sp.Keeper, nil, mcp.TaskWorking, ""
 	s.Offer.Since, s.Updated = sp.Now().UnixNano(), sp.Now().UnixNano()
-	return sp.queue.PutWaiting(ctx, r, before)
+	return sp.Queue.PutWaiting(ctx, r, before)
 }
 
-// waitAgain lets a task wait again whose worker is gone, or has never begun it: then it was no attempt.
+// waitAgain makes a task wait again whose worker is gone or has never begun it; the latter does not count as an attempt.
 func (sp *Space) waitAgain(ctx context.Context, r *Record, begun bool) error {
 	again, offer := *r, *r.Stored.Offer
 	if begun {
@@ -115,20 +77,62 @@ func (sp *Space) waitAgain(ctx context.Context, r *Record, begun bool) error {
 		offer.Attempt--
 	}
 	again.Stored.Offer = &offer
-	if err := sp.putWaiting(ctx, &again); errors.Is(err, tasks.ErrFenced) { // somebody else was quicker
+	if err := sp.putWaiting(ctx, &again); errors.Is(err, tasks.ErrFenced) { // somebody else was faster
 		return nil
 	} else if err != nil {
 		return err
 	}
-	sp.queue.Show(ctx, &again)
+	sp.show(ctx, &again)
 	sp.Log.Info().Str("taskId", r.ID).Str("owner", sp.Owner).Str("tool", r.Tool).Str("host", r.Worker).Msg("task waits for another worker: its worker is gone")
 	return nil
 }
 
-// tend looks after tasks that are marked as waiting: those that have waited for too long are ended, and those that workers cannot see are
-// shown to them again.
+// returnUnheard lets tasks wait again that this process, which ends, has taken without hearing so: to others they would look like attempts.
+func (sp *Space) returnUnheard(ctx context.Context) {
+	sp.mu.Lock()
+	unheard := slices.Collect(maps.Keys(sp.unheard))
+	sp.mu.Unlock()
+	for _, id := range unheard {
+		r, err := sp.Read(ctx, id)
+		if err == nil && r.Stored.Keeper == sp.Keeper && !r.Terminal() && r.Stored.Offer != nil && sp.kept(id) == nil {
+			_ = sp.waitAgain(ctx, r, false) // if it fails, others end the task or let it wait
+		}
+	}
+}
+
+// showAgain is the first pause before a waiting task is shown again that could not be shown; it doubles up to the interval of sweeps.
+const showAgain = 100 * time.Millisecond
+
+// show lets workers see a waiting task: now or, if that fails, as soon as it succeeds, unless the task no longer waits.
+func (sp *Space) show(ctx context.Context, r *Record) {
+	err := sp.Queue.Show(ctx, r)
+	if err == nil {
+		return
+	}
+	sp.Log.Warn().Err(err).Str("taskId", r.ID).Msg("workers hear later of a task that waits for them")
+	sp.Go(func(ctx context.Context) {
+		for wait := showAgain; err != nil; wait = min(2*wait, sweepInterval) {
+			select {
+			case <-time.After(wait):
+			case <-ctx.Done():
+				return
+			}
+			var there *Record
+			there, err = sp.Read(ctx, r.ID)
+			switch {
+			case errors.Is(err, tasks.ErrNotFound) || err == nil && (!there.Waits() || there.overdue(sp.Now())):
+				return
+			case err == nil:
+				err = sp.Queue.Show(ctx, there)
+			}
+		}
+	})
+}
+
+// tend looks after the tasks that are marked as waiting: it ends those that have waited too long, and shows those again that workers cannot
+// see.
 func (sp *Space) tend(ctx context.Context, stale map[Mark]time.Time) error {
-	marked, err := sp.queue.Waiting(ctx)
+	marked, err := sp.Queue.Waiting(ctx)
 	if err != nil || len(marked) == 0 {
 		return err
 	}
@@ -137,7 +141,7 @@ func (sp *Space) tend(ctx context.Context, stale map[Mark]time.Time) error {
 		return err
 	}
 	for _, id := range marked {
-		if _, ok := shown.before[id]; ok { // it is not shown any more when its time is over
+		if _, ok := shown.before[id]; ok { // once its time is over it is no longer shown
 			continue
 		}
 		r, failed := sp.Read(ctx, id)
@@ -148,7 +152,7 @@ func (sp *Space) tend(ctx context.Context, stale map[Mark]time.Time) error {
 		case r.overdue(sp.Now()):
 			failed = sp.endOverdue(ctx, r)
 		case sp.Now().Sub(time.Unix(0, r.Stored.Offer.Since)) > AckWait:
-			sp.queue.Show(ctx, r)
+			failed = sp.Queue.Show(ctx, r) // whoever let it wait is gone, or still trying
 		}
 		err = cmp.Or(err, failed)
 	}
@@ -162,36 +166,22 @@ func (sp *Space) endOverdue(ctx context.Context, r *Record) error {
 		o.Class, time.Duration(o.Timeout), o.Class))
 }
 
-// EndUnreadable ends a task that waits, since no worker can be told what to do.
+// EndUnreadable ends a waiting task because no worker can be told what to do.
 func (sp *Space) EndUnreadable(ctx context.Context, r *Record) error {
 	return sp.endUnkept(ctx, r, mcp.TaskFailed, "what its worker was to be told cannot be read: the state is damaged, or somebody else has written it")
 }
 
-// endUnkept ends a task that waits, unless it does not any more.
+// endUnkept ends a task if it still waits.
 func (sp *Space) endUnkept(ctx context.Context, r *Record, status mcp.TaskStatus, message string) error {
 	shown := *r
-	if err := sp.conclude(ctx, r, func(t *tasks.Task) { t.EndUnkept(ctx, status, message) }); err != nil {
+	if _, err := sp.conclude(ctx, r, func(t *tasks.Task) { t.EndUnkept(ctx, status, message) }); err != nil {
 		return err
 	}
-	sp.queue.Unshow(ctx, &shown)
+	sp.Queue.Unshow(ctx, &shown)
 	return nil
 }
 
-// line is what waits for workers, as it was looked at last.
-type line struct {
-	look  chan struct{} // capacity 1: full while it is looked at, since one looks for all
-	mu    sync.Mutex
-	known *lineUp
-}
-
-// lineUp is what waits for workers.
-type lineUp struct {
-	at     time.Time
-	before map[string]int // by id: how many of its class have waited for longer
-	class  map[string]int // how many there are
-}
-
-// lineUp returns what waits, as it was a moment ago at most.
+// lineUp returns what waits, or a recent view of it unless fresh is set.
 func (sp *Space) lineUp(ctx context.Context, fresh bool) (*lineUp, error) {
 	began := time.Now()
 	if known := sp.line.recent(); known != nil && !fresh && began.Sub(known.at) < lineTime+time.Duration(len(known.before))*lineTimeEach {
@@ -207,7 +197,7 @@ func (sp *Space) lineUp(ctx context.Context, fresh bool) (*lineUp, error) {
 		return known, nil
 	}
 	now := &lineUp{at: time.Now(), before: map[string]int{}, class: map[string]int{}}
-	shown, err := sp.queue.Shown(ctx)
+	shown, err := sp.Queue.Shown(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -223,12 +213,6 @@ func (sp *Space) lineUp(ctx context.Context, fresh bool) (*lineUp, error) {
 	return now, nil
 }
 
-func (l *line) recent() *lineUp {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.known
-}
-
 // InLine returns how many tasks wait for each class.
 func (sp *Space) InLine(ctx context.Context) (map[string]int, error) {
 	line, err := sp.lineUp(ctx, true)
@@ -238,42 +222,11 @@ func (sp *Space) InLine(ctx context.Context) (map[string]int, error) {
 	return line.class, nil
 }
 
-// describe makes the status message of a task that waits say so.
+// describe makes the status message of a waiting task say so.
 func (sp *Space) describe(ctx context.Context, r *Record) {
-	if sp.queue == nil || !r.Waits() {
+	if sp.Queue == nil || !r.Waits() {
 		return
 	}
-	line, _ := sp.lineUp(ctx, false) // nil if it is not known
+	line, _ := sp.lineUp(ctx, false) // nil if it is unknown
 	r.StatusMessage = waitingMessage(r, line)
-}
-
-// shows reports whether workers can see a task.
-func (l *lineUp) shows(r *Record) bool {
-	_, ok := l.before[r.ID]
-	return ok
-}
-
-// waitingMessage says that a task waits, and for how many. Of many it says a round number: who follows is not told of each that is gone.
-func waitingMessage(r *Record, line *lineUp) string {
-	o := r.Stored.Offer
-	message := "waiting for a worker of class " + o.Class
-	if line != nil && line.shows(r) {
-		message += ": " + roughly(line.before[r.ID]) + " before it"
-	}
-	if o.Attempt > 0 {
-		message += fmt.Sprintf(" (attempt %d: its worker is gone)", o.Attempt+1)
-	}
-	return message
-}
-
-// roughly says how many there are, with one digit.
-func roughly(n int) string {
-	unit := 1
-	for n/unit >= 10 {
-		unit *= 10
-	}
-	if unit == 1 {
-		return strconv.Itoa(n)
-	}
-	return "about " + strconv.Itoa(n/unit*unit)
 }

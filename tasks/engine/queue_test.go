@@ -43,7 +43,7 @@ func (c *crowd) Read(_ context.Context, id string) (*Record, error) {
 	c.reads.Add(1)
 	r := &Record{}
 	r.ID = id
-	r.Stored = Stored{Status: mcp.TaskWorking, TTL: int64(time.Hour), Keeper: QueueKeeper, Offer: &Waiting{Class: "builds", Since: c.since, Timeout: int64(time.Hour)}}
+	r.Stored = Stored{Status: mcp.TaskWorking, TTL: int64(time.Hour), Keeper: QueueKeeper, Offer: &waiting{Class: "builds", Since: c.since, Timeout: int64(time.Hour)}}
 	r.Check(nil, false)
 	return r, nil
 }
@@ -60,7 +60,7 @@ type silence struct{}
 func (silence) Wait(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
 func (silence) Close()                         {}
 
-// Who follows a task that waits costs the servers little: one look at the line serves all, and records are seldom read.
+// Followers of a waiting task cost the servers little: one look at the queue serves all of them, and records are seldom read.
 func TestManyWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const many, seconds = 200, 60
@@ -93,7 +93,54 @@ func TestManyWait(t *testing.T) {
 	})
 }
 
-// Who follows hears of few of the many that are gone before.
+// refusing is a crowd to which nothing can be shown some times.
+type refusing struct {
+	crowd
+	refusals int
+	shown    chan string
+}
+
+func (q *refusing) Open(context.Context, *Space) (Store, Queue, error) { return q, q, nil }
+
+func (q *refusing) Show(_ context.Context, r *Record) error {
+	if q.refusals--; q.refusals >= 0 {
+		return tasks.ErrBusy
+	}
+	q.shown <- r.ID
+	return nil
+}
+
+// A task that could not be shown to workers is shown as soon as they can be reached, and one that does not wait any more is not.
+func TestShownAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for waits, want := range map[string]string{"waits": "waits", "overdue": ""} {
+			q := &refusing{crowd: crowd{since: time.Now().UnixNano()}, refusals: 5, shown: make(chan string, 1)}
+			s := New(q, "nowhere", Options{})
+			sp, err := s.Space(t.Context(), "local")
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, _ := q.Read(t.Context(), waits)
+			if waits == "overdue" {
+				q.since -= int64(2 * time.Hour)
+			}
+			sp.show(t.Context(), r)
+			got := ""
+			select {
+			case got = <-q.shown:
+			case <-time.After(2 * sweepInterval):
+			}
+			if got != want {
+				t.Errorf("shown: %q, want %q", got, want)
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// A follower is told of only a few of the many tasks that have left the queue before its own.
 func TestRoughly(t *testing.T) {
 	told := map[string]bool{}
 	for n := range 1000 {
@@ -102,4 +149,46 @@ func TestRoughly(t *testing.T) {
 	if len(told) != 28 || !told["9"] || !told["about 10"] || !told["about 900"] {
 		t.Errorf("%d: %v", len(told), told)
 	}
+}
+
+// A request that is still under way when its space ends starts nothing that outlives it. The race detector looks at the two.
+func TestStopBesideGo(t *testing.T) {
+	for range 200 {
+		sp := &Space{}
+		sp.ctx, sp.stop = context.WithCancel(context.Background())
+		sp.Go(func(ctx context.Context) { <-ctx.Done() })
+		var running atomic.Int64
+		late := make(chan struct{})
+		go func() {
+			defer close(late)
+			<-sp.ctx.Done()
+			for range 10 {
+				sp.Go(func(context.Context) {
+					running.Add(1)
+					time.Sleep(time.Microsecond)
+					running.Add(-1)
+				})
+			}
+		}()
+		sp.Stop()
+		if n := running.Load(); n != 0 {
+			t.Fatalf("%d goroutines are left", n)
+		}
+		<-late
+	}
+}
+
+// A task may be taken while the state is closed. The race detector looks at what is noted of it.
+func TestTakenBesideClose(t *testing.T) {
+	s := New(nil, "nowhere", Options{})
+	sp := &Space{process: s.process, Store: &crowd{}, unheard: map[string]struct{}{"a": {}}}
+	noted := make(chan struct{})
+	go func() {
+		defer close(noted)
+		sp.mu.Lock()
+		defer sp.mu.Unlock()
+		sp.unheard["b"] = struct{}{}
+	}()
+	sp.returnUnheard(t.Context())
+	<-noted
 }

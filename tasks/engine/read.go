@@ -9,31 +9,35 @@ import (
 	"runnel/tasks"
 )
 
-// find reads an owner's task, without its outcome. Its log is what is stored by now.
+// find reads an owner's task, without its outcome. Its log is what is stored so far.
 func (s *State) find(ctx context.Context, owner, id string) (*Space, *Record, error) {
-	if !IsToken(id) {
+	if !IsToken(id) { // no server need be asked
 		return nil, nil, tasks.ErrNotFound
 	}
 	sp, err := s.Space(ctx, owner)
 	if err != nil {
 		return nil, nil, err
 	}
-	r, err := sp.Read(ctx, id)
-	if err == nil && !s.shows(r) {
-		err = tasks.ErrNotFound
-	}
-	if err == nil && r.Damage != nil {
-		s.Log.Error().Str("taskId", id).Err(r.Damage).Msg("the state is damaged: a task cannot be read")
-	}
+	r, err := sp.Lookup(ctx, id)
 	return sp, r, err
 }
 
-// shows reports whether a task can be seen.
-func (s *State) shows(r *Record) bool {
-	return r != nil && !r.Expired(s.Now()) && (!r.Stored.Hidden || s.Calls || r.Damage != nil)
+// Lookup reads a task, without its outcome.
+func (sp *Space) Lookup(ctx context.Context, id string) (*Record, error) {
+	if !IsToken(id) {
+		return nil, tasks.ErrNotFound
+	}
+	r, err := sp.Read(ctx, id)
+	if err == nil && !sp.shows(r) {
+		err = tasks.ErrNotFound
+	}
+	if err == nil && r.Damage != nil {
+		sp.Log.Error().Str("taskId", id).Err(r.Damage).Msg("the state is damaged: a task cannot be read")
+	}
+	return r, err
 }
 
-// Get implements tasks.State. The log of a task that another process runs is what has been stored of it by now.
+// Get implements tasks.State. The log of a task that another process runs is what has been stored so far.
 func (s *State) Get(ctx context.Context, owner, id string) (tasks.Task, error) {
 	sp, r, err := s.find(ctx, owner, id)
 	if err != nil {
@@ -52,15 +56,6 @@ func (s *State) Get(ctx context.Context, owner, id string) (tasks.Task, error) {
 	r.Log = sp.log(r)
 	r.Segments = restore(r, ends)
 	return r.Task, nil
-}
-
-// restore makes the segments of a task, whose log is there.
-func restore(r *Record, ends []int64) *partials.Segments {
-	s := partials.RestoreSegments(r.Log, ends, r.Ending)
-	if !r.Terminal() {
-		s.Follow()
-	}
-	return s
 }
 
 // Head implements tasks.State.
@@ -110,9 +105,9 @@ func (s *State) List(ctx context.Context, owner, cursor string, n int) ([]tasks.
 		return nil, "", err
 	}
 	var page []tasks.Task
-	var last uint64 // the place of the last task in page
+	var last uint64 // the place of the last task on the page
 	for {
-		places, err := sp.Store.List(ctx, after, n+1)
+		places, err := sp.List(ctx, after, n+1)
 		if err != nil || len(places) == 0 {
 			return page, "", err
 		}

@@ -11,7 +11,7 @@ import (
 	"runnel/tasks"
 )
 
-// Stored is a task's record as engines store it, as JSON. An engine may keep some of it beside, where others can write it.
+// Stored is the part of a task's record that engines store as JSON. An engine may store some of it separately, where others can write it.
 type Stored struct {
 	Tool      string          `json:"tool,omitempty"`
 	Status    mcp.TaskStatus  `json:"status"`
@@ -22,37 +22,37 @@ type Stored struct {
 	Merge     bool            `json:"merge,omitempty"`
 	Hidden    bool            `json:"hidden,omitempty"`   // a call without a handle, which nobody finds
 	Keeper    string          `json:"keeper,omitempty"`   // "" once the task has ended
-	Work      json.RawMessage `json:"work,omitempty"`     // of a task that was taken: what runs it
-	Offer     *Waiting        `json:"offer,omitempty"`    // of a task that workers run
-	Writer    string          `json:"writer,omitempty"`   // the process that has written this
-	Attempt   string          `json:"attempt,omitempty"`  // to store the outcome
-	Pieces    int             `json:"pieces,omitempty"`   // of the outcome of that attempt
-	Outcome   int             `json:"outcome,omitempty"`  // its bytes, where it is in one piece
+	Work      json.RawMessage `json:"work,omitempty"`     // of a task that was taken: describes what runs it
+	Offer     *waiting        `json:"offer,omitempty"`    // of a task that workers run
+	Writer    string          `json:"writer,omitempty"`   // the process that has written this version
+	Attempt   string          `json:"attempt,omitempty"`  // the attempt to store the outcome
+	Pieces    int             `json:"pieces,omitempty"`   // of the outcome, in that attempt
+	Outcome   int             `json:"outcome,omitempty"`  // its size in bytes, if it is in one piece
 	End       int64           `json:"end,omitempty"`      // where the log ends, once the task has ended
-	Numbered  int             `json:"numbered,omitempty"` // how many segments have numbers then
+	Numbered  int             `json:"numbered,omitempty"` // how many segments then have numbers
 	Variables json.RawMessage `json:"variables,omitempty"`
 	Arguments json.RawMessage `json:"arguments,omitempty"` // of the call
 }
 
-// Record is a task as it was read, or as it is written.
+// Record is a task as it was read, or as it is to be written.
 type Record struct {
 	tasks.Task
 	Stored   Stored
-	Revision uint64 // what the engine knows this version of it by
-	// Seen is what it knows the variables by.
+	Revision uint64 // how the engine identifies this version
+	// Seen is how the engine identifies this version of the variables.
 	Seen     uint64
-	Sealed   bool  // its end is about to be stored with them
+	Sealed   bool  // its end is about to be stored with these variables
 	End      int64 // where its log ends
 	Head     int64 // where the head of a long log ends, 0 if it is not long (Measure)
-	Measured bool  // what is read of the output must be all there is
+	Measured bool  // all output up to End must be found when it is read
 	Ending   *partials.Ending
-	Damage   error // why the record cannot be believed
+	Damage   error // the reason why the record is invalid
 }
 
-// recordLimit is how long a record may be that is read: variables are the longest part.
+// recordLimit bounds a record that is read; variables are the longest part.
 const recordLimit = 1 << 20
 
-// Decode reads a record that was stored at a time. What the engine has stored beside it is set then, and Check called.
+// Decode decodes a record that was stored at a time. The engine then sets what it has stored separately, and calls Check.
 func (r *Record) Decode(data []byte, at time.Time) {
 	if len(data) > recordLimit || !json.Valid(data) || json.Unmarshal(data, &r.Stored) != nil {
 		r.Stored = Stored{Created: at.UnixNano(), Updated: at.UnixNano(), TTL: int64(time.Hour)}
@@ -60,7 +60,7 @@ func (r *Record) Decode(data []byte, at time.Time) {
 	}
 }
 
-// Check makes the task of what is stored, and checks that it is what runnel could have written. outcome reports whether it has one.
+// Check makes the task from what is stored, and checks that runnel could have written it. outcome: the record has one.
 func (r *Record) Check(variables []byte, outcome bool) {
 	t, s := &r.Task, &r.Stored
 	t.CreatedAt, t.UpdatedAt, t.TTL = time.Unix(0, s.Created), time.Unix(0, s.Updated), time.Duration(s.TTL)
@@ -75,7 +75,7 @@ func (r *Record) Check(variables []byte, outcome bool) {
 	r.SetVariables(variables)
 }
 
-// SetVariables sets variables as they were read.
+// SetVariables sets the variables that were read.
 func (r *Record) SetVariables(stored []byte) {
 	var err error
 	if r.Variables, err = tasks.DecodeVariables(stored); err != nil {
@@ -83,7 +83,7 @@ func (r *Record) SetVariables(stored []byte) {
 	}
 }
 
-// take makes the task of what is stored.
+// take makes the task from what is stored.
 func (r *Record) take() {
 	t, s := &r.Task, &r.Stored
 	t.Tool, t.Status, t.StatusMessage, t.Merge, t.Detached = strings.ToValidUTF8(s.Tool, "�"), s.Status, s.Message, s.Merge, s.Work != nil || s.Offer != nil
@@ -92,12 +92,12 @@ func (r *Record) take() {
 	r.End = max(s.End, 0)
 	if s.Offer != nil {
 		var work struct{ Host string }
-		_ = json.Unmarshal(s.Work, &work) // it is for people, and may be missing
-		t.Waiting, t.Attempt, t.Worker = r.Waits(), s.Offer.Attempt, strings.ToValidUTF8(tasks.Clip(work.Host), "�")
+		_ = json.Unmarshal(s.Work, &work) // it is only for people, and may be missing
+		t.Waiting, t.Attempt, t.Worker = r.Waits(), s.Offer.Attempt, work.Host
 	}
 }
 
-// put makes what is stored of the task.
+// put makes what is stored from the task.
 func (r *Record) put(writer string) {
 	t, s := &r.Task, &r.Stored
 	s.Tool, s.Status, s.Message, s.Merge, s.Writer = t.Tool, t.Status, t.StatusMessage, t.Merge, writer
@@ -107,7 +107,7 @@ func (r *Record) put(writer string) {
 	}
 }
 
-// Fail makes the task one that has failed, since what is stored of it cannot be believed.
+// Fail fails the task because its record is invalid.
 func (r *Record) Fail(why error) {
 	if r.Damage == nil {
 		r.Damage, r.Ending = why, r.FailDamaged(why)
@@ -115,5 +115,36 @@ func (r *Record) Fail(why error) {
 	}
 }
 
-// Terminal reports whether nobody runs the task any more.
+// Terminal reports whether the task has ended.
 func (r *Record) Terminal() bool { return r.Status.Terminal() }
+
+// waiting is the part of the record about a task's offer to workers.
+type waiting struct {
+	Class   string `json:"class"`
+	Since   int64  `json:"since"`   // when it was last offered
+	Timeout int64  `json:"timeout"` // nanoseconds from then on
+	Retries int    `json:"retries,omitempty"`
+	Attempt int    `json:"attempt,omitempty"` // how many times workers have taken it
+}
+
+// QueueKeeper is the keeper of tasks that wait for a worker.
+const QueueKeeper = "queue"
+
+// Waits reports whether the task waits for a worker.
+func (r *Record) Waits() bool {
+	return r.Stored.Keeper == QueueKeeper && r.Stored.Offer != nil && !r.Terminal()
+}
+
+// overdue reports whether the task has waited too long.
+func (r *Record) overdue(now time.Time) bool {
+	return r.Waits() && now.After(time.Unix(0, r.Stored.Offer.Since+r.Stored.Offer.Timeout))
+}
+
+// restore makes the segments of a task that has its log.
+func restore(r *Record, ends []int64) *partials.Segments {
+	s := partials.RestoreSegments(r.Log, ends, r.Ending)
+	if !r.Terminal() {
+		s.Follow()
+	}
+	return s
+}

@@ -21,13 +21,13 @@ func (s *State) Ask(ctx context.Context, owner, id string) error {
 		if err := sp.endUnkept(ctx, r, mcp.TaskCancelled, "cancelled by the client"); err != nil {
 			return err
 		}
-		return s.Ask(ctx, owner, id) // a worker may have been quicker
+		return s.Ask(ctx, owner, id) // a worker may have been faster
 	}
 	if r.Stored.Keeper == s.Keeper {
 		sp.Want(id)
 		return nil
 	}
-	return sp.Store.Ask(ctx, r)
+	return sp.Ask(ctx, r)
 }
 
 // Take implements tasks.State.
@@ -53,12 +53,15 @@ func (s *State) Take(ctx context.Context, t tasks.Task, work []byte) (tasks.Task
 			return tasks.Task{}, err
 		}
 	}
-	if err := sp.Store.Take(ctx, r, before); err != nil {
+	if err := sp.Take(ctx, r, before); err != nil {
 		there, unread := sp.Read(ctx, t.ID)
-		if unread != nil || there.Stored.Keeper != s.Keeper { // if it is this one's all the same, a sweep finds out
+		if unread != nil || there.Stored.Keeper != s.Keeper { // if it is this process's own after all, a sweep finds out, or Close
+			sp.mu.Lock()
+			sp.unheard[t.ID] = struct{}{}
+			sp.mu.Unlock()
 			return tasks.Task{}, err
 		}
-		r.Revision = there.Revision // it was stored, and nobody has said so
+		r.Revision = there.Revision // it was stored without being acknowledged
 	}
 	k.begin()
 	return r.Task, nil
@@ -67,16 +70,12 @@ func (s *State) Take(ctx context.Context, t tasks.Task, work []byte) (tasks.Task
 // Taken implements tasks.State.
 func (s *State) Taken(ctx context.Context, id string) (bool, error) {
 	for _, sp := range s.opened() {
-		if !sp.Runs(id) {
+		k := sp.kept(id)
+		if k == nil {
 			continue
 		}
-		r, err := sp.Read(ctx, id)
-		switch {
-		case errors.Is(err, tasks.ErrNotFound): // it has ended since, and was deleted
-		case err != nil:
+		if mine, err := k.mine(ctx); mine || err != nil {
 			return false, err
-		case r.Stored.Keeper == s.Keeper:
-			return false, nil
 		}
 		sp.forget(id)
 	}
@@ -84,9 +83,9 @@ func (s *State) Taken(ctx context.Context, id string) (bool, error) {
 }
 
 const (
-	// lookInterval is how often a task of another process is looked at though nothing was heard of it.
+	// lookInterval is how often a task of another process is read even if nothing was heard of it.
 	lookInterval = time.Second
-	// waitingLooks is how often the record of one that waits is read: its place in line says most of what there is to know of it.
+	// waitingLooks is how many of those looks pass between two reads of a waiting task's record: its place in line says almost everything.
 	waitingLooks = 10
 )
 
@@ -127,7 +126,7 @@ func (s *State) Watch(ctx context.Context, t *tasks.Task) error {
 	}
 }
 
-// look brings a task of another process up to date. It returns its record, as it was read.
+// look brings a task of another process up to date, and returns its record as it was read.
 func (sp *Space) look(ctx context.Context, t *tasks.Task) (r *Record, changed bool, err error) {
 	r, err = sp.Read(ctx, t.ID)
 	if err == nil && r.Expired(sp.Now()) {
@@ -151,7 +150,7 @@ func (sp *Space) look(ctx context.Context, t *tasks.Task) (r *Record, changed bo
 	return r, changed, err
 }
 
-// waitsOn reports whether a task still waits as a follower knows it, by its place in line alone.
+// waitsOn reports whether a task still waits, from its place in line alone.
 func (sp *Space) waitsOn(ctx context.Context, r *Record, t *tasks.Task) bool {
 	if !r.Waits() || r.overdue(sp.Now()) {
 		return false

@@ -2,92 +2,71 @@ package engine
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"runnel/partials"
 	"runnel/tasks"
 )
 
-// Space is what this process has of an owner's tasks.
+// Space is what this process has of an owner's tasks. An engine's Store gets one, and calls it back when it hears of something.
 type Space struct {
-	*State
+	*process
 	Owner string
-	// Name is the owner's, as part of the names of keys, streams and subjects.
+	// Name is the owner's name in a form for keys, streams and subjects.
 	Name string
 	Store
-	queue Queue // nil = tasks cannot wait for workers
+	Queue Queue // nil = tasks cannot wait for workers
 
-	ctx  context.Context // until Close
+	ctx  context.Context // ends with Close
 	stop context.CancelFunc
 	all  sync.WaitGroup
 
 	mu       sync.Mutex
-	live     map[string]*Keeping  // by id: the tasks that this process runs
-	wanted   map[string]struct{}  // of them, those that others ask to cancel
-	fenced   map[string]struct{}  // of them, those that others have ended
-	doubtful map[string]struct{}  // tasks that were refused, of which something may be stored
-	renewed  time.Time            // when the lease was last stored
-	missed   map[string]time.Time // processes without a lease, and since when this one knows
-	stale    map[Mark]time.Time   // marks that no record knows of, and since when
-	strays   map[string]bool      // tasks of this process that it did not run when it looked last
+	live     map[string]*keeping // by id: the tasks that this process runs
+	wanted   map[string]struct{} // those of live that others ask to cancel
+	fenced   map[string]struct{} // those of live that others have ended
+	doubtful map[string]struct{} // refused tasks of which something may be stored
+	unheard  map[string]struct{} // tasks that may have been taken: no answer has come
+	renewed  time.Time           // when the lease was last stored
+
+	sweeping sync.Mutex           // held across I/O, before mu
+	missed   map[string]time.Time // processes without a lease, and when this one noticed
+	stale    map[Mark]time.Time   // marks without a record, and when this process noticed
+	strays   map[string]bool      // tasks marked as this process's that it did not run at the last look
 
 	line line
 }
 
-// openSpace opens what there is of an owner, and takes the lease.
-func (s *State) openSpace(ctx context.Context, owner string) (*Space, error) {
-	sp := &Space{
-		State: s, Owner: owner, Name: owner,
-		live: map[string]*Keeping{}, wanted: map[string]struct{}{}, fenced: map[string]struct{}{}, doubtful: map[string]struct{}{},
-		line: line{look: make(chan struct{}, 1)},
-	}
-	if !IsToken(owner) || strings.HasPrefix(owner, "_") {
-		sum := sha256.Sum256([]byte(owner))
-		sp.Name = "_" + hex.EncodeToString(sum[:16])
-	}
-	sp.ctx, sp.stop = context.WithCancel(context.Background())
-	ctx, cancel := context.WithTimeout(ctx, openTimeout)
-	defer cancel()
-	var err error
-	if sp.Store, sp.queue, err = s.engine.Open(ctx, sp); err == nil {
-		err = sp.Renew(ctx)
-	}
-	if err != nil {
-		sp.stop()
-		return nil, err
-	}
-	sp.all.Go(func() { sp.every(RenewInterval, sp.Renew, "keeping the lease of this runnel") })
-	sp.all.Go(func() { sp.every(sweepInterval, sp.Sweep, "looking for tasks of runnels that are gone") })
-	return sp, nil
-}
-
-// Stop ends what goes on by itself.
+// Stop ends the goroutines of the space.
 func (sp *Space) Stop() {
+	sp.mu.Lock() // see Go
 	sp.stop()
+	sp.mu.Unlock()
 	sp.all.Wait()
 }
 
-// Go runs do until Close; its context ends then.
-func (sp *Space) Go(do func(ctx context.Context)) { sp.all.Go(func() { do(sp.ctx) }) }
+// Go runs do in a goroutine until Close, when its context ends. It does nothing if that has ended: a request may still be under way, and Stop
+// waits already.
+func (sp *Space) Go(do func(ctx context.Context)) {
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	if sp.ctx.Err() == nil {
+		sp.all.Go(func() { do(sp.ctx) })
+	}
+}
 
-// Runs reports whether this process runs a task. One that it has taken, or made, without having been told so, it does not.
-func (sp *Space) Runs(id string) bool { return sp.kept(id) != nil }
-
-// kept is what this process has of a task that it runs, nil if it does not.
-func (sp *Space) kept(id string) *Keeping {
+// kept returns the keeping of a task that this process runs, or nil.
+func (sp *Space) kept(id string) *keeping {
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
 	return sp.live[id]
 }
 
-// forget ends the keeping of a task, which has ended or has another keeper.
+// forget ends the keeping of a task that has ended or has another keeper.
 func (sp *Space) forget(id string) {
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
@@ -99,7 +78,7 @@ func (sp *Space) forget(id string) {
 	delete(sp.fenced, id)
 }
 
-// Want notes that somebody asks to cancel a task of this process.
+// Want notes that somebody asks to cancel a task of this process. An engine calls it when it hears so.
 func (sp *Space) Want(id string) {
 	sp.mu.Lock()
 	runs := sp.live[id] != nil
@@ -113,9 +92,9 @@ func (sp *Space) Want(id string) {
 }
 
 // fence notes that others have ended a task of this process.
-func (sp *Space) fence(k *Keeping) {
+func (sp *Space) fence(k *keeping) {
 	sp.mu.Lock()
-	runs := sp.live[k.id] == k // else it has ended meanwhile
+	runs := sp.live[k.id] == k // otherwise it has ended meanwhile
 	if runs {
 		sp.fenced[k.id] = struct{}{}
 	}
@@ -125,30 +104,17 @@ func (sp *Space) fence(k *Keeping) {
 	}
 }
 
-// heard returns the tasks of this process that others ask to cancel, and those that they have ended.
-func (sp *Space) heard(ctx context.Context) (asked, fenced []string, err error) {
-	sp.mu.Lock()
-	asked, fenced = slices.Collect(maps.Keys(sp.wanted)), slices.Collect(maps.Keys(sp.fenced))
-	runs := len(sp.live)
-	sp.mu.Unlock()
-	if runs == 0 {
-		return asked, fenced, nil
-	}
-	stored, err := sp.Asked(ctx)
-	return append(asked, slices.DeleteFunc(stored, func(id string) bool { return !sp.Runs(id) })...), fenced, err
-}
-
-// doubt notes that a task was refused: nobody has its handle, and what may be stored of it is deleted.
+// doubt notes a refused task: nobody has its handle, so what may be stored of it is deleted.
 func (sp *Space) doubt(id string, why error) {
 	if why == nil || errors.Is(why, tasks.ErrFenced) || errors.Is(why, tasks.ErrTooManyLive) || errors.Is(why, tasks.ErrTooManyStarts) {
-		return // nothing is, or it is another one's
+		return // nothing is stored, or what is belongs to somebody else
 	}
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
 	sp.doubtful[id] = struct{}{}
 }
 
-// log is what is stored of a task's output, to be read.
+// log returns the stored output of a task, for reading.
 func (sp *Space) log(r *Record) *partials.Log {
 	return partials.Stored(sp.output(r), r.End)
 }
@@ -158,30 +124,47 @@ func (sp *Space) output(r *Record) partials.Backing {
 	return stored{sp.Output(r.ID, func() int64 { return end })}
 }
 
-// stored is output that nobody writes here.
+// stored is output that nobody writes in this process.
 type stored struct{ Output }
 
 func (stored) Due(bool) {}
 
-const (
-	// forever is a ttl beyond which nothing needs one.
-	forever = 10 * 365 * 24 * time.Hour
-	// graceTTL is how long what belongs to a task outlives it: its end is being stored.
-	graceTTL = time.Minute
-)
-
-// Left is how long what is stored of a task is kept.
-func (s *State) Left(t *tasks.Task) time.Duration {
-	if t.TTL > forever {
-		return forever
-	}
-	return max(t.TTL-s.Now().Sub(t.CreatedAt)+graceTTL, time.Second)
-}
-
-// IsToken reports whether a text may be part of a key, a subject or a name as it is.
+// IsToken reports whether a text can be used in keys, subjects and names as it is.
 func IsToken(s string) bool {
 	other := func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
 	}
 	return s != "" && len(s) <= 64 && !strings.ContainsFunc(s, other)
+}
+
+// keeping is what this process stores of a task that it runs.
+type keeping struct {
+	Output
+	sp       *Space
+	id       string
+	log      *partials.Log
+	segments *partials.Segments
+	numbers  bool // segments get their numbers as they are stored
+	end      atomic.Int64
+
+	due   chan struct{} // capacity 1: there is something to write
+	hurry chan struct{} // capacity 1: there is much to write
+	ctx   context.Context
+	stop  context.CancelFunc
+
+	mu     sync.Mutex // held across I/O: writes come one at a time, in order
+	record *Record
+	unsure bool // a record may have been stored since
+	over   bool // the end is stored
+	written
+	unsent *Batch // what was sent and is not acknowledged: nothing else is sent before it
+}
+
+// end stores the end of a task with its outcome.
+func (sp *Space) end(ctx context.Context, r *Record, wasHidden bool) error {
+	outcome, err := tasks.EncodeOutcome(&r.Task)
+	if err != nil {
+		return err
+	}
+	return sp.End(ctx, r, wasHidden, outcome)
 }

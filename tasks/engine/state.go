@@ -2,63 +2,55 @@ package engine
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/rs/zerolog"
 
 	"runnel/tasks"
 )
 
 var _ tasks.State = (*State)(nil)
 
-// Options of a State that every engine has.
-type Options struct {
-	Limits tasks.Limits // for each owner, over all processes
-	Calls  bool         // finds calls without a handle that run, too: for people, never for clients
-	Log    zerolog.Logger
-	Pace   time.Duration // the least time between two writes of a task's output, unless there is much of it; 0 = 50 ms
-
-	Now func() time.Time // nil = time.Now
-}
-
-// State is a tasks.State in an engine. It connects with the first use, so that a process that only answers a probe opens no connection.
+// State is a tasks.State in an engine. It connects when it is first used, so that a process that only answers a probe opens no connection.
 type State struct {
-	Options
-	Keeper string // the name of this process
+	*process
 	engine Engine
-	where  string // for people
+	where  string // for messages to people
 
-	ctx  context.Context // until Close
+	ctx  context.Context // ends with Close
 	stop context.CancelFunc
 
-	dial      sync.Mutex // held while the server is connected to; before mu
+	dial      sync.Mutex // held while connecting to the server; before mu
 	mu        sync.Mutex
 	spaces    map[string]*Space        // by owner
-	opening   map[string]chan struct{} // by owner: closed once it is known whether there is a space
+	opening   map[string]chan struct{} // by owner: closed once it is clear whether there is a space
 	refused   error                    // why the server could not be reached last
 	refusedAt time.Time
 	closed    bool
-	changed   chan struct{} // closed when there is something for Heed
-	news      bool          // there was, and Heed has not returned since
 }
 
-// New returns a state in an engine at a place. It connects to nothing yet.
+// New returns a state in an engine. where describes its place to people. It does not connect yet.
 func New(e Engine, where string, o Options) *State {
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Recovered == nil {
+		o.Recovered = func(*tasks.Task) {}
 	}
 	if o.Pace == 0 {
 		o.Pace = defaultPace
 	}
 	s := &State{
-		Options: o, Keeper: uuid.NewString(), engine: e, where: where,
-		spaces: map[string]*Space{}, opening: map[string]chan struct{}{}, changed: make(chan struct{}),
+		process: &process{Options: o, Keeper: uuid.NewString(), bell: bell{rung: make(chan struct{})}}, engine: e, where: where,
+		spaces: map[string]*Space{}, opening: map[string]chan struct{}{},
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	return s
@@ -66,13 +58,13 @@ func New(e Engine, where string, o Options) *State {
 
 const (
 	openTimeout = 10 * time.Second
-	// refusalTime is how long a server that could not be reached is not asked again.
+	// refusalTime is how long an unreachable server is not tried again.
 	refusalTime = time.Second
-	// leaveTimeout is how long a server is waited for that is told what it would find out by itself.
+	// leaveTimeout is how long to wait for a server to be told what it would find out by itself.
 	leaveTimeout = time.Second
 )
 
-// Space returns what this process has of an owner's tasks. Several owners are opened at once, each by one who asks.
+// Space returns what this process has of an owner's tasks. Several owners can be opened at once, each by its first caller.
 func (s *State) Space(ctx context.Context, owner string) (*Space, error) {
 	for {
 		s.mu.Lock()
@@ -101,7 +93,7 @@ func (s *State) Space(ctx context.Context, owner string) (*Space, error) {
 	}
 }
 
-// open opens an owner's space, which s.opening says.
+// open opens the space of an owner that is in s.opening.
 func (s *State) open(ctx context.Context, owner string) (sp *Space, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -110,7 +102,7 @@ func (s *State) open(ctx context.Context, owner string) (sp *Space, err error) {
 		if sp, err = s.openSpace(ctx, owner); err != nil {
 			err = tasks.Trouble{Err: fmt.Errorf("opening the state at %s: %w", s.where, err)}
 		}
-		if errors.Is(err, tasks.ErrBusy) && ctx.Err() == nil { // it is so for the next one, too
+		if errors.Is(err, tasks.ErrBusy) && ctx.Err() == nil { // the next caller would get the same
 			s.refuse(err)
 		}
 	}
@@ -124,7 +116,7 @@ func (s *State) open(ctx context.Context, owner string) (sp *Space, err error) {
 	return sp, err
 }
 
-// connect connects to the server. Who has waited for another one to do it does not wait for the server, too.
+// connect connects to the server. Callers that have waited for another one's attempt share its outcome.
 func (s *State) connect(ctx context.Context) error {
 	s.dial.Lock()
 	defer s.dial.Unlock()
@@ -149,80 +141,72 @@ func (s *State) refuse(err error) {
 	s.refused, s.refusedAt = err, time.Now()
 }
 
-// opened are the spaces of owners that this process has met.
+// opened returns the spaces of all owners that this process has met.
 func (s *State) opened() []*Space {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Values(s.spaces))
 }
 
-// Close lets go of the state. Everything has been written that Put has returned for.
+// Close releases the state. Everything that Put has returned for is already written.
 func (s *State) Close() error {
 	s.stop()
 	s.mu.Lock()
 	s.closed = true
 	opening := slices.Collect(maps.Values(s.opening))
 	s.mu.Unlock()
-	for _, done := range opening { // they end soon: s.ctx has
+	for _, done := range opening { // they end soon, because s.ctx has
 		<-done
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout) // for all
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout) // for all spaces together
 	defer cancel()
 	for _, sp := range s.opened() {
 		sp.Stop()
+		sp.returnUnheard(ctx)
 		sp.Leave(ctx)
 	}
 	s.engine.Disconnect()
 	return nil
 }
 
-// Notice wakes all who wait in Heed, or the next one.
-func (s *State) Notice() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.news = true
-	close(s.changed)
-	s.changed = make(chan struct{})
+// openSpace opens the space of an owner, and takes the lease.
+func (s *State) openSpace(ctx context.Context, owner string) (*Space, error) {
+	sp := &Space{
+		process: s.process, Owner: owner, Name: owner,
+		live: map[string]*keeping{}, wanted: map[string]struct{}{}, fenced: map[string]struct{}{}, doubtful: map[string]struct{}{}, unheard: map[string]struct{}{},
+		line: line{look: make(chan struct{}, 1)},
+	}
+	if !IsToken(owner) || strings.HasPrefix(owner, "_") {
+		sum := sha256.Sum256([]byte(owner))
+		sp.Name = "_" + hex.EncodeToString(sum[:16])
+	}
+	sp.ctx, sp.stop = context.WithCancel(context.Background())
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	var err error
+	if sp.Store, sp.Queue, err = s.engine.Open(ctx, sp); err == nil {
+		err = sp.Renew(ctx)
+	}
+	if err != nil {
+		sp.stop()
+		return nil, err
+	}
+	sp.all.Go(func() { sp.every(RenewInterval, sp.Renew, "keeping the lease of this runnel") })
+	sp.all.Go(func() { sp.every(sweepInterval, sp.Sweep, "looking for tasks of runnels that are gone") })
+	return sp, nil
 }
 
-const (
-	// heedInterval is how often Heed repeats what it has returned.
-	heedInterval = 250 * time.Millisecond
-	// heedMost is how long it waits before it looks by itself: a runner that has nothing left to watch goes.
-	heedMost = time.Second
-)
-
-// Heed implements tasks.State.
-func (s *State) Heed(ctx context.Context) (asked, fenced []string, err error) {
-	s.mu.Lock()
-	changed, news := s.changed, s.news
-	s.news = false
-	s.mu.Unlock()
-	wait := heedMost
-	if asked, fenced, err = s.heard(ctx); err == nil && len(asked)+len(fenced) > 0 {
-		if wait = heedInterval; news {
-			return asked, fenced, nil
-		}
-	}
-	select {
-	case <-changed:
-		s.mu.Lock()
-		s.news = false
-		s.mu.Unlock()
-	case <-time.After(wait):
-	case <-ctx.Done():
-		return nil, nil, context.Cause(ctx)
-	}
-	return s.heard(ctx)
+// Engine is a server, or a cluster of them, that keeps tasks for a State. Implement it, with Store, to keep tasks on another kind of
+// server.
+type Engine interface {
+	// Connect connects to the server if it is not connected yet.
+	Connect(ctx context.Context) error
+	// Open opens, or makes, what the server keeps of an owner's tasks, and the queue of those that wait for workers, nil if the engine has
+	// none.
+	Open(ctx context.Context, sp *Space) (Store, Queue, error)
+	// Disconnect closes the connection.
+	Disconnect()
 }
 
-func (s *State) heard(ctx context.Context) (asked, fenced []string, err error) {
-	for _, sp := range s.opened() {
-		some, others, failed := sp.heard(ctx)
-		asked, fenced = append(asked, some...), append(fenced, others...)
-		if failed != nil {
-			err = failed
-		}
-	}
-	return asked, fenced, err
-}
+// defaultPace lets lines that come one by one be stored together.
+const defaultPace = 50 * time.Millisecond

@@ -1,10 +1,17 @@
 package engine
 
 import (
+	"bytes"
 	"context"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/rs/zerolog"
+
+	"runnel/tasks"
 )
 
 // stuck is a crowd whose tasks of one owner are not to be reached.
@@ -16,6 +23,43 @@ func (s *stuck) Open(ctx context.Context, sp *Space) (Store, Queue, error) {
 		return nil, nil, context.Cause(ctx)
 	}
 	return &s.crowd, nil, nil
+}
+
+// flaky is a crowd whose server is away.
+type flaky struct {
+	crowd
+	away atomic.Bool
+}
+
+func (f *flaky) Open(context.Context, *Space) (Store, Queue, error) { return f, nil, nil }
+
+func (f *flaky) Lease(context.Context) error {
+	if f.away.Load() {
+		return tasks.ErrBusy
+	}
+	return nil
+}
+
+// A state that is away is told once, and when it is back, with how often it was missed.
+func TestAwayIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		f := &flaky{}
+		s := New(f, "nowhere", Options{Log: zerolog.New(zerolog.SyncWriter(&log))})
+		if _, err := s.Space(t.Context(), "local"); err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range []func(){func() { f.away.Store(true) }, func() { f.away.Store(false) }} {
+			f()
+			time.Sleep(10*RenewInterval + time.Second)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if lines := strings.Split(log.String(), "\n"); len(lines) != 3 || !strings.Contains(lines[0], `"warn"`) || !strings.Contains(lines[1], `"failed":10`) {
+			t.Errorf("%s", &log)
+		}
+	})
 }
 
 // An owner whose tasks are long in coming keeps nobody else waiting, nor who has met an owner before.

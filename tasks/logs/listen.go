@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -163,7 +164,7 @@ func (l *subscription) watchResource(ctx context.Context, uri string) bool {
 	updates := make(chan json.RawMessage, maxUpdates)
 	stop, err := l.server.o.Others.Subscribe(ctx, l.caller, uri, func(params json.RawMessage) {
 		select {
-		case updates <- params:
+		case updates <- bytes.Clone(params):
 		default:
 		}
 	})

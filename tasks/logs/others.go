@@ -52,8 +52,8 @@ type Others interface {
 	// Hints say how long a list may be kept (2026-07-28 server/utilities/caching).
 	Hints() mcp.Cacheable
 
-	// Read answers resources/read. Subscribe calls tell, which must not wait, with the params of each notifications/resources/updated
-	// until stop is called.
+	// Read answers resources/read. Subscribe calls tell, which must neither wait nor keep what it gets, with the params of each
+	// notifications/resources/updated until stop is called.
 	Read(ctx context.Context, c *rpc.Caller, uri string, params json.RawMessage) (json.RawMessage, error)
 	Subscribe(ctx context.Context, c *rpc.Caller, uri string, tell func(params json.RawMessage)) (stop func(), err error)
 

@@ -10,7 +10,7 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// What a page of a log shows of an item that is longer than the page loses its middle.
+// An item that is longer than a page of the log loses its middle.
 func TestPageOfALargeItem(t *testing.T) {
 	log := partials.NewLog(nil)
 	written := make(chan error, 1)

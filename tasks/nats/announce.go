@@ -15,7 +15,7 @@ import (
 	"runnel/tasks/engine"
 )
 
-// Announcements of workers stand with the leases, and run out like them.
+// Announcements of workers are stored with the leases, and expire as they do.
 
 // Announce implements tasks.Queue.
 func (s *State) Announce(ctx context.Context, owner string, w *tasks.Worker) error {
@@ -42,7 +42,7 @@ func (s *State) Announce(ctx context.Context, owner string, w *tasks.Worker) err
 	return err
 }
 
-// announcement is where a worker says what it does: with the leases, since it runs out like them.
+// announcement is the subject of a worker's announcement, beside its lease.
 func (sp *space) announcement(keeper string) string { return sp.alive + keeper + ".worker" }
 
 // Fleet implements tasks.Queue.

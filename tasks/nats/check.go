@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Check looks whether the servers answer, and says for people what an owner has there.
+// Check finds out whether the servers answer, and describes an owner's tasks there for people.
 func (s *State) Check(ctx context.Context, owner string) (string, error) {
 	sp, err := s.space(ctx, owner)
 	if err != nil {
@@ -16,7 +16,7 @@ func (s *State) Check(ctx context.Context, owner string) (string, error) {
 		return "", unreachable(err)
 	}
 	info := stream.CachedInfo()
-	live, err := sp.subjects(ctx, sp.name, sp.subject("*", "live.*"))
+	live, err := sp.subjects(ctx, sp.name, sp.marks("*", "*", false))
 	if err != nil {
 		return "", err
 	}
@@ -24,5 +24,5 @@ func (s *State) Check(ctx context.Context, owner string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%d tasks have not ended, %d runnels use it, %.1f MiB in %d replicas", len(live), len(alive), float64(info.State.Bytes)/(1<<20), info.Config.Replicas), nil
+	return fmt.Sprintf("tasks not ended: %d, runnels: %d, %.1f MiB, replicas: %d", len(live), len(alive), float64(info.State.Bytes)/(1<<20), info.Config.Replicas), nil
 }

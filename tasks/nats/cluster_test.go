@@ -99,7 +99,7 @@ func TestLeaderDies(t *testing.T) {
 	killed := make(chan struct{})
 	var runs []*tasks.Run
 	for range 5 {
-		runs = append(runs, start(t, a, func(ctx context.Context, run *tasks.Run) tasks.Done {
+		runs = append(runs, statetest.StartDelivered(t, a, func(ctx context.Context, run *tasks.Run) tasks.Done {
 			for i := range lines {
 				if i == lines/2 {
 					<-killed

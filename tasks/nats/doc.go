@@ -6,14 +6,14 @@
 //	Get, List, Watch, Load ◀─ direct gets ────────────────────────────────────────── stream of the owner
 //	Watch ◀─ wake ─ the keeper, when it has stored something
 //	Heed  ◀─ ask ── any runnel, answered by the keeper
-//	Offer ─ record, then publish ─▶ work queue of the owner ─ a consumer for each class ─▶ Next (queue.go)
+//	Offer ─ record, then publish ─▶ work queue of the owner ─ a consumer for each class ─▶ Next (next.go)
 //
 // An owner has a stream, PREFIX_OWNER; an account of the server for each holds owners apart from each other's credentials (accounts_test.go).
 // Its subjects are
 //
 //	PREFIX.OWNER.ID.made            that the task was made: its place in lists
-//	PREFIX.OWNER.ID.task            the record (record.go); its sequence number is its revision
-//	PREFIX.OWNER.ID.live.KEEPER     while the task has not ended; hidden.KEEPER while it is hidden
+//	PREFIX.OWNER.ID.task            the record, as package engine writes it; its sequence number is its revision
+//	PREFIX.OWNER.live.ID.KEEPER     while the task has not ended; hidden.ID.KEEPER while it is hidden
 //	PREFIX.OWNER.ID.log.head, tail  output, a message for each stretch
 //	PREFIX.OWNER.ID.ends            numbers of segments
 //	PREFIX.OWNER.ID.variables
@@ -25,6 +25,18 @@
 // what a worker says of itself. A third one, PREFIX-work_OWNER, is made with the first offer: the work queue (queue.go). Outside of
 // streams are PREFIX-wake.OWNER.ID and PREFIX-ask.OWNER.KEEPER. Every message of a task has a time to live that ends a
 // minute after the task's own: the server sweeps.
+//
+// On paper, a thousand workers and a million tasks a day (figures of testdata/bench/README.md, taken on a loaded machine, so they are high):
+//
+//	streams     three of the owner, with three replicas each: three servers. A stream has one leader, so that more owners spread the work
+//	tasks       14 messages each and 3 purges: 160 messages/s on the average, 1,600 in an hour that has ten times as many. A task takes
+//	            1.6 ms of processor time in all, so half an hour a day
+//	output      a message of up to 64 KiB each 50 ms at most: 20,000 messages/s while a thousand tasks write without a pause, and 0.25 to
+//	            0.8 ms of processor time for each (servers, worker, front): 5 to 16 processors, less where output comes in larger pieces
+//	leases      250 messages/s, and as many announcements
+//	disk        2.4 KB and the output, for the ttl: of an hour's 42,000 tasks with 1 MB each 42 GB on each server, written at 12 MB/s
+//	sweeps      what is too much first: each process looks each 5 s, in 4 requests whose answers name all that lives. That is 800 requests/s
+//	            and some 30 MB/s, and it grows with the square. So give each few hundred workers an owner, or a prefix, of their own
 //
 // Words, beside those of package engine:
 //
@@ -41,5 +53,7 @@
 //	output is found by its position                                space.seek (output.go)
 //	what a replica lacks is asked of the leader                    space.caught (messages.go)
 //	a task that waits is one worker's                              space.Take (write.go): the record decides; the queue is a hint
+//	a worker finds what waits                                      State.Next (next.go)
 //	an offer that is not runnel's is refused                       space.offered (next.go)
+//	a stream is made, checked and brought to this version          space.openStream (open.go)
 package nats

@@ -23,7 +23,7 @@ func (sp *space) Lease(ctx context.Context) error {
 // Leave implements engine.Store.
 func (sp *space) Leave(ctx context.Context) {
 	_ = sp.asked.Unsubscribe()
-	_ = sp.leases.Purge(ctx, jetstream.WithPurgeSubject(sp.lease(sp.Keeper))) // else it runs out by itself
+	_ = sp.leases.Purge(ctx, jetstream.WithPurgeSubject(sp.lease(sp.Keeper))) // otherwise it expires by itself
 }
 
 // Alive implements engine.Store.
@@ -35,24 +35,25 @@ func (sp *space) Alive(ctx context.Context) ([]string, error) {
 	return leases, err
 }
 
-// mark is what stands in the stream while a process runs a task.
-func mark(m engine.Mark) string {
-	if m.Hidden {
-		return "hidden." + m.Keeper
+// marks returns the pattern for the marks of a task, or of all ("*"): PREFIX.OWNER.live.ID.KEEPER. No task has the id live. In this place a
+// server finds the marks at once, however many tasks have ended; when live came after the id, it searched everything that was stored.
+func (sp *space) marks(id, keeper string, hidden bool) string {
+	if hidden {
+		return sp.root + "hidden." + id + "." + keeper
 	}
-	return "live." + m.Keeper
+	return sp.root + "live." + id + "." + keeper
 }
 
 // Marks implements engine.Store.
 func (sp *space) Marks(ctx context.Context) (marks []engine.Mark, err error) {
-	for _, kind := range []string{"live.*", "hidden.*"} {
-		subjects, err := sp.subjects(ctx, sp.name, sp.subject("*", kind))
+	for _, hidden := range []bool{false, true} {
+		subjects, err := sp.subjects(ctx, sp.name, sp.marks("*", "*", hidden))
 		if err != nil {
 			return nil, err
 		}
 		for _, subject := range subjects {
-			if parts := strings.Split(strings.TrimPrefix(subject, sp.root), "."); len(parts) == 3 && parts[2] != engine.QueueKeeper { // ID.live.KEEPER
-				marks = append(marks, engine.Mark{ID: parts[0], Keeper: parts[2], Hidden: parts[1] == "hidden"})
+			if parts := strings.Split(strings.TrimPrefix(subject, sp.root), "."); len(parts) == 3 && parts[2] != engine.QueueKeeper {
+				marks = append(marks, engine.Mark{ID: parts[1], Keeper: parts[2], Hidden: hidden})
 			}
 		}
 	}
@@ -61,17 +62,16 @@ func (sp *space) Marks(ctx context.Context) (marks []engine.Mark, err error) {
 
 // Waiting implements engine.Queue.
 func (sp *space) Waiting(ctx context.Context) ([]string, error) {
-	marked, err := sp.subjects(ctx, sp.name, sp.subject("*", "live."+engine.QueueKeeper))
+	marked, err := sp.subjects(ctx, sp.name, sp.marks("*", engine.QueueKeeper, false))
 	for i, subject := range marked {
-		marked[i], _, _ = strings.Cut(strings.TrimPrefix(subject, sp.root), ".")
+		marked[i] = strings.Split(strings.TrimPrefix(subject, sp.root), ".")[1]
 	}
 	return slices.DeleteFunc(marked, func(id string) bool { return !engine.IsToken(id) }), err
 }
 
 // putMark stores a mark.
 func (sp *space) putMark(ctx context.Context, r *engine.Record, hidden bool) error {
-	m := engine.Mark{ID: r.ID, Keeper: r.Stored.Keeper, Hidden: hidden}
-	_, err := sp.publish(ctx, nats.NewMsg(sp.subject(m.ID, mark(m))), sp.expiring(&r.Task))
+	_, err := sp.publish(ctx, nats.NewMsg(sp.marks(r.ID, r.Stored.Keeper, hidden)), sp.expiring(&r.Task))
 	return err
 }
 
@@ -79,7 +79,7 @@ func (sp *space) putMark(ctx context.Context, r *engine.Record, hidden bool) err
 func (sp *space) Unmark(ctx context.Context, m engine.Mark) error {
 	ctx, cancel := context.WithTimeout(ctx, ackTimeout)
 	defer cancel()
-	if err := sp.stream.Purge(ctx, jetstream.WithPurgeSubject(sp.subject(m.ID, mark(m)))); err != nil {
+	if err := sp.stream.Purge(ctx, jetstream.WithPurgeSubject(sp.marks(m.ID, m.Keeper, m.Hidden))); err != nil {
 		return unreachable(err)
 	}
 	return nil

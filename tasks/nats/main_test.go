@@ -10,6 +10,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	natstest.Main()
-	os.Exit(m.Run())
+	code := m.Run()
+	natstest.CleanUp()
+	os.Exit(code)
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -13,6 +15,11 @@ import (
 
 	"runnel/tasks"
 	"runnel/tasks/engine"
+)
+
+const (
+	maxMessage  = 1 << 20          // the server's default; a stretch with its header is far below it
+	readTimeout = 10 * time.Second // as writeTimeout: longer than it takes to leave a server that is cut off, and to elect a leader
 )
 
 // publish stores a message, and tries again until it is acknowledged, refused or ctx ends: then the error is tasks.ErrBusy. A message
@@ -74,7 +81,7 @@ func (sp *space) newest(ctx context.Context, subject string) (*jetstream.RawStre
 // askLeader returns the message that a request of $JS.API.STREAM.MSG.GET finds, nil if there is none.
 func (sp *space) askLeader(ctx context.Context, what map[string]any) (*jetstream.RawStreamMsg, error) {
 	const noMessage = 10037
-	ctx, cancel := context.WithTimeout(ctx, directTimeout)
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	request, err := json.Marshal(what)
 	if err != nil {
@@ -165,18 +172,46 @@ func (sp *space) lastOf(ctx context.Context, subjects ...string) ([]*jetstream.R
 
 // lastIn is lastOf for another stream.
 func (sp *space) lastIn(ctx context.Context, stream string, subjects ...string) ([]*jetstream.RawStreamMsg, error) {
-	ctx, cancel := context.WithTimeout(ctx, directTimeout)
-	defer cancel()
-	answer, err := jetstreamext.GetLastMsgsFor(ctx, sp.c.js, stream, subjects)
-	return collect(ctx, answer, err)
+	return askAgain(ctx, replicaTimeout, func(ctx context.Context) ([]*jetstream.RawStreamMsg, error) {
+		answer, err := jetstreamext.GetLastMsgsFor(ctx, sp.c.js, stream, subjects)
+		return collect(ctx, answer, err)
+	})
 }
 
 // from returns up to n messages of a subject from a sequence number on, of about limit bytes.
 func (sp *space) from(ctx context.Context, sequence uint64, subject string, n, limit int) ([]*jetstream.RawStreamMsg, error) {
-	ctx, cancel := context.WithTimeout(ctx, directTimeout)
+	return askAgain(ctx, replicaTimeout, func(ctx context.Context) ([]*jetstream.RawStreamMsg, error) {
+		answer, err := jetstreamext.GetBatch(ctx, sp.c.js, sp.name, n, jetstreamext.GetBatchSeq(max(sequence, 1)), jetstreamext.GetBatchSubject(subject), jetstreamext.GetBatchMaxBytes(limit))
+		return collect(ctx, answer, err)
+	})
+}
+
+// ask asks the servers something, and again what they have not answered: of what was asked of one that dies, or is cut off, no answer comes.
+func ask[T any](ctx context.Context, try func(ctx context.Context) (T, error)) (T, error) {
+	return askAgain(ctx, ackTimeout, try)
+}
+
+// replicaTimeout is when a direct get is sent again, which any replica answers: the servers go on giving one that is cut off its share of them
+// until they have left it, which takes them a minute and more.
+const replicaTimeout = 250 * time.Millisecond
+
+// askAgain is ask with the patience of the first time; each time has twice as much.
+func askAgain[T any](ctx context.Context, patience time.Duration, try func(ctx context.Context) (T, error)) (answer T, err error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	answer, err := jetstreamext.GetBatch(ctx, sp.c.js, sp.name, n, jetstreamext.GetBatchSeq(max(sequence, 1)), jetstreamext.GetBatchSubject(subject), jetstreamext.GetBatchMaxBytes(limit))
-	return collect(ctx, answer, err)
+	for ; ; patience *= 2 {
+		attempt, done := context.WithTimeout(ctx, patience)
+		answer, err = try(attempt)
+		done()
+		if !errors.Is(err, tasks.ErrBusy) || errors.Is(err, nats.ErrNoResponders) {
+			return answer, err
+		}
+		select {
+		case <-time.After(writeAgain):
+		case <-ctx.Done():
+			return answer, err
+		}
+	}
 }
 
 func collect(ctx context.Context, answer func(func(*jetstream.RawStreamMsg, error) bool), err error) (list []*jetstream.RawStreamMsg, _ error) {
@@ -196,4 +231,37 @@ func collect(ctx context.Context, answer func(func(*jetstream.RawStreamMsg, erro
 		return nil, unreachable(context.Cause(ctx))
 	}
 	return list, nil
+}
+
+// subjects are those that a stream has of a pattern. It is not jetstream.Stream.Info, which is not for several goroutines at once.
+func (sp *space) subjects(ctx context.Context, stream, pattern string) ([]string, error) {
+	return ask(ctx, func(ctx context.Context) ([]string, error) { return sp.subjectsNow(ctx, stream, pattern) })
+}
+
+func (sp *space) subjectsNow(ctx context.Context, stream, pattern string) (list []string, err error) {
+	for {
+		request, err := json.Marshal(map[string]any{"subjects_filter": pattern, "offset": len(list)})
+		if err != nil {
+			return nil, err
+		}
+		m, err := sp.c.nc.RequestWithContext(ctx, "$JS.API.STREAM.INFO."+stream, request)
+		if err != nil {
+			return nil, unreachable(err)
+		}
+		var page struct {
+			Error *jetstream.APIError
+			Total int
+			State struct{ Subjects map[string]uint64 }
+		}
+		if err := json.Unmarshal(m.Data, &page); err != nil {
+			return nil, err
+		}
+		if page.Error != nil {
+			return nil, unreachable(page.Error)
+		}
+		list = slices.AppendSeq(list, maps.Keys(page.State.Subjects))
+		if len(page.State.Subjects) == 0 || len(list) >= page.Total {
+			return list, nil
+		}
+	}
 }

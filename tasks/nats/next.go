@@ -13,14 +13,14 @@ import (
 	"runnel/tasks/engine"
 )
 
-// Workers look for tasks that wait through the work queue, whose consumers give each message to one of them.
+// Workers find waiting tasks through the work queue, whose consumers give each message to one worker.
 
-// lookInterval is how often workers look though nothing was heard of a task that waits.
+// lookInterval is how often workers look for waiting tasks even if nothing was announced.
 const lookInterval = time.Second
 
 // Next implements tasks.Queue.
 func (s *State) Next(ctx context.Context, owners, classes []string) (*tasks.Offered, error) {
-	heard := make(chan *nats.Msg, 64) // what is lost of it is not missed: one is enough
+	heard := make(chan *nats.Msg, 64) // lost messages do no harm: one is enough
 	var spaces []*space
 	for _, owner := range owners {
 		sp, err := s.space(ctx, owner)
@@ -43,7 +43,7 @@ func (s *State) Next(ctx context.Context, owners, classes []string) (*tasks.Offe
 				case o != nil:
 					return o, nil
 				case err != nil:
-					failed = err // the others are looked at all the same
+					failed = err // the others are still tried
 				}
 			}
 		}
@@ -61,7 +61,7 @@ func (s *State) Next(ctx context.Context, owners, classes []string) (*tasks.Offe
 	}
 }
 
-// next returns the next task that waits for a worker of a class, nil if there is none.
+// next returns the next task that waits for a worker of a class; nil if none waits.
 func (sp *space) next(ctx context.Context, class string) (*tasks.Offered, error) {
 	consumer, err := sp.consumer(ctx, class)
 	if err != nil {
@@ -109,7 +109,7 @@ func (sp *space) consumer(ctx context.Context, class string) (jetstream.Consumer
 	return c, nil
 }
 
-// offered reads a message of the work queue. It returns nil if there is nothing in it for a worker.
+// offered reads a message of the work queue. It returns nil if the message holds nothing for a worker.
 func (sp *space) offered(ctx context.Context, class string, m jetstream.Msg) (*tasks.Offered, error) {
 	found, id, ok := sp.queued(m.Subject())
 	if !ok || found != class {
@@ -147,15 +147,15 @@ func (sp *space) offered(ctx context.Context, class string, m jetstream.Msg) (*t
 		return nil, nil
 	}
 	return &tasks.Offered{
-		Task: r.Task,
+		Task: r.Task, Since: time.Unix(0, r.Stored.Offer.Since),
 		Offer: tasks.Offer{Class: class, Arguments: what.Arguments, Confirmed: what.Confirmed, Polls: what.Polls, Client: what.Client,
 			Timeout: time.Duration(r.Stored.Offer.Timeout), Retries: r.Stored.Offer.Retries},
-		Done:   func() { _ = m.Ack() }, // else it is offered again, and found not to wait
+		Done:   func() { _ = m.Ack() }, // otherwise it is offered again, and found not to wait
 		Return: func() { _ = m.NakWithDelay(returnDelay) },
 	}, nil
 }
 
-// refuse takes an offer out of the queue that can be nobody's.
+// refuse removes an offer that no worker can take from the queue.
 func (sp *space) refuse(m jetstream.Msg, id string, why error) {
 	sp.c.garbage.Add(1)
 	sp.Log.Error().Str("subject", m.Subject()).Str("taskId", id).Str("owner", sp.Owner).Err(why).Msg("an offer is refused")

@@ -13,6 +13,13 @@ import (
 	"runnel/tasks/engine"
 )
 
+// The headers of a stretch of output, and of numbers of segments.
+const (
+	startHeader = "Runnel-Start" // the position of its first byte
+	marksHeader = "Runnel-Marks" // partials.Extent.Marks, in base64
+	firstHeader = "Runnel-First" // the first number
+)
+
 // output is what is stored of a task's output.
 type output struct {
 	sp  *space
@@ -50,7 +57,7 @@ func (o *output) load(ctx context.Context, from fetch, pos int64, limit int) (li
 	}
 	o.next.Unlock()
 	if sequence == 0 && pos > 0 {
-		if sequence, err = o.sp.seek(ctx, from, o.sp.subject(o.id, "log.*"), pos); err != nil {
+		if sequence, err = o.sp.seek(ctx, o.sp.subject(o.id, "log.*"), pos); err != nil {
 			return nil, err
 		}
 	}
@@ -74,16 +81,20 @@ func (o *output) load(ctx context.Context, from fetch, pos int64, limit int) (li
 	return all.List, nil
 }
 
-// seek finds the stretch of some output that holds a position, or else the next one, by its sequence number: they rise as positions do.
-func (sp *space) seek(ctx context.Context, from fetch, subject string, pos int64) (uint64, error) {
+// seek finds the stretch of some output that holds a position, or else the next one, by its sequence number: they rise as positions do. It asks
+// the leader alone: of so many requests to replicas one that is cut off would get its share.
+func (sp *space) seek(ctx context.Context, subject string, pos int64) (uint64, error) {
 	last, err := sp.newest(ctx, subject)
 	if err != nil || last == nil {
 		return 0, err
 	}
+	if e, err := extent(last); err == nil && e.Check() == nil && e.Start <= pos { // as for who follows
+		return last.Sequence, nil
+	}
 	low, high, found := uint64(1), last.Sequence, uint64(0)
 	for low <= high {
 		middle := low + (high-low)/2
-		m, err := from(ctx, middle, subject, 1, 1)
+		m, err := sp.fromLeader(ctx, middle, subject, 1, 1)
 		if err != nil {
 			return 0, err
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 	"runnel/tasks/statetest"
 )
 
-// What is damaged of some output is passed over, and what stands after it is read.
+// A damaged piece of output is passed over, and what stands after it is read.
 func TestDamagedOutput(t *testing.T) {
 	t.Parallel()
 	url := startServer(t, t.TempDir(), 0).ClientURL()
@@ -64,7 +65,7 @@ func TestRefusedOutput(t *testing.T) {
 	}
 	state := newState(t, s.ClientURL())
 	r := statetest.NewRunner(t, tasks.Options{State: state, Owner: "local"})
-	run := start(t, r, func(ctx context.Context, run *tasks.Run) tasks.Done {
+	run := statetest.StartDelivered(t, r, func(ctx context.Context, run *tasks.Run) tasks.Done {
 		if err := run.Log().Append(ctx, partials.Chunk{Data: []byte(strings.Repeat("a", 50_000) + "\n")}); err != nil {
 			return tasks.Done{Err: err}
 		}
@@ -82,7 +83,7 @@ func TestRefusedOutput(t *testing.T) {
 	}
 }
 
-// What a replica does not have is asked of the leader, who answers as a replica that has it: it is neither damage nor a gap.
+// A message that a replica does not have is asked of the leader, who answers in the same way: it is neither damaged nor missing.
 func TestReplicaLags(t *testing.T) {
 	t.Parallel()
 	state := newState(t, startServer(t, t.TempDir(), 0).ClientURL())
@@ -122,7 +123,7 @@ func TestReplicaLags(t *testing.T) {
 	}
 }
 
-// What no replica has found is not gone before the leader has said so.
+// A message that no replica has found is not gone before the leader has said so.
 func TestLeaderIsAskedLast(t *testing.T) {
 	t.Parallel()
 	sp := spaceOf(t, newState(t, startWithoutGets(t)))
@@ -134,5 +135,37 @@ func TestLeaderIsAskedLast(t *testing.T) {
 	})
 	if !errors.Is(err, tasks.ErrBusy) {
 		t.Errorf("%v", err)
+	}
+}
+
+// A follower of a task finds its newest stretch at once, however much stands in the stream.
+func TestNewestStretch(t *testing.T) {
+	t.Parallel()
+	state := newState(t, startServer(t, t.TempDir(), 0).ClientURL())
+	sp := spaceOf(t, state)
+	task, line := statetest.Working("a"), []byte("line\n")
+	statetest.Put(t, state, task)
+	for range 20 {
+		if err := task.Log.Append(t.Context(), partials.Chunk{Data: line}); err != nil {
+			t.Fatal(err)
+		}
+		statetest.Eventually(t, func() bool { return statetest.Get(t, state, "a").Log.Size() == task.Log.Size() })
+	}
+	size := task.Log.Size()
+	var asked atomic.Int64
+	for _, gets := range []string{"$JS.API.DIRECT.GET.>", "$JS.API.STREAM.MSG.GET.>"} {
+		if _, err := state.c.nc.Subscribe(gets, func(*nats.Msg) { asked.Add(1) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, err := sp.Output("a", func() int64 { return size }).Load(t.Context(), size-int64(len(line)), 1)
+	if err != nil || len(list) != 1 || list[0].Start != size-int64(len(line)) {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if err := state.c.nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if n := asked.Load(); n != 2 {
+		t.Errorf("%d requests: want one for where it is, and one for it", n)
 	}
 }

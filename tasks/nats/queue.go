@@ -15,26 +15,26 @@ import (
 	"runnel/tasks/engine"
 )
 
-// A task that waits for a worker has the keeper engine.QueueKeeper. PREFIX.OWNER.ID.offer is what the worker is told, for as long as the task is
-// kept: it may wait again. That it waits stands in a work queue, the stream PREFIX-work_OWNER, whose subjects are
+// A task that waits for a worker has the keeper engine.QueueKeeper. PREFIX.OWNER.ID.offer holds the offer for as long as the task is kept,
+// since it may wait again. A work queue, the stream PREFIX-work_OWNER, lists the waiting tasks. Its subjects are
 //
 //	PREFIX-work.OWNER.CLASS.SINCE.ID
 //
-// and which has a consumer for each class. A message there is a hint, and the record decides: one that is lost is put there again by a sweep,
-// and one too many finds a task that does not wait.
+// and it has a consumer for each class. A message there is only a hint, and the record decides: a sweep replaces a lost message, and a
+// worker that gets one too many finds that the task does not wait.
 
 var _ tasks.Queue = (*State)(nil)
 
 const (
-	// maxOffer is how long what a worker is told may be, in bytes: it is one message.
+	// maxOffer is the longest offer, in bytes: it must fit into one message.
 	maxOffer = 768 << 10
-	// offerSchema is the version of what a worker is told.
+	// offerSchema is the version of an offer's format.
 	offerSchema = 1
-	// returnDelay is when a task is offered again that a worker has given back.
+	// returnDelay is the time until a returned task is offered again.
 	returnDelay = 2 * time.Second
 )
 
-// told is what a worker is told.
+// told is an offer as it is stored.
 type told struct {
 	Schema    int             `json:"schema"`
 	Arguments json.RawMessage `json:"arguments,omitempty"`
@@ -46,7 +46,7 @@ type told struct {
 // Offer implements tasks.Queue.
 func (s *State) Offer(ctx context.Context, owner, id string, o tasks.Offer) error {
 	if !engine.IsToken(o.Class) {
-		return tasks.Trouble{Err: fmt.Errorf("%q is no class of workers: use up to 64 letters, digits, - and _", o.Class)}
+		return tasks.Trouble{Err: fmt.Errorf("%q is not a class of workers: use up to 64 letters, digits, - and _", o.Class)}
 	}
 	body, err := json.Marshal(told{Schema: offerSchema, Arguments: o.Arguments, Confirmed: o.Confirmed, Polls: o.Polls, Client: o.Client})
 	if err != nil {
@@ -65,43 +65,44 @@ func (s *State) Offer(ctx context.Context, owner, id string, o tasks.Offer) erro
 	})
 }
 
-// place is the subject of a task in the work queue.
+// place returns the subject of a task in the work queue.
 func (sp *space) place(r *engine.Record) string {
 	return fmt.Sprintf("%s%s.%020d.%s", sp.work, r.Stored.Offer.Class, r.Stored.Offer.Since, r.ID)
 }
 
 // Show implements engine.Queue.
-func (sp *space) Show(ctx context.Context, r *engine.Record) {
+func (sp *space) Show(ctx context.Context, r *engine.Record) error {
 	_, err := sp.openQueue(ctx)
 	if err == nil {
 		m := nats.NewMsg(sp.place(r))
-		m.Header.Set(jetstream.MsgIDHeader, fmt.Sprintf("%s.%d", r.ID, r.Revision)) // several sweeps show it once
+		m.Header.Set(jetstream.MsgIDHeader, fmt.Sprintf("%s.%d", r.ID, r.Revision)) // so that several sweeps store it only once
 		left := min(time.Duration(r.Stored.Offer.Timeout), r.TTL) + time.Second
 		_, err = sp.publish(ctx, m, jetstream.WithMsgTTL(left.Round(time.Second)))
 	}
 	if err != nil {
-		err = sp.lostQueue(err)
-		sp.Log.Warn().Err(err).Str("taskId", r.ID).Msg("workers hear later of a task that waits for them")
-		return
+		return sp.lostQueue(err)
 	}
-	_ = sp.c.nc.Publish(sp.wakes+workers, nil) // who does not hear it looks by itself
+	_ = sp.c.nc.Publish(sp.wakes+workers, nil) // a worker that does not hear it looks by itself
+	return nil
 }
 
-// Unshow implements engine.Queue. What stays is taken out by a worker, or by its time.
+// Unshow implements engine.Queue. If that fails, a worker removes the message, or it expires.
 func (sp *space) Unshow(ctx context.Context, r *engine.Record) {
 	queue, err := sp.openQueue(ctx)
 	if err == nil {
-		err = queue.Purge(ctx, jetstream.WithPurgeSubject(sp.place(r)))
+		_, err = ask(ctx, func(ctx context.Context) (any, error) {
+			return nil, busy(queue.Purge(ctx, jetstream.WithPurgeSubject(sp.place(r))))
+		})
 	}
 	if err != nil {
 		sp.Log.Debug().Err(err).Str("taskId", r.ID).Msg("taking a task out of the queue that has ended")
 	}
 }
 
-// workers is what is woken by a task that waits; no task has this id.
+// workers takes the place of a task's id in the subject that wakes workers. No task has this id.
 const workers = "workers"
 
-// openQueue returns the owner's work queue, which is made if there is none.
+// openQueue returns the owner's work queue, and makes it if necessary.
 func (sp *space) openQueue(ctx context.Context) (jetstream.Stream, error) {
 	sp.mu.Lock()
 	queue := sp.queue
@@ -120,7 +121,7 @@ func (sp *space) openQueue(ctx context.Context) (jetstream.Stream, error) {
 	return queue, err
 }
 
-// lostQueue makes the next look find the work queue and its consumers anew: somebody may have deleted them.
+// lostQueue forgets the work queue and its consumers, so that the next look finds or makes them again: somebody may have deleted them.
 func (sp *space) lostQueue(err error) error {
 	sp.mu.Lock()
 	defer sp.mu.Unlock()

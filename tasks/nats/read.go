@@ -21,6 +21,9 @@ func (sp *space) decode(id string, m *jetstream.RawStreamMsg) *engine.Record {
 	return r
 }
 
+// sealHeader, on variables, is the revision of the record whose task is about to end with them.
+const sealHeader = "Runnel-Sealed"
+
 // Read implements engine.Store.
 func (sp *space) Read(ctx context.Context, id string) (*engine.Record, error) {
 	m, err := sp.newest(ctx, sp.subject(id, "task"))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"strconv"
@@ -59,7 +60,7 @@ func Parse(state string, getenv func(string) string) (Options, error) {
 		case "ca":
 			o.RootCA = value
 		default:
-			return o, fmt.Errorf("the URL of the state has the option %q: known are prefix, replicas, creds and ca", name)
+			return o, fmt.Errorf("the URL of the state has the option %.32q: known are prefix, replicas, creds and ca", name)
 		}
 	}
 	if o.Prefix != "" && !engine.IsToken(o.Prefix) {
@@ -104,6 +105,9 @@ const (
 	// the lease of this process runs out there.
 	pingInterval = 2 * time.Second
 	mostPings    = 2
+	// flushTimeout is how long a server may take until it has read what is written to it, before it is left: the client's calls and its pings wait
+	// meanwhile, whatever their contexts say.
+	flushTimeout = pingInterval * mostPings
 	// writeTimeout is how long a write waits for the servers, an election among them, before it is refused with tasks.ErrBusy.
 	writeTimeout = 10 * time.Second
 	// writeAgain is when a write is tried again that nobody has acknowledged.
@@ -119,6 +123,7 @@ func (c *connection) Connect(context.Context) error {
 	options := []nats.Option{
 		nats.Name("runnel"), nats.Timeout(connectTimeout), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait),
 		nats.PingInterval(pingInterval), nats.MaxPingsOutstanding(mostPings),
+		nats.FlusherTimeout(flushTimeout), nats.SetCustomDialer(dialer{}),
 		nats.IgnoreAuthErrorAbort(), // credentials are renewed
 		nats.ReconnectBufSize(-1),   // what cannot be sent is tried again by who sends it, in order
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
@@ -147,18 +152,30 @@ func (c *connection) Connect(context.Context) error {
 	return nil
 }
 
+// dialer makes connections that are closed by a write that takes too long: else each call would wait for one of its own, one after the other.
+type dialer struct{}
+
+func (dialer) Dial(network, address string) (net.Conn, error) {
+	conn, err := net.DialTimeout(network, address, connectTimeout)
+	if err != nil {
+		return nil, err // the client would use anything else, and close it
+	}
+	return impatient{conn}, nil
+}
+
+type impatient struct{ net.Conn }
+
+func (c impatient) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		_ = c.Close()
+	}
+	return n, err
+}
+
 // Disconnect implements engine.Engine.
 func (c *connection) Disconnect() {
 	if c.nc != nil {
 		c.nc.Close()
 	}
-}
-
-// space returns what this process has of an owner's stream.
-func (s *State) space(ctx context.Context, owner string) (*space, error) {
-	of, err := s.Space(ctx, owner)
-	if err != nil {
-		return nil, err
-	}
-	return of.Store.(*space), nil // connection.Open has made it
 }

@@ -1,7 +1,6 @@
 package nats
 
 import (
-	"context"
 	"errors"
 	"os"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/rs/zerolog"
 
-	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
 	"runnel/tasks/engine"
@@ -34,13 +32,6 @@ func startServer(t testing.TB, dir string, port int) *server.Server {
 	}
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
 	return s
-}
-
-// start runs work as a task whose output nobody is sent.
-func start(t testing.TB, r *tasks.Runner, work tasks.Work) *tasks.Run {
-	run := statetest.Start(t, r, work)
-	run.Delivered()
-	return run
 }
 
 func newState(t testing.TB, url string, change ...func(*Options)) *State {
@@ -85,7 +76,9 @@ func TestVanished(t *testing.T) {
 	t.Parallel()
 	url := startServer(t, t.TempDir(), 0).ClientURL()
 	var clock statetest.Clock
-	dead, other := newState(t, url), newState(t, url, at(&clock))
+	told := 0
+	dead := newState(t, url)
+	other := newState(t, url, at(&clock), func(o *Options) { o.Recovered = func(*tasks.Task) { told++ } })
 	task := statetest.Working("a", "line\n")
 	statetest.Put(t, dead, task)
 	statetest.Eventually(t, func() bool { return statetest.Get(t, other, "a").Log.Size() == 5 })
@@ -107,6 +100,9 @@ func TestVanished(t *testing.T) {
 	}
 	later(t, theirs, &clock)
 	got := statetest.Get(t, other, "a")
+	if told != 1 {
+		t.Errorf("told %d times", told)
+	}
 	if got.Status != mcp.TaskFailed || !strings.Contains(got.StatusMessage, "gone") || statetest.ReadAll(t, got.Log) != "line\n" {
 		t.Errorf("%+v", got)
 	}
@@ -143,56 +139,14 @@ func TestServerComesBack(t *testing.T) {
 	dir := t.TempDir()
 	first := startServer(t, dir, 0)
 	url := first.ClientURL()
-	state := newState(t, url)
-	r := statetest.NewRunner(t, tasks.Options{State: state, Owner: "local"})
-	away, back := make(chan struct{}), make(chan struct{})
-	run := start(t, r, func(ctx context.Context, run *tasks.Run) tasks.Done {
-		for i := range 100 {
-			if i == 30 {
-				close(away)
-			}
-			if i == 60 {
-				<-back
-			}
-			if err := run.Log().Append(ctx, partials.Chunk{Data: []byte("0123456789\n")}); err != nil {
-				return tasks.Done{Err: err}
-			}
-		}
-		return tasks.Done{Result: mcp.Result("done")}
-	})
-	<-away
-	first.Shutdown()
-	first.WaitForShutdown()
-	close(back)
-	startServer(t, dir, portOf(t, url))
-	<-run.Ended()
-	got := statetest.Get(t, newState(t, url), run.ID())
-	if got.Status != mcp.TaskCompleted || statetest.ReadAll(t, got.Log) != strings.Repeat("0123456789\n", 100) {
-		t.Errorf("%+v, %d bytes", got, got.Log.Size())
-	}
+	statetest.ServerComesBack(t, newState(t, url), func() { first.Shutdown(); first.WaitForShutdown() },
+		func() { startServer(t, dir, portOf(t, url)) }, func() tasks.State { return newState(t, url) })
 }
 
 // A long log keeps its head and its tail.
 func TestLongLog(t *testing.T) {
 	t.Parallel()
-	url := startServer(t, t.TempDir(), 0).ClientURL()
-	state := newState(t, url)
-	r := statetest.NewRunner(t, tasks.Options{State: state, Owner: "local"})
-	run := start(t, r, func(ctx context.Context, run *tasks.Run) tasks.Done {
-		run.Log().SetLimit(1 << 20)
-		for i := range 40_000 {
-			if err := run.Log().Append(ctx, partials.Chunk{Data: []byte(strings.Repeat(string(rune('a'+i%26)), 99) + "\n")}); err != nil {
-				return tasks.Done{Err: err}
-			}
-		}
-		return tasks.Done{Result: mcp.Result("done")}
-	})
-	<-run.Ended()
-	got := statetest.Get(t, state, run.ID())
-	kept := statetest.ReadAll(t, got.Log)
-	if len(kept) > 5<<18 || len(kept) < 1<<19 || got.Log.Size() != 4_000_000 {
-		t.Errorf("%d of %d bytes are kept", len(kept), got.Log.Size())
-	}
+	statetest.LongLog(t, newState(t, startServer(t, t.TempDir(), 0).ClientURL()))
 }
 
 func TestLimits(t *testing.T) {
@@ -204,7 +158,7 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// What is no record of runnel's fails its own task alone.
+// A record that is not runnel's fails its own task alone.
 func TestPoisoned(t *testing.T) {
 	t.Parallel()
 	url := startServer(t, t.TempDir(), 0).ClientURL()
@@ -235,26 +189,7 @@ func TestPoisoned(t *testing.T) {
 func TestFind(t *testing.T) {
 	t.Parallel()
 	url := startServer(t, t.TempDir(), 0).ClientURL()
-	state := newState(t, url)
-	old := statetest.Ended(statetest.Working("ab2"), mcp.TaskCompleted, "done")
-	old.CreatedAt = time.Now().Add(-old.TTL)
-	statetest.Put(t, state, statetest.Working("ab3"), statetest.Working("ab1"), statetest.Working("b"), old)
-	if err := state.Hide(statetest.Working("ab4")); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		state  *State
-		prefix string
-		most   int
-		want   string
-	}{
-		{state, "ab", 5, "ab1 ab3"}, {state, "ab", 1, "ab1"}, {state, "b", 5, "b"}, {state, "*", 5, ""},
-		{newState(t, url, func(o *Options) { o.Calls = true }), "ab", 5, "ab1 ab3 ab4"},
-	} {
-		if ids, err := c.state.Find(t.Context(), "local", c.prefix, c.most); err != nil || strings.Join(ids, " ") != c.want {
-			t.Errorf("%s: %v, %v", c.prefix, ids, err)
-		}
-	}
+	statetest.Find(t, newState(t, url), newState(t, url, func(o *Options) { o.Calls = true }))
 }
 
 func TestParse(t *testing.T) {

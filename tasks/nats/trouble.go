@@ -6,15 +6,16 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"runnel/tasks"
 	"runnel/tasks/engine"
 )
 
-// Servers that cannot store or answer say why, and the errors here say it to people.
+// These errors tell people why servers cannot store or answer.
 
-// explain words what the server refuses for somebody who has to do something about it.
+// explain turns a server's refusal into an error that says what the user can do.
 func explain(err *jetstream.APIError) error {
 	if isFull(err) {
 		return tasks.Trouble{Err: fmt.Errorf("the state is full: wait for tasks to expire, prune some (runnel tasks prune), or raise the limit of the stream: %w", err)}
@@ -25,13 +26,13 @@ func explain(err *jetstream.APIError) error {
 // isFull reports whether a server has no room for a message.
 func isFull(err *jetstream.APIError) bool {
 	switch err.ErrorCode {
-	case 10002, 10023, 10028, 10047: // resources of the account, of the server, memory, storage
+	case 10002, 10023, 10028, 10047: // limits of the account or the server, of memory or storage
 		return true
 	}
 	return err.ErrorCode == 10077 && strings.HasPrefix(err.Description, "maximum ") // JSStreamStoreFailedF, whatever the reason
 }
 
-// removed reports whether the servers know that the stream is not there.
+// removed reports whether the servers know that the stream does not exist.
 func (sp *space) removed(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, ackTimeout)
 	defer cancel()
@@ -41,6 +42,19 @@ func (sp *space) removed(ctx context.Context) bool {
 
 func (sp *space) errRemoved() error {
 	return tasks.Trouble{Err: fmt.Errorf("%w: the stream %s is gone; start runnel again, which makes a new one", tasks.ErrRemoved, sp.name)}
+}
+
+// busy turns refusals that will pass into tasks.ErrBusy.
+func busy(err error) error {
+	const noPeers = 10005 // some nodes are away
+	refused, ok := errors.AsType[*jetstream.APIError](err)
+	switch {
+	case err == nil, errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount): // a server without JetStream
+		return err
+	case ok && refused.Code != 503 && refused.ErrorCode != noPeers:
+		return err
+	}
+	return unreachable(err)
 }
 
 func unreachable(err error) error {

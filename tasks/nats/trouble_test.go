@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 
 	"runnel/rpc/mcp"
 	"runnel/tasks"
@@ -130,15 +131,15 @@ func TestRefused(t *testing.T) {
 	if err := state.Put(over, statetest.Working("a")); err == nil {
 		t.Fatal("it was stored")
 	}
-	for _, what := range []string{"made", "live." + state.Keeper} { // its last tries have got there late
-		if _, err := state.c.js.Publish(t.Context(), sp.subject("a", what), nil); err != nil {
+	for _, subject := range []string{sp.subject("a", "made"), sp.marks("a", state.Keeper, false)} { // its last tries have got there late
+		if _, err := state.c.js.Publish(t.Context(), subject, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := sp.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if left, err := sp.subjects(t.Context(), sp.name, sp.subject("a", ">")); err != nil || len(left) > 0 {
+	if left, err := sp.subjects(t.Context(), sp.name, sp.root+">"); err != nil || len(left) > 0 {
 		t.Errorf("%v, %v", left, err)
 	}
 }
@@ -209,5 +210,34 @@ func TestRefusedRecordCannotBeRead(t *testing.T) {
 	r.Revision, r.Stored.Tool = 0, "other"
 	if err := sp.putRecord(ctx, r); !errors.Is(err, tasks.ErrBusy) {
 		t.Errorf("%v", err)
+	}
+}
+
+func TestHandedBack(t *testing.T) {
+	t.Parallel()
+	url := startServer(t, t.TempDir(), 0).ClientURL()
+	open := func() enginetest.Queue { return newState(t, url) }
+	enginetest.HandedBack(t, open)
+	enginetest.HandedBackUnknown(t, open)
+}
+
+// A process ends also while its server is away, after it has tried in vain to reach it.
+func TestCloseWhileTheServerIsAway(t *testing.T) {
+	t.Parallel()
+	server := startServer(t, t.TempDir(), 0)
+	state := newState(t, server.ClientURL())
+	spaceOf(t, state)
+	tried := make(chan struct{}, 1)
+	state.c.nc.Opts.ReconnectErrCB = func(*nats.Conn, error) {
+		select {
+		case tried <- struct{}{}:
+		default:
+		}
+	}
+	state.c.nc.IsConnected() // it locks: what reads the options comes later
+	server.Shutdown()
+	<-tried
+	if err := state.Close(); err != nil {
+		t.Error(err)
 	}
 }

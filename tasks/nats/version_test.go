@@ -8,14 +8,16 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/engine"
 	"runnel/tasks/statetest"
 )
 
-// What a runnel of version 1 has stored is found: testdata has the messages of its stream, as the binary of commit bc6407a has left them
-// after a run of seq 1 3 and one of false.
+// The state that a runnel of version 1 has stored is found: testdata has the messages of its stream, as the binary of commit bc6407a has left them
+// after a run of seq 1 3 and one of false. The tasks that it has left behind are found, too.
 func TestStateOfVersion1(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("testdata/version1.json")
@@ -31,8 +33,44 @@ func TestStateOfVersion1(t *testing.T) {
 		t.Fatal(err)
 	}
 	url := startServer(t, t.TempDir(), 0).ClientURL()
-	state := newState(t, url)
-	spaceOf(t, state) // it makes the stream
+	var clock statetest.Clock
+	state, gone := newState(t, url, at(&clock)), newState(t, url)
+	sp := spaceOf(t, gone) // it makes the streams
+	statetest.Put(t, gone, statetest.Working("left"))
+	if err := gone.Hide(statetest.Working("hidden")); err != nil {
+		t.Fatal(err)
+	}
+	sp.Stop()
+	sp.unlease(t)
+	for hidden, old := range map[string]string{"left": "live.", "hidden": "hidden."} { // as version 1 marked them
+		if err := sp.Unmark(t.Context(), engine.Mark{ID: hidden, Keeper: gone.Keeper, Hidden: hidden == "hidden"}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := gone.c.js.Publish(t.Context(), sp.subject(hidden, old+gone.Keeper), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, stream := range []jetstream.Stream{sp.stream, sp.leases} {
+		config := stream.CachedInfo().Config
+		config.Metadata = map[string]string{schemaMember: "1", ownerMember: "local"}
+		if _, err := gone.c.js.UpdateStream(t.Context(), config); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := spaceOf(t, state)
+	if err := now.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	later(t, now, &clock)
+	if got := statetest.Get(t, state, "left"); got.Status != mcp.TaskFailed {
+		t.Errorf("%+v", got)
+	}
+	if _, err := now.Read(t.Context(), "hidden"); !errors.Is(err, tasks.ErrNotFound) {
+		t.Errorf("a hidden one: %v", err)
+	}
+	if err := state.Delete(t.Context(), "local", "left"); err != nil {
+		t.Fatal(err)
+	}
 	for _, m := range messages {
 		if _, err := state.c.js.PublishMsg(t.Context(), &nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.Data}); err != nil {
 			t.Fatal(err)
@@ -57,13 +95,13 @@ func TestOtherVersions(t *testing.T) {
 	url := startServer(t, t.TempDir(), 0).ClientURL()
 	state := newState(t, url)
 	statetest.Put(t, state, statetest.Working("a"))
-	for _, found := range []string{"2", "0"} {
+	for _, found := range []string{"3", "0"} {
 		config := spaceOf(t, state).stream.CachedInfo().Config
 		config.Metadata = map[string]string{schemaMember: found, ownerMember: "local"}
 		if _, err := state.c.js.UpdateStream(t.Context(), config); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := newState(t, url).Get(t.Context(), "local", "a"); !errors.As(err, new(tasks.Trouble)) || !strings.Contains(err.Error(), "has version "+found+", and this runnel knows 1") {
+		if _, err := newState(t, url).Get(t.Context(), "local", "a"); !errors.As(err, new(tasks.Trouble)) || !strings.Contains(err.Error(), "has version "+found+", and this runnel knows 2") {
 			t.Errorf("%s: %v", found, err)
 		}
 	}

@@ -46,7 +46,7 @@ func runWaiting(b *testing.B, n int) {
 	for range 8 {
 		offers.Go(func() {
 			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-				runs[i] = start(b, r, func(ctx context.Context, run *tasks.Run) tasks.Done {
+				runs[i] = statetest.StartDelivered(b, r, func(ctx context.Context, run *tasks.Run) tasks.Done {
 					return tasks.Done{Err: run.Offer(ctx, tasks.Offer{Class: "builds", Timeout: time.Hour, Arguments: json.RawMessage(`{}`)})}
 				})
 			}

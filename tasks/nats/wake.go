@@ -11,10 +11,10 @@ import (
 	"runnel/tasks/engine"
 )
 
-// askTimeout is how long a keeper may take to hear what is asked of it.
+// askTimeout is how long a keeper may take to acknowledge a request.
 const askTimeout = 2 * time.Second
 
-// Ask implements engine.Store. The keeper acknowledges that it has heard.
+// Ask implements engine.Store. The keeper acknowledges the request.
 func (sp *space) Ask(ctx context.Context, r *engine.Record) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -24,16 +24,16 @@ func (sp *space) Ask(ctx context.Context, r *engine.Record) error {
 	return nil
 }
 
-// hearAsk answers what others ask.
+// hearAsk acknowledges the requests of others.
 func (sp *space) hearAsk(m *nats.Msg) {
 	sp.Want(string(m.Data))
 	_ = m.Respond(nil)
 }
 
-// Asked implements engine.Store: it is heard.
+// Asked implements engine.Store. Requests come as messages (hearAsk), and none is stored.
 func (sp *space) Asked(context.Context) ([]string, error) { return nil, nil }
 
-// hearing is a subscription to what wakes those who watch a task.
+// hearing is a subscription to the messages that wake the followers of a task.
 type hearing struct{ *nats.Subscription }
 
 // Hear implements engine.Store.

@@ -142,9 +142,6 @@ func (sp *space) End(ctx context.Context, r *engine.Record, wasHidden bool, outc
 	return nil
 }
 
-// sealHeader, on variables, is the revision of the record whose task is about to end with them.
-const sealHeader = "Runnel-Sealed"
-
 // seal lets nobody set the variables of a task any more, whose end is about to be stored, and returns them: those that were set count.
 func (sp *space) seal(ctx context.Context, r *engine.Record) (variables []byte, err error) {
 	for {
@@ -162,13 +159,6 @@ func (sp *space) seal(ctx context.Context, r *engine.Record) (variables []byte, 
 		} // somebody has set some meanwhile
 	}
 }
-
-// The headers of a stretch of output, and of numbers of segments.
-const (
-	startHeader = "Runnel-Start" // the position of its first byte
-	marksHeader = "Runnel-Marks" // partials.Extent.Marks, in base64
-	firstHeader = "Runnel-First" // the first number
-)
 
 // Append implements engine.Store: a message for each stretch. One that comes again is known by its id, and stored once.
 func (sp *space) Append(ctx context.Context, r *engine.Record, b *engine.Batch) error {
@@ -204,7 +194,7 @@ func (sp *space) Append(ctx context.Context, r *engine.Record, b *engine.Batch) 
 // cut deletes the tail of a log up to a position. What is not deleted now is with the next cut.
 func (sp *space) cut(ctx context.Context, id string, to int64) {
 	tail := sp.subject(id, "log.tail")
-	sequence, err := sp.seek(ctx, sp.from, tail, to)
+	sequence, err := sp.seek(ctx, tail, to)
 	if err != nil || sequence == 0 { // up to 0 would be all
 		return
 	}
@@ -262,8 +252,10 @@ func (sp *space) MarkFetched(ctx context.Context, r *engine.Record) error {
 func (sp *space) Delete(ctx context.Context, id, _ string) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	if err := sp.stream.Purge(ctx, jetstream.WithPurgeSubject(sp.subject(id, ">"))); err != nil {
-		return unreachable(err)
+	for _, subject := range []string{sp.subject(id, ">"), sp.marks(id, "*", false), sp.marks(id, "*", true)} {
+		if err := sp.stream.Purge(ctx, jetstream.WithPurgeSubject(subject)); err != nil {
+			return unreachable(err)
+		}
 	}
 	sp.wake(id)
 	return nil

@@ -85,7 +85,7 @@ func TestACL(t *testing.T) {
 	}
 
 	a, b := statetest.NewRunner(t, tasks.Options{State: ours, Owner: "a"}), statetest.NewRunner(t, tasks.Options{State: elsewhere, Owner: "a"})
-	run := start(t, a, statetest.UntilDone)
+	run := statetest.StartDelivered(t, a, statetest.UntilDone)
 	view, release, err := b.Follow(t.Context(), run.ID())
 	if err != nil || view == nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ func (s *State) Check(ctx context.Context, owner string) (string, error) {
 	}
 	working, _ := live.AsInt64()
 	stored, _ := all.AsInt64()
-	report := fmt.Sprintf("%d tasks, %d of them not ended, %d runnels use it", stored, working, len(alive))
+	report := fmt.Sprintf("tasks: %d, not ended: %d, runnels: %d", stored, working, len(alive))
 	return report + sp.risks(ctx), nil
 }
 

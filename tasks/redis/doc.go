@@ -10,7 +10,7 @@
 // An owner has a prefix, PREFIX:OWNER:, so that the server's ACL can hold owners apart. After it come
 //
 //	schema         the version of what stands here
-//	task:ID        a hash: the record (record.go), and what scripts look at beside it
+//	task:ID        a hash: the record, as package engine writes it, and what scripts look at beside it
 //	log:ID         a stream: output; an entry's id is the position where its stretch ends, so that any position is found at once
 //	ends:ID        a stream: numbers of segments; an entry's id is the last number in it
 //	result:ID      the outcome
@@ -28,6 +28,15 @@
 //
 // Goroutines: those of package engine; one for each owner, which hears what others ask, to Close (space.go); one for each Watch, which hears
 // whether there is anything new (wake.go); those of the client.
+//
+// Locks: none but those of package engine. A change is alone on the server while its script runs.
+//
+// Words:
+//
+//	keeper   the process that runs a task, as its lease in alive names it
+//	place    of a task in the order of all: its score in tasks
+//	script   what is changed in one go; common.lua stands before each
+//	trouble  what the server refuses, in words for people (trouble.go)
 //
 // Where things stand:
 //

@@ -63,7 +63,7 @@ func Parse(state string, getenv func(string) string) (Options, error) {
 		case "ca":
 			o.RootCA = value
 		default:
-			return o, fmt.Errorf("the URL of the state has the option %q: known are prefix, creds and ca", name)
+			return o, fmt.Errorf("the URL of the state has the option %.32q: known are prefix, creds and ca", name)
 		}
 	}
 	if o.RootCA != "" && !o.TLS {

@@ -67,7 +67,7 @@ func position(id string) (int64, error) {
 }
 
 // Ends implements engine.Store.
-func (sp *space) Ends(ctx context.Context, r *engine.Record, n int, last int64) (ends []int64, err error) {
+func (sp *space) Ends(ctx context.Context, r *engine.Record, n int, last int64) ([]int64, error) {
 	if r.Damage != nil {
 		return nil, nil
 	}
@@ -81,23 +81,20 @@ func (sp *space) Ends(ctx context.Context, r *engine.Record, n int, last int64) 
 	if err != nil && !rueidis.IsRedisNil(err) {
 		return nil, partials.ErrEnds
 	}
+	numbers := engine.Numbers{Record: r, After: n, Last: last}
 	for _, entry := range entries {
 		to, err := position(entry.ID)
 		first, failed := strconv.ParseInt(entry.FieldValues["f"], 10, 64)
-		if err != nil || failed != nil || first != int64(n+len(ends))+1 {
+		if err != nil || failed != nil {
 			return nil, partials.ErrEnds
 		}
-		row, err := partials.DecodeEnds(last, []byte(entry.FieldValues["e"]))
-		if err != nil || len(row) == 0 || int64(n+len(ends)+len(row)) != to {
-			return nil, partials.ErrEnds
+		more, err := numbers.Add(first, to, []byte(entry.FieldValues["e"]))
+		if err != nil {
+			return nil, err
 		}
-		if row[len(row)-1] > r.End { // stored since the end was read
+		if !more {
 			break
 		}
-		ends, last = append(ends, row...), row[len(row)-1]
 	}
-	if n+len(ends) < r.Stored.Numbered {
-		return ends, partials.ErrEnds
-	}
-	return ends, nil
+	return numbers.Ends()
 }

@@ -1,11 +1,14 @@
 package redis
 
 import (
+	"bufio"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -60,15 +63,33 @@ func (s *server) start(t testing.TB) {
 		t.Fatal(err)
 	}
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		c, err := net.Dial("tcp", "127.0.0.1:"+s.port)
+		err := s.ping()
 		if err == nil {
-			_ = c.Close()
 			return
 		}
 		if time.Now().After(deadline) {
 			t.Fatal("the server is not ready: " + err.Error())
 		}
 	}
+}
+
+// ping is nil once the server answers, be it that nobody may ask it. Whoever else listened at its port for a moment, such as another test
+// that looks for a free one, does not.
+func (s *server) ping() error {
+	c, err := net.DialTimeout("tcp", s.address(), time.Second)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	_ = c.SetDeadline(time.Now().Add(time.Second)) // never fails for an open connection
+	if _, err := c.Write([]byte("PING\r\n")); err != nil {
+		return err
+	}
+	answer, err := bufio.NewReader(c).ReadString('\n')
+	if err == nil && answer != "+PONG\r\n" && !strings.HasPrefix(answer, "-NOAUTH ") {
+		err = fmt.Errorf("it says %q", answer)
+	}
+	return err
 }
 
 func (s *server) stop(t testing.TB) {

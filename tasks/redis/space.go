@@ -28,14 +28,11 @@ func (s *connection) Open(ctx context.Context, of *engine.Space) (engine.Store, 
 		return nil, nil, err
 	}
 	if found != schema {
-		return nil, nil, fmt.Errorf("what stands in %s* has version %q, and this runnel knows %s: use the runnel that made it, or another prefix (?prefix=NAME)", sp.root, clip(found), schema)
+		return nil, nil, fmt.Errorf("what stands in %s* has version %.32q, and this runnel knows %s: use the runnel that made it, or another prefix (?prefix=NAME)", sp.root, found, schema)
 	}
 	sp.Go(sp.listen)
 	return sp, nil, nil
 }
-
-// clip shortens what anybody may have written.
-func clip(s string) string { return s[:min(len(s), 32)] }
 
 // listen hears what others ask, until Close. The state looks by itself, too: what is said while the connection is lost is not heard.
 func (sp *space) listen(ctx context.Context) {

@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -21,7 +22,7 @@ func New(o Options) *State {
 	if o.Prefix == "" {
 		o.Prefix = "runnel"
 	}
-	s := &connection{o: o}
+	s := &connection{o: o, channels: map[string]*channel{}}
 	return &State{engine.New(s, o.Server, o.Options), s}
 }
 
@@ -29,6 +30,9 @@ func New(o Options) *State {
 type connection struct {
 	o      Options
 	client rueidis.Client // nil until Connect
+
+	mu       sync.Mutex
+	channels map[string]*channel // by name: those of tasks that are watched
 }
 
 const (

@@ -1,7 +1,6 @@
 package redis
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -10,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/rs/zerolog"
@@ -58,13 +56,6 @@ func TestShared(t *testing.T) {
 		prefix := func(o *Options) { o.Prefix = prefixOf(t) }
 		return newState(t, s, prefix), newState(t, s, prefix)
 	})
-}
-
-// start runs work as a task whose output nobody is sent.
-func start(t testing.TB, r *tasks.Runner, work tasks.Work) *tasks.Run {
-	run := statetest.Start(t, r, work)
-	run.Delivered()
-	return run
 }
 
 // spaceOf is a state's space of the owner of the tests' tasks.
@@ -187,32 +178,7 @@ func TestLeaseCameBack(t *testing.T) {
 func TestServerComesBack(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, "appendfsync always")
-	state := newState(t, s)
-	r := statetest.NewRunner(t, tasks.Options{State: state, Owner: "local"})
-	away, back := make(chan struct{}), make(chan struct{})
-	run := start(t, r, func(ctx context.Context, run *tasks.Run) tasks.Done {
-		for i := range 100 {
-			if i == 30 {
-				close(away)
-			}
-			if i == 60 {
-				<-back
-			}
-			if err := run.Log().Append(ctx, partials.Chunk{Data: []byte("0123456789\n")}); err != nil {
-				return tasks.Done{Err: err}
-			}
-		}
-		return tasks.Done{Result: mcp.Result("done")}
-	})
-	<-away
-	s.stop(t)
-	close(back)
-	s.start(t)
-	<-run.Ended()
-	got := statetest.Get(t, newState(t, s), run.ID())
-	if got.Status != mcp.TaskCompleted || statetest.ReadAll(t, got.Log) != strings.Repeat("0123456789\n", 100) {
-		t.Errorf("%+v, %d bytes", got, got.Log.Size())
-	}
+	statetest.ServerComesBack(t, newState(t, s), func() { s.stop(t) }, func() { s.start(t) }, func() tasks.State { return newState(t, s) })
 }
 
 // A server that comes back without what it had stored is not taken for one that has it.
@@ -244,25 +210,9 @@ func TestServerForgets(t *testing.T) {
 // A long log keeps its head and its tail, and lets the server have its memory back.
 func TestLongLog(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	state := newState(t, s)
-	r := statetest.NewRunner(t, tasks.Options{State: state, Owner: "local"})
-	run := start(t, r, func(ctx context.Context, run *tasks.Run) tasks.Done {
-		run.Log().SetLimit(1 << 20)
-		for i := range 40_000 {
-			if err := run.Log().Append(ctx, partials.Chunk{Data: []byte(strings.Repeat(string(rune('a'+i%26)), 99) + "\n")}); err != nil {
-				return tasks.Done{Err: err}
-			}
-		}
-		return tasks.Done{Result: mcp.Result("done")}
-	})
-	<-run.Ended()
-	got := statetest.Get(t, state, run.ID())
-	kept := statetest.ReadAll(t, got.Log)
-	if len(kept) > 5<<18 || len(kept) < 1<<19 || got.Log.Size() != 4_000_000 {
-		t.Errorf("%d of %d bytes are kept", len(kept), got.Log.Size())
-	}
-	if used, err := strconv.Atoi(do(t, state, "MEMORY", "USAGE", "runnel:local:log:"+run.ID(), "SAMPLES", "0")); err != nil || used > 2<<20 {
+	state := newState(t, startServer(t))
+	id, _ := statetest.LongLog(t, state)
+	if used, err := strconv.Atoi(do(t, state, "MEMORY", "USAGE", "runnel:local:log:"+id, "SAMPLES", "0")); err != nil || used > 2<<20 {
 		t.Errorf("the log takes %d bytes of memory, %v", used, err)
 	}
 }
@@ -280,52 +230,16 @@ func TestLimits(t *testing.T) {
 func TestFind(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
-	state := newState(t, s)
-	old := statetest.Ended(statetest.Working("ab2"), mcp.TaskCompleted, "done")
-	old.CreatedAt = time.Now().Add(-old.TTL)
-	statetest.Put(t, state, statetest.Working("ab3"), statetest.Working("ab1"), statetest.Working("b"), old)
-	if err := state.Hide(statetest.Working("ab4")); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		state  *State
-		prefix string
-		most   int
-		want   string
-	}{
-		{state, "ab", 5, "ab1 ab3"}, {state, "ab", 1, "ab1"}, {state, "b", 5, "b"}, {state, "*", 5, ""},
-		{newState(t, s, func(o *Options) { o.Calls = true }), "ab", 5, "ab1 ab3 ab4"},
-	} {
-		if ids, err := c.state.Find(t.Context(), "local", c.prefix, c.most); err != nil || strings.Join(ids, " ") != c.want {
-			t.Errorf("%s: %v, %v", c.prefix, ids, err)
-		}
-	}
+	statetest.Find(t, newState(t, s), newState(t, s, func(o *Options) { o.Calls = true }))
 }
 
-// What was fetched is forgotten, the rest only if it is forced.
+// Tasks whose results were fetched are forgotten, the rest only by force.
 func TestForget(t *testing.T) {
 	t.Parallel()
-	state := newState(t, startServer(t))
-	for _, id := range []string{"a", "b", "c"} {
-		statetest.Put(t, state, statetest.Ended(statetest.Working(id), mcp.TaskCompleted, "done"))
-	}
-	statetest.Put(t, state, statetest.Working("d"))
-	if err := state.MarkFetched(t.Context(), "local", "b"); err != nil {
-		t.Fatal(err)
-	}
-	later := time.Now().Add(time.Hour)
-	if gone, kept, err := state.Forget(t.Context(), "local", later, false); err != nil || len(gone) != 1 || gone[0].ID != "b" || kept != 2 {
-		t.Errorf("%v, %d kept, %v", gone, kept, err)
-	}
-	if gone, kept, err := state.Forget(t.Context(), "local", later, true); err != nil || len(gone) != 2 || kept != 0 {
-		t.Errorf("forced: %v, %d kept, %v", gone, kept, err)
-	}
-	if got := statetest.IDs(t, state, 10); !slices.Equal(got, []string{"d"}) {
-		t.Errorf("left: %v", got)
-	}
+	statetest.Forget(t, newState(t, startServer(t)))
 }
 
-// What has expired is forgotten: a sweep takes its place in lists away, the server the rest.
+// An expired task is forgotten: a sweep takes it out of the lists, the server removes the rest.
 func TestExpires(t *testing.T) {
 	t.Parallel()
 	state := newState(t, startServer(t))

@@ -28,7 +28,7 @@ import (
 	"runnel/tasks/statetest"
 )
 
-// What is no record of runnel's fails its own task alone.
+// A record that is not runnel's fails its own task alone.
 func TestPoisoned(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -93,7 +93,7 @@ func TestPoisonedOrphan(t *testing.T) {
 	}
 }
 
-// What is damaged of some output is passed over, and what stands after it is read.
+// A damaged piece of output is passed over, and what stands after it is read.
 func TestDamagedOutput(t *testing.T) {
 	t.Parallel()
 	state := newState(t, startServer(t))
@@ -161,7 +161,7 @@ func TestFull(t *testing.T) {
 	statetest.Put(t, state, statetest.Working("d"))
 }
 
-// What was stored, though nobody was answered, is not stored twice: neither output nor an end.
+// A write that was stored without an answer is not stored twice: neither output nor an end.
 func TestUnanswered(t *testing.T) {
 	t.Parallel()
 	state := newState(t, startServer(t))
@@ -173,22 +173,8 @@ func TestStopped(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	state := newState(t, s)
-	statetest.Put(t, state, statetest.Working("a"))
-	s.signal(t, syscall.SIGSTOP)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	err := state.Put(ctx, statetest.Working("b"))
-	s.signal(t, syscall.SIGCONT)
-	if !errors.Is(err, tasks.ErrBusy) || !strings.Contains(err.Error(), "has not answered") {
-		t.Errorf("%v", err)
-	}
-	statetest.Put(t, state, statetest.Working("c"))
-	if err := spaceOf(t, state).Sweep(t.Context()); err != nil { // it deletes what was refused, and may be stored
-		t.Fatal(err)
-	}
-	if got := statetest.IDs(t, state, 10); strings.Join(got, " ") != "a c" {
-		t.Errorf("%v", got)
-	}
+	statetest.Unresponsive(t, state, func() { s.signal(t, syscall.SIGSTOP) }, func() { s.signal(t, syscall.SIGCONT) },
+		func(ctx context.Context) error { return spaceOf(t, state).Sweep(ctx) })
 }
 
 // While a server has stopped, all who come wait for it together, not one after the other, and so do those that leave.
@@ -253,7 +239,7 @@ func TestAwayTwice(t *testing.T) {
 	}
 }
 
-// Who has watched a task leaves nothing at the server.
+// A process that has watched a task leaves nothing at the server.
 func TestWatchLeaves(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -274,7 +260,37 @@ func TestWatchLeaves(t *testing.T) {
 	}
 }
 
-// What is no Redis server is called so.
+// When one watcher of a task stops, the others in the same process still hear of it.
+func TestWatchersShare(t *testing.T) {
+	t.Parallel()
+	state := newState(t, startServer(t))
+	sp := spaceOf(t, state)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	hear := func() engine.Hearing {
+		h, err := sp.Hear(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	first, second := hear(), hear()
+	defer func() { second.Close() }()
+	for range 20 { // one comes as one goes
+		left := first
+		var all sync.WaitGroup
+		all.Go(left.Close)
+		first, second = second, hear()
+		all.Wait()
+		statetest.Eventually(t, func() bool { return do(t, state, "PUBLISH", "runnel:local:wake:a", "") == "1" })
+		if err := errors.Join(first.Wait(ctx), second.Wait(ctx)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first.Close()
+}
+
+// A server that is not Redis is reported as such.
 func TestOtherServer(t *testing.T) {
 	t.Parallel()
 	other := httptest.NewServer(http.NotFoundHandler())

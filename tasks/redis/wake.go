@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"sync"
 
 	"github.com/redis/rueidis"
 
@@ -26,6 +27,48 @@ func (sp *space) Asked(ctx context.Context) ([]string, error) {
 	return ids, nil
 }
 
+// channel is that of a task. To unsubscribe from it ends it for all who listen in this process, so the last one does.
+type channel struct {
+	leaving sync.Mutex // held while the last one unsubscribes; before connection.mu
+	hearers int        // guarded by connection.mu
+}
+
+// enter returns a channel to whoever begins to listen.
+func (s *connection) enter(name string) *channel {
+	s.mu.Lock()
+	c := s.channels[name]
+	if c == nil {
+		c = &channel{}
+		s.channels[name] = c
+	}
+	c.hearers++
+	s.mu.Unlock()
+	c.leaving.Lock() // else it might be left after it is subscribed to
+	defer c.leaving.Unlock()
+	return c
+}
+
+// leave unsubscribes from a channel if nobody listens any more: Receive does not.
+func (s *connection) leave(c *channel, name string) {
+	c.leaving.Lock()
+	defer c.leaving.Unlock()
+	s.mu.Lock()
+	c.hearers--
+	last := c.hearers == 0
+	s.mu.Unlock()
+	if !last {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+	defer cancel()
+	s.client.Do(ctx, s.client.B().Unsubscribe().Channel(name).Build())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.hearers == 0 { // else somebody waits to enter
+		delete(s.channels, name)
+	}
+}
+
 // hearing hears what is said on a task's channel.
 type hearing struct {
 	heard chan struct{} // capacity 1
@@ -39,12 +82,10 @@ func (sp *space) Hear(ctx context.Context, id string) (engine.Hearing, error) {
 	ctx, h.stop = context.WithCancel(ctx)
 	go func() {
 		defer close(h.ended)
-		c, channel := sp.server.client, sp.root+"wake:"+id
+		s, name := sp.server, sp.root+"wake:"+id
+		defer s.leave(s.enter(name), name)
 		began := rueidis.WithOnSubscriptionHook(ctx, func(rueidis.PubSubSubscription) { h.tell() }) // what was stored before was not heard
-		_ = c.Receive(began, c.B().Subscribe().Channel(channel).Build(), func(rueidis.PubSubMessage) { h.tell() })
-		leave, cancel := context.WithTimeout(context.Background(), leaveTimeout)
-		defer cancel()
-		c.Do(leave, c.B().Unsubscribe().Channel(channel).Build()) // Receive leaves the server subscribed
+		_ = s.client.Receive(began, s.client.B().Subscribe().Channel(name).Build(), func(rueidis.PubSubMessage) { h.tell() })
 	}()
 	return h, nil
 }

@@ -12,6 +12,7 @@ import (
 
 // A state that another user has made, or that others may write, is refused with the command that mends it.
 func TestSQLiteOfOthers(t *testing.T) {
+	t.Parallel()
 	const nobody = 65534
 	chown := func(path string) error { return os.Chown(path, nobody, -1) }
 	chmod := func(path string) error { return os.Chmod(path, 0o777) }

@@ -15,7 +15,7 @@ import (
 	"runnel/tasks/statetest"
 )
 
-// What does a task cost from its first state to its last, 64 at a time, on the disk?
+// BenchmarkSQLiteTasks is the cost of a task from its first status to its last, 64 at a time, on disk.
 func BenchmarkSQLiteTasks(b *testing.B) {
 	s := openStore(b, Options{Dir: b.TempDir(), Limits: tasks.Limits{MaxLive: 2000}})
 	const together = 64

@@ -15,19 +15,19 @@ import (
 	"runnel/partials"
 )
 
-// Report is what Check finds in a directory.
+// Report is the result of Check.
 type Report struct {
 	Bytes     int64    // size of the database, including what is not in its file yet
 	Tasks     int      // all owners'
 	Working   int      // tasks that have not ended
 	Processes int      // those that use the state
-	Open      []string // files that others than their owner may read
+	Open      []string // files that users other than their owner may read
 	Damage    []string // SQLite's findings; nil = none
 	Unsound   []string // runnel's findings in single tasks, where SQLite finds nothing; nil = none
 }
 
-// Check looks at the state in a directory without changing it: it may be in use. fs.ErrNotExist = there is none. It
-// fails for one that a runnel would not use.
+// Check examines the state in a directory without changing it, even while it is in use. It returns fs.ErrNotExist if the directory has no
+// state, and another error for a state that runnel would not use.
 func Check(ctx context.Context, dir string) (r Report, err error) {
 	file := filepath.Join(dir, databaseFile)
 	if _, err := os.Stat(file); err != nil {
@@ -68,7 +68,7 @@ func Check(ctx context.Context, dir string) (r Report, err error) {
 	if err != nil {
 		return r, explain(err)
 	}
-	r.Damage, err = column[string](d.query(ctx, "PRAGMA quick_check(10)"))
+	r.Damage, err = column[string](db.QueryContext(ctx, "PRAGMA quick_check(10)"))
 	if slices.Equal(r.Damage, []string{"ok"}) {
 		r.Damage = nil
 	}
@@ -81,10 +81,10 @@ func Check(ctx context.Context, dir string) (r Report, err error) {
 	return r, explain(err)
 }
 
-// maxDamage is how many findings are told.
+// maxDamage is how many findings are reported.
 const maxDamage = 10
 
-// damage reads all tasks as those are read who look at them, and returns what is wrong with them.
+// damage reads all tasks as a viewer would, and returns what is wrong with them.
 func (d *database) damage(ctx context.Context) (found []string, err error) {
 	err = d.each(ctx, func(scan func(...any) error) error {
 		var outcome, variables []byte

@@ -10,9 +10,8 @@ import (
 	"runnel/tasks"
 )
 
-// cursors spell the number of a task so that nobody can read it: tasks of all owners are numbered together, and none
-// of them may learn how many the others have. A cursor ends with the process ("Don't persist cursors across
-// sessions", server/utilities/pagination).
+// cursors encrypt the number of a task, because the tasks of all owners are numbered together, and no owner may learn how many the others
+// have. A cursor ends with the process ("Don't persist cursors across sessions", server/utilities/pagination).
 type cursors struct{ block cipher.Block }
 
 func newCursors() cursors {
@@ -25,7 +24,7 @@ func newCursors() cursors {
 	return cursors{block}
 }
 
-// seal is the cursor of a number. Its other half is zero, by which a made-up cursor is known.
+// seal returns the cursor of a number. The other half of the block is zero, which shows up a forged cursor.
 func (c cursors) seal(number int64) string {
 	b := make([]byte, aes.BlockSize)
 	binary.BigEndian.PutUint64(b[8:], uint64(number))
@@ -33,7 +32,7 @@ func (c cursors) seal(number int64) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// open is the number of a cursor, or ErrCursor.
+// open returns the number of a cursor, or ErrCursor.
 func (c cursors) open(cursor string) (int64, error) {
 	b, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil || len(b) != aes.BlockSize {

@@ -15,8 +15,9 @@ import (
 )
 
 // Rows that runnel has not written so fail their task, with what is wrong, or count as output that is no longer kept. Nothing loops,
-// nothing that is no JSON comes out, doctor finds it, and other tasks are as they were.
+// nothing that is not JSON comes out, doctor finds it, and other tasks are as they were.
 func TestSQLiteDamagedRows(t *testing.T) {
+	t.Parallel()
 	const mine = " WHERE task = (SELECT number FROM task WHERE id = 'hurt')"
 	for name, c := range map[string]struct {
 		damage string
@@ -51,7 +52,7 @@ func TestSQLiteDamagedRows(t *testing.T) {
 		"an item on two lines":    {"UPDATE log SET data = CAST(replace(CAST(data AS TEXT), '\"type\":', '\"type\"' || char(10)) AS BLOB)" + mine, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
 			s := openStore(t, Options{})
 			whole := statetest.Working("whole", "all of it\n")
@@ -116,7 +117,7 @@ func TestSQLiteDamagedRows(t *testing.T) {
 			}()
 			select {
 			case <-read:
-			case <-time.After(10 * time.Second):
+			case <-time.After(time.Minute):
 				t.Fatal("reading it does not end")
 			}
 			if task := statetest.Get(t, s, "whole"); task.Status != mcp.TaskCompleted || statetest.ReadAll(t, task.Log) != "all of it\n" {

@@ -69,6 +69,7 @@ func fill(t *testing.T, dir string) (file string) {
 
 // On a disk that others have filled nothing is deleted for it: new tasks are refused, with what to do, until there is room again.
 func TestSQLiteOnAFullDisk(t *testing.T) {
+	t.Parallel()
 	dir := onDisk(t, "16m")
 	if dir == "" {
 		return
@@ -114,6 +115,7 @@ func TestSQLiteOnAFullDisk(t *testing.T) {
 
 // On a disk that is wholly full nothing can be pruned, which says what to do; then all is, and the disk has its room back.
 func TestPruneOnAFullDisk(t *testing.T) {
+	t.Parallel()
 	dir := onDisk(t, "64m")
 	if dir == "" {
 		return

@@ -13,8 +13,7 @@ import (
 	"runnel/tasks"
 )
 
-// explain words what SQLite and the system report for somebody who has to do something about it, once, however often it is
-// asked to.
+// explain turns an error of SQLite or the system into one that says what the user can do. It does so only once for an error.
 func explain(err error) error {
 	switch {
 	case err == nil || errors.As(err, new(tasks.Trouble)):
@@ -43,16 +42,16 @@ func explain(err error) error {
 	return err
 }
 
-// freeDisk is what to do about a full disk. To delete tasks takes room itself, for the write-ahead log.
+// freeDisk says what to do about a full disk. Deleting tasks needs room, too, for the write-ahead log.
 const freeDisk = "free some of the disk (from 1 MiB on, \"runnel tasks prune\" can free more), or name a directory on another one with --state"
 
 // errFull refuses to make the state larger than its limit. Deleting tasks that have ended may help.
 var errFull = errors.New("the state has reached its limit, and all tasks that are left in it still run")
 
-// errPinned says that a reader keeps the write-ahead log from being emptied.
+// errPinned reports that a reader keeps the write-ahead log from being emptied.
 var errPinned = fmt.Errorf("%w: it has stopped while it read", tasks.ErrBusy)
 
-// isDiskFull reports whether the disk has no room. Deleting tasks does not help: the state has not filled it.
+// isDiskFull reports whether the disk is full. Deleting tasks does not help, since the state is within its limit.
 func isDiskFull(err error) bool { return primaryCode(err) == sqlite3.SQLITE_FULL }
 
 // isBusy reports whether another process keeps this one from writing: it has held the state locked for all of busyTimeout, or stopped
@@ -61,7 +60,7 @@ func isBusy(err error) bool {
 	return primaryCode(err) == sqlite3.SQLITE_BUSY || errors.Is(err, tasks.ErrBusy)
 }
 
-// primaryCode is SQLite's code of an error without the detail in its upper bits, SQLITE_OK if SQLite did not report it.
+// primaryCode returns SQLite's code of an error without the detail in its upper bits; SQLITE_OK if the error is not SQLite's.
 func primaryCode(err error) int {
 	e, ok := errors.AsType[*sqlite.Error](err)
 	if !ok {

@@ -56,6 +56,7 @@ func TestSQLiteIsRemoved(t *testing.T) {
 }
 
 func TestSQLiteWordsItsTroubles(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -107,7 +108,7 @@ func TestCheckSQLiteOfAnEmptyFile(t *testing.T) {
 	}
 }
 
-// What is wrong is said once, with what to do.
+// An error says once what is wrong, with what to do.
 func TestExplainedOnce(t *testing.T) {
 	full := explain(fmt.Errorf("writing: %w", syscall.ENOSPC))
 	want := "writing: no space left on device; " + freeDisk

@@ -14,9 +14,8 @@ import (
 	"runnel/internal/system"
 )
 
-// lease says that a process lives: a file of its own that it holds locked. The kernel lets the lock go when the
-// process ends, however it ends, so nothing has to be renewed and no process id, which another process may get
-// after a restart, has to be trusted.
+// lease shows that a process lives: it is a file of its own that the process keeps locked. The kernel releases the lock when the process
+// ends, for whatever reason. So nothing has to be renewed, and process ids, which may be reused after a restart, need not be trusted.
 type lease struct {
 	name string
 	path string
@@ -39,8 +38,8 @@ func takeLease(dir string) (*lease, error) {
 	}
 }
 
-// lockNew makes a lease's file and locks it. It fails with ErrLocked if a sweeper, which sees it before it is locked, has taken
-// it for a dead process's: then it has locked or removed it.
+// lockNew makes a lease's file and locks it. It fails with ErrLocked if a sweeper saw the file before it was locked, took it for that of a
+// dead process, and locked or removed it.
 func lockNew(path string) (*os.File, error) {
 	f, err := system.OpenLockable(path, os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -57,8 +56,8 @@ func lockNew(path string) (*os.File, error) {
 	return f, nil
 }
 
-// retake takes the lease again, under its name, if somebody has removed its file, and reports whether that was so: who has looked for
-// it meanwhile takes this process for gone.
+// retake makes the lease's file again if somebody has removed it, and reports whether that was so: a process that looked for it meanwhile
+// takes this one for gone.
 func (l *lease) retake() (bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,13 +76,13 @@ func (l *lease) retake() (bool, error) {
 	return true, nil
 }
 
-// touch makes the file a new one for those who remove old ones.
+// touch makes the file look new to programs that remove old files.
 func (l *lease) touch() {
 	now := time.Now()
 	_ = os.Chtimes(l.path, now, now)
 }
 
-// release ends the lease: what is still kept under its name is a dead process's from now on.
+// release ends the lease. Tasks that are still kept under its name belong to a dead process from now on.
 func (l *lease) release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,7 +90,7 @@ func (l *lease) release() {
 	_ = l.file.Close()
 }
 
-// leaseHeld reports whether the process that took a lease lives. In doubt it does.
+// leaseHeld reports whether the process that took a lease lives. If that is unknown, it reports true.
 func leaseHeld(dir, name string) bool {
 	return filepath.Base(name) == name && !leaseGone(filepath.Join(dir, name), func() {}) // else the name of no lease: the state is damaged
 }
@@ -105,14 +104,14 @@ func dropDeadLeases(dir string) {
 	}
 }
 
-// leaseGone reports whether nobody holds a lease's file, and calls then while it is sure of that.
+// leaseGone reports whether nobody holds a lease's file, and calls then while that is certain.
 func leaseGone(path string, then func()) bool {
 	f, err := system.OpenLockable(path, 0, 0)
 	if err != nil {
 		return errors.Is(err, fs.ErrNotExist)
 	}
 	defer f.Close()
-	if system.LockShared(f) != nil { // not exclusive: two who look at once would take each other for the holder
+	if system.LockShared(f) != nil { // not exclusive: two that look at once would take each other for the holder
 		return false
 	}
 	then()

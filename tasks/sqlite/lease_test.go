@@ -35,6 +35,7 @@ func (b *logBuffer) String() string {
 
 // A lease's file that a cleaner has removed is taken again, before others look for it.
 func TestLeaseIsRemoved(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := openStore(t, Options{Dir: dir})
 	here, there := statetest.NewRunner(t, tasks.Options{State: s}), statetest.NewRunner(t, tasks.Options{State: openStore(t, Options{Dir: dir})})
@@ -54,7 +55,7 @@ func TestLeaseIsRemoved(t *testing.T) {
 }
 
 // A task that others have ended, since the file was away, has one end: the one that they have stored. Its work is stopped, no output
-// comes behind its end, and the log says it.
+// comes after its end, and the log says it.
 func TestTaskEndedByOthers(t *testing.T) {
 	for name, c := range map[string]struct {
 		end  string // what others have done to the row

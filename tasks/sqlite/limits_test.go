@@ -69,8 +69,9 @@ func TestSQLiteRefusedIsNotKept(t *testing.T) {
 	}
 }
 
-// Of a long log head and tail are kept.
+// A long log keeps its head and its tail.
 func TestSQLiteLimitsLogs(t *testing.T) {
+	t.Parallel()
 	s := openStore(t, Options{})
 	task := statetest.Working("task")
 	task.Log.SetLimit(1 << 20)
@@ -114,6 +115,7 @@ func TestSQLiteLimitsLogs(t *testing.T) {
 
 // The state stays below its limit: what ended first goes first, what runs stays.
 func TestSQLiteLimitsItsSize(t *testing.T) {
+	t.Parallel()
 	const limit = 8 << 20
 	s := openStore(t, Options{MaxState: limit})
 	running := statetest.Working("running", "still here")
@@ -164,6 +166,7 @@ func TestSQLiteLimitsItsSize(t *testing.T) {
 
 // A task with more output than one transaction deletes goes whole, and its room is given back to the file system.
 func TestSQLiteGivesRoomBack(t *testing.T) {
+	t.Parallel()
 	s := openStore(t, Options{})
 	task := statetest.Working("task")
 	statetest.Put(t, s, task)
@@ -223,7 +226,7 @@ func TestPruneOfARestoredState(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = openStore(t, Options{Dir: s.Dir()})
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if gone, _, err := s.Forget(ctx, task.Owner, time.Now().Add(time.Hour), true); err != nil || len(gone) != 1 {
 		t.Errorf("%d tasks, %v", len(gone), err)

@@ -16,21 +16,21 @@ const stretchBytes = 64 << 10
 // Due implements partials.Backing.
 func (k *keeping) Due(full bool) { k.db.w.flush(k.job(), full) }
 
-// job writes what is due.
+// job returns the job that writes due output.
 func (k *keeping) job() job {
 	return job{do: k.write, done: k.done, answer: func(err error) {
 		switch {
 		case err != nil && k.hidden.Load():
 			k.log.Unback() // the call goes on without
 		case isBusy(err) && k.log.Closed(): // it comes with the task's end
-		case isBusy(err) && k.db.w.flush(k.job(), false): // it waits in memory and, when that is full, its tool does: as for a slow disk
+		case isBusy(err) && k.db.w.flush(k.job(), false): // the output waits in memory and, when that is full, the tool waits, as for a slow disk
 		case err != nil:
 			k.log.Fail(err)
 		}
 	}}
 }
 
-// write stores what the log has and the state has not.
+// write stores the output that the state does not have yet.
 func (k *keeping) write(tx *transaction) error {
 	limit, size := k.log.Limit(), int64(stretchBytes)
 	if limit > 0 {
@@ -73,7 +73,8 @@ func (k *keeping) number(tx *transaction) error {
 	return err
 }
 
-// cut deletes the middle of a log that is longer than its limit, down to three quarters of it: not for each stretch anew.
+// cut deletes the middle of a log that is longer than its limit, down to three quarters of the limit, so that it need not do so for each
+// stretch.
 func (k *keeping) cut(tx *transaction, limit int64) error {
 	e := &k.pending
 	if limit <= 0 || e.kept <= limit {
@@ -89,7 +90,7 @@ func (k *keeping) cut(tx *transaction, limit int64) error {
 	return err
 }
 
-// done is called when what write has written is committed or undone.
+// done is called when the transaction of write was committed or rolled back.
 func (k *keeping) done(committed bool) {
 	if committed {
 		k.written = k.pending
@@ -102,8 +103,7 @@ func (k *keeping) done(committed bool) {
 
 // Load implements partials.Backing.
 func (k *keeping) Load(ctx context.Context, pos int64, limit int) ([]partials.Extent, error) {
-	// A query that can be cancelled takes two goroutines, which is more than this one costs.
-	rows, err := k.db.query(context.WithoutCancel(ctx), `SELECT start, stop, marks, data FROM log WHERE task = ?1 AND stop > ?2 AND start >=
+	rows, err := k.db.query(ctx, `SELECT start, stop, marks, data FROM log WHERE task = ?1 AND stop > ?2 AND start >=
 		coalesce((SELECT max(start) FROM log WHERE task = ?1 AND start <= ?2), 0) ORDER BY start`, k.task, pos)
 	if err != nil {
 		return nil, explain(err)
@@ -131,7 +131,7 @@ func (k *keeping) Load(ctx context.Context, pos int64, limit int) ([]partials.Ex
 	return list, explain(rows.Err())
 }
 
-// checkExtent finds what is wrong with a row of output after position last.
+// checkExtent returns an error if a row of output after position last is damaged.
 func checkExtent(s *partials.Extent, stop, last int64) error {
 	if s.Start < last || stop != s.End() {
 		return fmt.Errorf("a row from %d to %d of %d bytes after %d", s.Start, stop, len(s.Data), last)
@@ -139,8 +139,8 @@ func checkExtent(s *partials.Extent, stop, last int64) error {
 	return s.Check()
 }
 
-// loadSegments reads the numbers that were given after number n, whose segment ends at position last, up to position end. A row
-// that goes beyond end has been stored since end was read. It is left whole to the next reading, which begins with a row.
+// loadSegments reads the numbers that were given after number n, whose segment ends at position last, up to position end. A row that goes
+// beyond end has been stored since end was read. The next call, which begins with a whole row, reads it.
 func (k *keeping) loadSegments(ctx context.Context, n int, last, end int64) (ends []int64, err error) {
 	beyond := false
 	err = k.db.each(ctx, func(scan func(...any) error) error {
@@ -174,7 +174,7 @@ func (k *keeping) segmentsOf(ctx context.Context, r *row) ([]int64, error) {
 	return ends, err
 }
 
-// decodeSegments reads a row of the segments that follow number n, which ends at position last: where they end.
+// decodeSegments reads a row of segments after number n, which ends at position last, and returns where they end.
 func decodeSegments(first int64, stored []byte, n int, last int64) (ends []int64, err error) {
 	if first != int64(n)+1 {
 		return nil, partials.ErrEnds

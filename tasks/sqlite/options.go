@@ -12,11 +12,13 @@ import (
 
 // Options of a State.
 type Options struct {
-	Dir      string       // made with mode 0700 if it is not there
+	Dir      string       // made with mode 0700 if it is missing
 	MaxState int64        // bytes of the database; 0 = tasks.DefaultMaxState
 	Limits   tasks.Limits // for each owner, over all processes
-	Calls    bool         // finds calls without a handle that run, too: for people, never for clients
+	Calls    bool         // also finds running calls without a handle: for people, never for clients
 	Log      zerolog.Logger
+	// Recovered, if set, gets each task that this process has ended because its keeper is gone. It must not block.
+	Recovered func(t *tasks.Task)
 
 	Now func() time.Time // nil = time.Now
 }
@@ -25,14 +27,14 @@ const (
 	// busyTimeout is how long a write waits for another process: far longer than any transaction takes.
 	busyTimeout = 10 * time.Second
 	readers     = 4 // connections that read
-	// cacheKiB of pages are kept by each connection, which take half as much again. Twice as many buy nothing: what is read again is
-	// in the system's memory, too.
+	// cacheKiB is the size of each connection's page cache, which takes half as much again. Twice the size gains nothing, since the system
+	// caches the file, too.
 	cacheKiB     = 1024
 	databaseFile = "runnel.db"
 	leaseDir     = "alive"
 )
 
-// visible is the condition for a task that can be seen at a time, as Task.Expired has it, and is not hidden, unless that is wanted.
+// visible is the condition for a task that has not expired at a time (see Task.Expired) and, unless wanted, is not hidden.
 func (o *Options) visible() string {
 	if o.Calls {
 		return "(expires > ? OR keeper IS NOT NULL)"
@@ -40,7 +42,7 @@ func (o *Options) visible() string {
 	return "(expires > ? OR keeper IS NOT NULL AND expires >= 0)"
 }
 
-// dsn names a database file and what holds for every connection.
+// dsn returns the name of a database file, with the settings of every connection.
 func dsn(file string, pragmas ...string) string {
 	q := url.Values{"_pragma": append([]string{
 		fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()),

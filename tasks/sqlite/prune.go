@@ -21,8 +21,8 @@ func (s *State) Find(ctx context.Context, owner, prefix string, most int) ([]str
 	return ids, explain(err)
 }
 
-// Forget deletes an owner's tasks that have ended by a time, and returns them as List does. What has not ended stays and, unless
-// forced, those whose result nobody has fetched: so many are kept.
+// Forget deletes an owner's tasks that had ended at a time, and returns them as List does. Tasks that have not ended stay; so do, unless
+// forced, those whose result nobody has fetched, and kept is their number.
 func (s *State) Forget(ctx context.Context, owner string, ended time.Time, force bool) (gone []tasks.Task, kept int, err error) {
 	d, err := s.open()
 	if err != nil {
@@ -60,8 +60,8 @@ func (s *State) Forget(ctx context.Context, owner string, ended time.Time, force
 	return gone, kept, d.shrink(ctx, true)
 }
 
-// forgetTasks are deleted at a time: with little room on the disk, as much as that takes is still there.
+// forgetTasks is how many tasks are deleted at a time: few, in case the disk has little room.
 const forgetTasks = 64
 
-// named is a condition for drop: the tasks whose numbers are in a JSON list.
+// named is a condition for drop, for the tasks whose numbers are in a JSON list.
 const named = "keeper IS NULL AND number IN (SELECT value FROM json_each(?)) ORDER BY number"

@@ -11,8 +11,8 @@ import (
 	"runnel/tasks"
 )
 
-// Put implements tasks.State. A task that this process puts for the first time is its own to run: until a terminal
-// status is put, its log is written to the state as it grows.
+// Put implements tasks.State. A process runs the tasks that it puts first: until a terminal status is put, the log is written to the state
+// as it grows.
 func (s *State) Put(_ context.Context, t tasks.Task) error {
 	d, err := s.open()
 	if err != nil {
@@ -39,13 +39,13 @@ func (s *State) Hide(t tasks.Task) error {
 	return d.insert(t, true)
 }
 
-// A hidden task is a row of a run that has no handle (Run.spill): it stands in the state, with its output, before any client knows its
-// id. It gets a handle (update) or is deleted when the run ends; of a process that died, recover leaves it to the sweeper.
+// A hidden task is the row of a run without a handle (Run.spill): it is stored, with its output, before any client knows its id. It gets a
+// handle later (update) or is deleted when the run ends. If the process dies, recover leaves it to the sweeper.
 
-// hiddenExpires is when a hidden row expires: no reader asks for what has, and the sweeper lets it be while it has a keeper.
+// hiddenExpires is the expiry of hidden rows: readers skip expired rows, and the sweeper spares them while they have a keeper.
 const hiddenExpires = -1
 
-// insert stores a new task. One that is hidden is found by nobody, counts against no limit, and need not outlive a loss of power.
+// insert stores a new task. Nobody finds a hidden one; it does not count against a limit, and need not outlive a loss of power.
 func (d *database) insert(t tasks.Task, hidden bool) error {
 	k := &keeping{db: d, id: t.ID, log: t.Log, segments: t.Segments, numbers: t.Merge}
 	k.hidden.Store(hidden)
@@ -85,8 +85,8 @@ func (d *database) keep(k *keeping) {
 	k.log.Back(k)
 }
 
-// admit refuses a new task while the disk is full, and one of an owner who has too many, counting those of all processes in the
-// transaction that stores it.
+// admit refuses a new task while the disk is full, or if its owner has too many. It counts the tasks of all processes, in the transaction
+// that stores the new one.
 func (d *database) admit(tx *transaction, t *tasks.Task) (err error) {
 	if err := d.w.room(); err != nil || t.Ending {
 		return err
@@ -116,8 +116,8 @@ func (d *database) admit(tx *transaction, t *tasks.Task) (err error) {
 	return nil
 }
 
-// update stores a later state. All that the log holds is stored with a terminal one, in the same transaction. A hidden task is one like
-// any other from then on.
+// update stores a later state of a task. With a terminal status, the rest of the log is stored in the same transaction. A hidden task is
+// like any other from then on.
 func (d *database) update(k *keeping, t tasks.Task) error {
 	outcome, err := tasks.EncodeOutcome(&t)
 	if err != nil {
@@ -201,7 +201,7 @@ func (s *State) Delete(_ context.Context, owner, id string) error {
 	delete(d.live, id)
 	d.mu.Unlock()
 	if k != nil {
-		k.log.Unback() // nothing more of it is written
+		k.log.Unback() // nothing more will be written of it
 	}
 	// Deleting a long log takes a while: that is the sweeper's work.
 	defer d.w.callSweeper()

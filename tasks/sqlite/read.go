@@ -8,7 +8,7 @@ import (
 	"runnel/tasks"
 )
 
-// Get implements tasks.State. The log of a task that another process runs is what has been stored of it by now.
+// Get implements tasks.State. If another process runs the task, its log is the output that was stored so far.
 func (s *State) Get(ctx context.Context, owner, id string) (tasks.Task, error) {
 	d, err := s.open()
 	if err != nil {
@@ -39,11 +39,11 @@ func (s *State) Head(ctx context.Context, owner, id string) (tasks.Task, error) 
 	return r.Task, err
 }
 
-// output is what is stored of a task's output, to be read.
+// output returns the stored output of a task, for reading.
 func (d *database) output(r *row) *keeping { return &keeping{db: d, task: r.number, id: r.ID} }
 
-// current is a task as it stands in the database, when it was seen to that its keeper lives. outcome is what is read as its outcome. A task
-// that has ended and expired before at, in nanoseconds, is not found.
+// current returns a task from the database, after a check that its keeper lives. outcome is the expression that is read as its outcome. A
+// task that has ended and expired before at, in nanoseconds, is not found.
 func (d *database) current(ctx context.Context, owner, id, outcome string, at int64) (row, error) {
 	r, err := d.row(ctx, owner, id, outcome, at)
 	if err == nil && d.orphaned(r.keeper) {
@@ -79,7 +79,7 @@ func (d *database) row(ctx context.Context, owner, id, outcomeColumn string, at 
 	return r, nil
 }
 
-// List implements tasks.State. A cursor spells the number of the last task shown.
+// List implements tasks.State. A cursor holds the number of the last task shown.
 func (s *State) List(ctx context.Context, owner, cursor string, n int) ([]tasks.Task, string, error) {
 	var after int64
 	if cursor != "" {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"runnel/partials"
 	"runnel/tasks"
@@ -31,10 +32,10 @@ func (d *database) recoverAll(ctx context.Context) error {
 	return explain(err)
 }
 
-// recovering makes one recovery at a time in this process; those of others find nothing left to do.
+// recovering allows one recovery at a time in this process. A recovery of another process finds nothing left to do.
 var recovering sync.Mutex
 
-// recover ends the tasks of a process that is gone: they have failed, with what they had written.
+// recover ends the tasks of a process that is gone: they fail, with the output so far.
 func (d *database) recover(keeper string) error {
 	recovering.Lock()
 	defer recovering.Unlock()
@@ -42,10 +43,12 @@ func (d *database) recover(keeper string) error {
 	var left []row
 	err := d.each(ctx, func(scan func(...any) error) error {
 		var r row
-		err := scan(&r.number, &r.ID, &r.Owner, &r.Tool, &r.Detached)
+		var created int64
+		err := scan(&r.number, &r.ID, &r.Owner, &r.Tool, &created, &r.Detached)
+		r.CreatedAt = time.Unix(0, created)
 		left = append(left, r)
 		return err
-	}, "SELECT number, id, owner, tool, work IS NOT NULL FROM task WHERE keeper = ? AND expires >= 0", keeper)
+	}, "SELECT number, id, owner, tool, created, work IS NOT NULL FROM task WHERE keeper = ? AND expires >= 0", keeper)
 	if err != nil {
 		return err
 	}
@@ -64,6 +67,7 @@ func (d *database) recover(keeper string) error {
 		_ = d.read.QueryRowContext(ctx, "SELECT max(stop) FROM log WHERE task = ?", r.number).Scan(&end) // the part that can be read is shown
 		r.Log = partials.Stored(d.output(r), end.Int64)
 		r.FailOrphan(ctx)
+		r.UpdatedAt = d.o.Now()
 		outcome, err := tasks.EncodeOutcome(&r.Task)
 		if err != nil {
 			return err
@@ -74,13 +78,14 @@ func (d *database) recover(keeper string) error {
 				return nil
 			}
 			ended, err = tx.change("UPDATE task SET status = ?, message = ?, updated = ?, outcome = ?, keeper = NULL WHERE number = ? AND keeper = ?",
-				r.Status, r.StatusMessage, d.o.Now().UnixNano(), outcome, r.number, keeper)
+				r.Status, r.StatusMessage, r.UpdatedAt.UnixNano(), outcome, r.number, keeper)
 			return err
 		}}); err != nil {
 			return err
 		}
 		if ended > 0 {
 			d.o.Log.Info().Str("taskId", r.ID).Str("owner", r.Owner).Str("tool", r.Tool).Msg("task recovered: its runnel is gone")
+			d.o.Recovered(&r.Task)
 		}
 	}
 	return nil

@@ -8,16 +8,57 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"runnel/rpc/mcp"
 	"runnel/tasks"
 	"runnel/tasks/statetest"
 )
 
+// A task that another process ends while this one is about to is left as it was ended, and is told there.
+func TestSQLiteRecoversTooLate(t *testing.T) {
+	dir := t.TempDir()
+	gone, other := openStore(t, Options{Dir: dir}), openStore(t, Options{Dir: dir})
+	var quicker func() // is called when the end is made, before it is stored
+	late := openStore(t, Options{Dir: dir, Recovered: func(told *tasks.Task) { t.Errorf("told: %+v", told) }, Now: func() time.Time {
+		if quicker != nil {
+			quicker()
+		}
+		return time.Now()
+	}})
+	statetest.Put(t, gone, statetest.Working("lost"))
+	statetest.Get(t, other, "lost")
+	statetest.Get(t, late, "lost")
+	keeper := gone.db.lease.name
+	late.db.stopSweeper()
+	late.db.sweeper.Wait()
+	gone.die()
+	ended := statetest.Ended(statetest.Working("lost"), mcp.TaskFailed, "")
+	outcome, err := tasks.EncodeOutcome(&ended)
+	if err != nil {
+		t.Fatal(err)
+	}
+	quicker = func() {
+		quicker = nil
+		if _, err := other.db.w.db.Exec("UPDATE task SET status = 'failed', message = 'quicker', outcome = ?, keeper = NULL WHERE id = 'lost'", outcome); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := late.db.recover(keeper); err != nil || quicker != nil {
+		t.Error(err)
+	}
+	if task := statetest.Get(t, late, "lost"); task.StatusMessage != "quicker" {
+		t.Errorf("%+v", task)
+	}
+}
+
 // The tasks of a process that is gone have failed, once, with what they wrote; those of a live one go on.
 func TestSQLiteRecovers(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
-	gone, live := openStore(t, Options{Dir: dir}), openStore(t, Options{Dir: dir})
+	told := make(chan tasks.Task, 10)
+	o := Options{Dir: dir, Recovered: func(t *tasks.Task) { told <- *t }}
+	gone, live := openStore(t, o), openStore(t, o)
 	lost, kept := statetest.Working("lost", "what it wrote\n"), statetest.Working("kept", "x")
 	statetest.Put(t, gone, lost, statetest.Ended(statetest.Working("ended"), mcp.TaskCompleted, "whole result"))
 	statetest.Put(t, live, kept)
@@ -27,7 +68,7 @@ func TestSQLiteRecovers(t *testing.T) {
 	var stores []*State
 	var all sync.WaitGroup
 	for range 4 {
-		s := openStore(t, Options{Dir: dir})
+		s := openStore(t, o)
 		stores = append(stores, s)
 		all.Go(func() {
 			if err := s.Open(); err != nil {
@@ -40,6 +81,9 @@ func TestSQLiteRecovers(t *testing.T) {
 	}
 	all.Wait()
 	first := statetest.Get(t, live, "lost")
+	if one := <-told; len(told) != 0 || one.ID != "lost" || !one.CreatedAt.Equal(first.CreatedAt) || !one.UpdatedAt.Equal(first.UpdatedAt) || one.StatusMessage != first.StatusMessage {
+		t.Errorf("%d more told, the first: %+v", len(told), one)
+	}
 	for _, s := range stores {
 		task := statetest.Get(t, s, "lost")
 		if !task.UpdatedAt.Equal(first.UpdatedAt) || !strings.HasPrefix(task.StatusMessage, "the runnel that ran this task is gone") {
@@ -65,7 +109,7 @@ func TestSQLiteRecovers(t *testing.T) {
 	if task := statetest.Get(t, stores[0], "kept"); task.Status != mcp.TaskCompleted {
 		t.Errorf("kept: %s", task.Status)
 	}
-	// Who lists them sees it, too.
+	// A process that lists them sees it, too.
 	other := openStore(t, Options{Dir: dir})
 	statetest.Put(t, other, statetest.Working("listed"))
 	other.die()
@@ -89,7 +133,7 @@ func TestSQLiteRecovers(t *testing.T) {
 	}
 }
 
-// Who looks for a lease of a process that is gone is not misled by who removes it at the same time.
+// A process that looks for the lease of one that is gone is not misled by another that removes it at the same time.
 func TestLeaseWhileItIsRemoved(t *testing.T) {
 	dir := t.TempDir()
 	for range 300 {

@@ -8,17 +8,17 @@ import (
 	"runnel/tasks"
 )
 
-// row is a task as it stands in the database.
+// row is a task as it is stored.
 type row struct {
 	tasks.Task
 	number int64
 	keeper string // "" once the task has ended
 	end    int64  // where the log ends
 	ending *partials.Ending
-	damage string // why the row cannot be believed; "" = it can
+	damage string // what is wrong with the row; "" = nothing
 }
 
-// taskColumns are what scanTask reads.
+// taskColumns are the columns that scanTask reads.
 const taskColumns = "number, id, owner, tool, status, message, created, updated, ttl, merge, work IS NOT NULL, keeper, coalesce(length(outcome), 0) > 0"
 
 // scanTask reads taskColumns, and more if the query has more.
@@ -34,10 +34,10 @@ func scanTask(scan func(...any) error, more ...any) (r row, err error) {
 	return r, err
 }
 
-// A row that SQLite finds sound may still be none that runnel has written: a bit has flipped, or somebody has edited it. It is checked
-// here, where it is read. Such a task has failed, and says why; output that is damaged counts as no longer kept.
+// A row may be damaged even if SQLite finds it sound: a bit has flipped, or somebody has edited it. So each row is checked here, where it
+// is read. A damaged task has failed, and says why; damaged output counts as no longer kept.
 
-// check finds what is wrong with a task's row. stored reports whether it has an outcome.
+// check fails the task if its row is damaged. stored: it has an outcome.
 func (r *row) check(stored bool) {
 	if err := r.CheckStored(r.keeper != "", stored); err != nil {
 		r.fail(err)
@@ -51,7 +51,7 @@ func (r *row) fail(why error) {
 	}
 }
 
-// decode takes the outcome and the variables of a task, as they are stored.
+// decode decodes the stored outcome and variables of a task.
 func (r *row) decode(outcome, variables []byte) {
 	o, ending, err := tasks.DecodeOutcome(outcome)
 	switch {

@@ -27,6 +27,7 @@ func TestLimitWhenTheClockIsSetBack(t *testing.T) {
 
 // The end of a task waits for a process that holds the state, however long. When its runner is closed it waits no more.
 func TestEndWaitsForTheState(t *testing.T) {
+	t.Parallel()
 	s := openStore(t, Options{})
 	var log counted
 	r := tasks.NewRunner(tasks.Options{State: s, Log: zerolog.New(&log), AskTimeout: time.Millisecond})
@@ -67,7 +68,7 @@ func TestEndWaitsForTheState(t *testing.T) {
 	letGo()
 }
 
-// What still runs can be seen, and cancelled, though its ttl is over: its runnel may not have woken yet.
+// A task that still runs can be seen, and cancelled, though its ttl is over: its runnel may not have woken yet.
 func TestExpiredTaskThatRuns(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, Options{Dir: dir})

@@ -6,11 +6,11 @@ import (
 	"fmt"
 )
 
-// migrations make a state of version n of one of version n-1. What is here is never changed: a state that a
-// released runnel has written must be found by every later one.
+// migrations turn a state of version n-1 into one of version n. They are never changed, since every later runnel must be able to read the
+// state of a released one.
 //
-// A task's output stands in log, in stretches (partials.Extent) that do not overlap. keeper is the lease of the
-// process that runs the task, NULL once it has ended. Times are nanoseconds since 1970.
+// A task's output is in the table log, in stretches (partials.Extent) that do not overlap. keeper is the lease of the process that runs the
+// task, NULL once it has ended. Times are nanoseconds since 1970.
 var migrations = []string{`
 
 CREATE TABLE task (
@@ -56,7 +56,7 @@ ALTER TABLE task ADD COLUMN fetched INTEGER NOT NULL DEFAULT 0; -- 1: a client h
 ALTER TABLE task ADD COLUMN arguments BLOB; -- of the call, NULL if they are not known
 `}
 
-// schemaVersion is how many of the migrations a state has had. One of a newer runnel is refused.
+// schemaVersion returns the number of migrations that a state has had. It refuses the state of a newer runnel.
 func schemaVersion(ctx context.Context, db interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }) (version int, err error) {
@@ -69,15 +69,15 @@ func schemaVersion(ctx context.Context, db interface {
 	return version, nil
 }
 
-// setUp makes of a new database file a state, and brings an older one to the newest version. It runs under the lock of
-// the directory, and returns how many pages the limit of the state allows.
+// setUp turns a new database file into a state, and brings an older state to the newest version. It runs under the lock of the directory,
+// and returns how many pages the limit of the state allows.
 func setUp(ctx context.Context, c *sql.Conn, o Options) (mostPages int, err error) {
 	var vacuum int
 	if err := c.QueryRowContext(ctx, "PRAGMA auto_vacuum").Scan(&vacuum); err != nil {
 		return 0, err
 	}
 	const incremental = 2
-	if vacuum != incremental { // setting it again would wait for whoever writes, which may be a process that was stopped
+	if vacuum != incremental { // setting it again would wait for the writing process, which may be stopped
 		for _, pragma := range []string{
 			"PRAGMA page_size = 8192",          // heeded only then, too; output comes in long rows, and each page costs three system calls
 			"PRAGMA auto_vacuum = INCREMENTAL", // heeded only before the first table is made

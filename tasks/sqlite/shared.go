@@ -16,7 +16,7 @@ func (s *State) Ask(_ context.Context, owner, id string) error {
 	return s.exec("UPDATE task SET asked = 1 WHERE id = ? AND owner = ? AND keeper IS NOT NULL", id, owner)
 }
 
-// heedInterval is how often a process that runs tasks looks for what others ask of it.
+// heedInterval is how often a process that runs tasks looks for requests of others.
 const heedInterval = 250 * time.Millisecond
 
 // Heed implements tasks.State.
@@ -35,7 +35,7 @@ func (s *State) Heed(ctx context.Context) (asked, fenced []string, err error) {
 		d.o.Log.Error().Str("file", d.lease.path).Msg("somebody has removed the file that shows that this runnel is alive: making it again")
 	}
 	d.mu.Lock()
-	left := maps.Clone(d.live) // what is not found below of these has another keeper, or has ended here meanwhile
+	left := maps.Clone(d.live) // those not found below have another keeper, or have ended here meanwhile
 	d.mu.Unlock()
 	err = d.each(ctx, func(scan func(...any) error) error {
 		var id string
@@ -124,12 +124,12 @@ func (s *State) SetVariables(_ context.Context, owner, id string, patch []byte) 
 }
 
 const (
-	// lookFirst and lookMost are how often a task of another process is looked at: soon while output comes, then less.
+	// lookFirst and lookMost are the shortest and the longest time between two looks at a task of another process.
 	lookFirst = 50 * time.Millisecond
 	lookMost  = 400 * time.Millisecond
 )
 
-// Watch implements tasks.State. Nothing tells of a change in the database: it is looked at again and again.
+// Watch implements tasks.State. It polls, since the database does not announce changes.
 func (s *State) Watch(ctx context.Context, t *tasks.Task) error {
 	d, err := s.open()
 	if err != nil {

@@ -111,7 +111,8 @@ func TestOpenWaitsForNoWriter(t *testing.T) {
 	letGo()
 }
 
-// Who waits for a process that was stopped in a transaction is not told that one after the other. Output, which nobody asks for yet, waits.
+// Callers that wait for a process that was stopped in a transaction are told so at the same time, not one after the other. Output, which nobody asks
+// for yet, waits.
 func TestBusyIsToldToAll(t *testing.T) {
 	s := openStore(t, Options{})
 	writes := statetest.Working("writes")

@@ -16,14 +16,14 @@ import (
 	"runnel/tasks/statetest"
 )
 
-// spilled is how much a run writes here: far more than memory keeps.
-const spilled = 20 << 20
+// spilled is how much a run writes here: more than memory keeps of any log.
+const spilled = 12 << 20
 
 // spiller starts a run without a handle that has written spilled bytes when it returns. It ends when done is closed.
 func spiller(t *testing.T, r *tasks.Runner) (run *tasks.Run, want []byte, done chan struct{}) {
 	t.Helper()
 	for i := 0; len(want) < spilled; i++ {
-		want = fmt.Appendf(want, "line %d\n", i)
+		want = fmt.Appendf(want, "line %058d\n", i)
 	}
 	written, done := make(chan struct{}), make(chan struct{})
 	run, err := r.Start(t.Context(), tasks.Spec{Tool: "test", Late: true, Work: func(ctx context.Context, run *tasks.Run) tasks.Done {
@@ -53,8 +53,9 @@ func spiller(t *testing.T, r *tasks.Runner) (run *tasks.Run, want []byte, done c
 	return run, want, done
 }
 
-// What a call wrote before it became a task is there, however much, and nothing of it shows before.
+// The output of a call from before it became a task is there, however much it is, and none of it shows before.
 func TestLateHandleKeepsAll(t *testing.T) {
+	t.Parallel()
 	s := openStore(t, Options{Limits: tasks.Limits{MaxLive: 1, MaxStartsPerMinute: 1}})
 	r := statetest.NewRunner(t, tasks.Options{State: s})
 	run, want, done := spiller(t, r)
@@ -107,8 +108,9 @@ func awaitNoRows(t *testing.T, dir string) {
 	}
 }
 
-// Of a call that never becomes a task, nothing stays in the state: when it has ended, and when its process has died.
+// A call that never becomes a task leaves nothing in the state: neither when it has ended, nor when its process has died.
 func TestSpilledWithoutHandle(t *testing.T) {
+	t.Parallel()
 	t.Run("ended", func(t *testing.T) {
 		s := openStore(t, Options{})
 		run, _, done := spiller(t, statetest.NewRunner(t, tasks.Options{State: s}))
@@ -140,8 +142,9 @@ func TestSpilledWithoutHandle(t *testing.T) {
 	})
 }
 
-// Where the state could not keep the output for a while, a task goes on behind what was stored.
+// Where the state could not keep the output for a while, a task goes on after what was stored.
 func TestRevealedBehindWhatIsStored(t *testing.T) {
+	t.Parallel()
 	s := openStore(t, Options{})
 	task := statetest.Working("a")
 	if err := s.Hide(task); err != nil {
@@ -179,6 +182,7 @@ func TestRevealedBehindWhatIsStored(t *testing.T) {
 
 // A call whose output the state has no room for goes on, and becomes a task that keeps the end of it.
 func TestSpillWithoutRoom(t *testing.T) {
+	t.Parallel()
 	s := openStore(t, Options{MaxState: 12 << 20})
 	run, want, done := spiller(t, statetest.NewRunner(t, tasks.Options{State: s}))
 	close(done)

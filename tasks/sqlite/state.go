@@ -15,8 +15,8 @@ import (
 	"runnel/tasks"
 )
 
-// State is a tasks.State in a directory. What it has stored survives the process; several processes may use the
-// directory at once. It opens with the first use, so that a process that only answers a probe takes nothing.
+// State is a tasks.State in a directory. Stored tasks survive the process, and several processes may use the directory at once. The
+// database is opened at the first use, so a process that only answers a probe never opens it.
 type State struct {
 	o       Options
 	cursors cursors
@@ -34,21 +34,24 @@ func New(o Options) *State {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Recovered == nil {
+		o.Recovered = func(*tasks.Task) {}
+	}
 	return &State{o: o, cursors: newCursors()}
 }
 
 // Dir is where the state is.
 func (s *State) Dir() string { return s.o.Dir }
 
-// Exists reports whether a state is there already, which may have to be recovered. Where that cannot be seen it may be: Open
-// tells why.
+// Exists reports whether the directory already holds a state, which may need recovery. It also reports true if it cannot find out; then
+// Open says why.
 func (s *State) Exists() bool {
 	_, err := os.Stat(filepath.Join(s.o.Dir, databaseFile))
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// Open opens the state if that has not been done, and recovers what dead processes left. After an error it
-// may be called again, as every other method does by itself.
+// Open opens the state if it is not open yet, and recovers the tasks of dead processes. It may be called again after an error, as every
+// other method does by itself.
 func (s *State) Open() error {
 	_, err := s.open()
 	return err
@@ -71,7 +74,7 @@ func (s *State) open() (*database, error) {
 	return db, nil
 }
 
-// Close writes what is not written yet and lets go of the directory.
+// Close writes everything that is not written yet, and releases the directory.
 func (s *State) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,7 +135,7 @@ func openDatabase(o Options) (_ *database, err error) {
 	if db.lease, err = takeLease(filepath.Join(o.Dir, leaseDir)); err != nil {
 		return nil, err
 	}
-	// Before anything is looked up: what a dead process left neither works nor counts.
+	// This comes before anything is looked up, since tasks of dead processes neither work nor count.
 	if err = db.recoverAll(context.Background()); err != nil {
 		return nil, err
 	}
@@ -174,12 +177,11 @@ func lockFor(f *os.File, most time.Duration) error {
 	}
 }
 
-// stateFiles are the names of what a state consists of, its directory first.
+// stateFiles returns the names of a state's directory and files, the directory first.
 var stateFiles = []string{".", leaseDir, "lock", databaseFile, databaseFile + "-wal", databaseFile + "-shm"}
 
-// checkAccess refuses a state that others than this user may change: they could let runnel tell its clients anything. What is not
-// there passes. The directories above may be anybody's, such as /tmp: what others put in the place of the state is theirs, and
-// refused the next time.
+// checkAccess refuses a state that other users may change, since they could make runnel tell its clients anything. Missing files pass. The
+// directories above may belong to anybody, as /tmp does: a state that somebody else puts there belongs to them, and is refused.
 func checkAccess(dir string) error {
 	for _, name := range stateFiles {
 		path := filepath.Join(dir, name)

@@ -54,18 +54,27 @@ func (s *State) die() {
 }
 
 func TestState(t *testing.T) {
+	t.Parallel()
 	statetest.Run(t, func(t *testing.T) tasks.State { return openStore(t, Options{}) })
+}
+
+func TestShared(t *testing.T) {
+	t.Parallel()
 	statetest.RunShared(t, func(t *testing.T) (here, there tasks.State) {
 		dir := t.TempDir()
 		return openStore(t, Options{Dir: dir}), openStore(t, Options{Dir: dir})
 	})
+}
+
+func TestLimits(t *testing.T) {
+	t.Parallel()
 	statetest.RunLimits(t, true, func(t *testing.T, limits tasks.Limits) (here, there tasks.State) {
 		dir := t.TempDir()
 		return openStore(t, Options{Dir: dir, Limits: limits}), openStore(t, Options{Dir: dir, Limits: limits})
 	})
 }
 
-// What was put is there for the next process, byte for byte: status, result, log, segments.
+// The next process finds everything that was put, byte for byte: status, result, log, segments.
 func TestSQLiteKeepsAll(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a state % with ? odd # name")
 	s := openStore(t, Options{Dir: dir})
@@ -110,7 +119,7 @@ func TestSQLiteKeepsAll(t *testing.T) {
 	}
 }
 
-// Output that is stored has its numbers there: who was sent some of it gets the rest behind them, also when the client is slow, and
+// Output that is stored has its numbers there: who was sent some of it gets the rest after them, also when the client is slow, and
 // when runnel is killed before more is written.
 func TestSQLiteNumbersWhatItStores(t *testing.T) {
 	dir := t.TempDir()
@@ -196,6 +205,7 @@ func TestSQLiteOpensLate(t *testing.T) {
 
 // A reader that fell behind reads from the store, and slows nobody.
 func TestSQLiteReadersBehind(t *testing.T) {
+	t.Parallel()
 	s := openStore(t, Options{})
 	task := statetest.Working("task")
 	statetest.Put(t, s, task)

@@ -11,17 +11,18 @@ import (
 const (
 	// sweepInterval is how long an expired task may take up space.
 	sweepInterval = 30 * time.Second
-	// sweepRest is the least time between two sweeps, and how long a hurried one waits for more of the kind.
+	// sweepRest is the shortest time between two sweeps.
 	sweepRest = time.Second
-	// leastFree is how many free pages, 32 MiB, are many enough to give them back: tasks to come need some.
+	// leastFree is the number of free pages, 32 MiB, from which on they are given back. Fewer are left for new tasks.
 	leastFree = 4096
-	// vacuumPages are given back at a time: others can write in between, and a disk that is nearly full has room for what that writes.
+	// vacuumPages is how many pages are given back at a time: few, so that others can write in between, and the write-ahead log fits on a
+	// nearly full disk.
 	vacuumPages = 64
 )
 
-// sweepAll keeps the state in order: it ends the tasks of processes that are gone, deletes what has expired and,
-// when the state has grown too large, what ended first. Each process has one; what two of them do at once is
-// done once, because every step is one transaction that looks again.
+// sweepAll keeps the state in order: it ends the tasks of processes that are gone, deletes expired tasks and, if the state is too large,
+// those that ended first. Each process has a sweeper. They do not disturb each other, because every step is a transaction that checks
+// again.
 func (d *database) sweepAll(ctx context.Context) {
 	for {
 		if err := d.sweep(ctx); err != nil && ctx.Err() == nil {
@@ -74,17 +75,17 @@ func (d *database) evict(ctx context.Context) error {
 	}
 }
 
-// used is how many bytes of the database file hold something.
+// used returns how many bytes of the database file are in use.
 func (d *database) used(ctx context.Context) (int64, error) {
 	var used int64
 	err := d.read.QueryRowContext(ctx, `SELECT (page_count - freelist_count) * page_size FROM pragma_page_count(), pragma_freelist_count(), pragma_page_size()`).Scan(&used)
 	return used, explain(err)
 }
 
-// dropExpired deletes all that has expired.
+// dropExpired deletes all expired tasks.
 func (d *database) dropExpired(ctx context.Context) error {
 	for {
-		// Looked for by a reader: a transaction that finds nothing to delete would wait for whoever writes, too.
+		// A reader looks first, since even a transaction that deletes nothing would wait for other writers.
 		some, err := d.anyExpired(ctx)
 		if err != nil || !some {
 			return err
@@ -100,7 +101,7 @@ func (d *database) anyExpired(ctx context.Context) (some bool, err error) {
 	return some, explain(err)
 }
 
-// drop deletes some of the tasks that a condition names, and tells how many it found.
+// drop deletes some of the tasks that match a condition, and returns how many it found.
 func (d *database) drop(ctx context.Context, which string, args ...any) (n int, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -112,7 +113,7 @@ func (d *database) drop(ctx context.Context, which string, args ...any) (n int, 
 	return n, err
 }
 
-// shrink gives free pages back to the file system, if there are many of them or always.
+// shrink gives free pages back to the file system, if there are many of them, or always.
 func (d *database) shrink(ctx context.Context, always bool) error {
 	for before := int64(math.MaxInt64); ctx.Err() == nil; always = true {
 		var free, all int64

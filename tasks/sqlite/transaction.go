@@ -12,7 +12,7 @@ import (
 	"runnel/tasks"
 )
 
-// transaction is the connection that writes: it is in one transaction after the other.
+// transaction is the connection that writes, in one transaction after the other.
 type transaction struct {
 	conn     *sql.Conn
 	prepared map[string]*sql.Stmt
@@ -28,7 +28,7 @@ type transaction struct {
 	longestWAL int64       // bytes
 }
 
-// inPlace fails with ErrRemoved when the database file is not in its place any more.
+// inPlace fails with ErrRemoved if the database file was removed or replaced.
 func (tx *transaction) inPlace() error {
 	info, err := os.Stat(tx.file)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(info, tx.info) {
@@ -37,8 +37,8 @@ func (tx *transaction) inPlace() error {
 	return nil
 }
 
-// begin starts a transaction. One that is durable is on the disk when it is committed, and all before it are;
-// one that is not survives the end of the process, but not a loss of power.
+// begin starts a transaction. When a durable one is committed, it and all before it are on the disk; any other survives the end of the
+// process, but not a loss of power.
 func (tx *transaction) begin(durable bool) (err error) {
 	if durable {
 		if err := tx.inPlace(); err != nil {
@@ -66,8 +66,8 @@ func (tx *transaction) begin(durable bool) (err error) {
 	return err
 }
 
-// commit ends a transaction, unless it has made the state larger than its limit. Not SQLite checks this (max_page_count): it would
-// report that as it reports a full disk, where nothing is won by deleting tasks.
+// commit ends a transaction, unless it has made the state larger than its limit. SQLite's own limit (max_page_count) is not used, because
+// its error is the same as for a full disk, where deleting tasks does not help.
 func (tx *transaction) commit() error {
 	pages, err := tx.count("PRAGMA page_count")
 	if err == nil && pages > tx.mostPages && pages > tx.pages {
@@ -87,7 +87,7 @@ func (tx *transaction) exec(query string, args ...any) (sql.Result, error) {
 	return s.ExecContext(context.Background(), args...)
 }
 
-// change is exec that tells how many rows it has changed.
+// change is exec, and returns how many rows it has changed.
 func (tx *transaction) change(query string, args ...any) (int64, error) {
 	r, err := tx.exec(query, args...)
 	if err != nil {
@@ -104,7 +104,7 @@ func (tx *transaction) query(query string, args ...any) (*sql.Rows, error) {
 	return s.QueryContext(context.Background(), args...)
 }
 
-// count is the number that a query returns.
+// count returns the number that a query returns.
 func (tx *transaction) count(query string, args ...any) (n int, err error) {
 	err = tx.one(&n, query, args...)
 	return n, err
@@ -119,7 +119,7 @@ func (tx *transaction) one(value any, query string, args ...any) error {
 	return s.QueryRowContext(context.Background(), args...).Scan(value)
 }
 
-// prepare keeps what it prepares: the queries are few, and the same again and again.
+// prepare keeps the statements that it prepares, since there are few queries.
 func (tx *transaction) prepare(query string) (*sql.Stmt, error) {
 	s := tx.prepared[query]
 	if s == nil {
@@ -132,7 +132,7 @@ func (tx *transaction) prepare(query string) (*sql.Stmt, error) {
 	return s, nil
 }
 
-// Conditions for what drop may delete, and in which order. A task that nobody finds any more expires at 0.
+// These are conditions for drop, with the order of deletion. A task that must not be found any more expires at 0.
 const (
 	expired    = "expires <= ? AND keeper IS NULL ORDER BY expires LIMIT 512"
 	endedFirst = "keeper IS NULL ORDER BY updated LIMIT 16" // few more than need be
@@ -141,8 +141,8 @@ const (
 // sliceRows bounds one deleting transaction: 32 MiB, some ten milliseconds in which no other process can write.
 const sliceRows = 512
 
-// drop deletes some of the tasks that a condition names, with at most sliceRows rows of output. Of a task that has more only a
-// part is deleted, and it is not found from then on: the rest goes with the next calls.
+// drop deletes some of the tasks that match a condition, with at most sliceRows rows of output. If a task has more rows, only a part is
+// deleted; the task is not found any more, and the next calls delete the rest.
 func (tx *transaction) drop(which string, args ...any) (n int, err error) {
 	numbers, err := column[int64](tx.query("SELECT number FROM task WHERE "+which, args...))
 	if err != nil {
@@ -172,22 +172,22 @@ func (tx *transaction) close() {
 	_ = tx.conn.Close()
 }
 
-// SQLite writes to a second file, the write-ahead log, and moves that into the database now and then: but no further than its slowest
-// reader has come, and it begins the file anew only when nobody reads in it. A reader that has been stopped in the middle (Ctrl-Z, a
-// debugger, a frozen container) lets it grow without end. So nothing is written while it is too long: output waits, as for
-// a slow disk, and so do the ends of tasks; new ones are refused.
+// SQLite writes to a second file, the write-ahead log, and now and then moves its content into the database, but not past the point that
+// the slowest reader has reached. It starts the file anew only when nobody reads in it. So a reader that was stopped in the middle (Ctrl-Z,
+// a debugger, a frozen container) lets the file grow without end. Therefore nothing is written while the file is too long: output and the
+// ends of tasks wait, as for a slow disk, and new tasks are refused.
 
 const (
 	walShare = 4         // the part of a state's limit, a quarter, that the write-ahead log may be as long as
-	leastWAL = 16 << 20  // several times what is moved at once, lest writers wait without need
+	leastWAL = 16 << 20  // several times what is moved at once, so that writers do not wait needlessly
 	mostWAL  = 256 << 20 // and never longer
-	// walPatience is how long a write that finds it too long waits for others: readers take milliseconds, a process that empties it
-	// as long as the disk does.
+	// walPatience is how long a write waits for others if the file is too long. Readers take milliseconds; a process that empties the file
+	// takes as long as the disk.
 	walPatience = 2 * time.Second
 	walPause    = 5 * time.Millisecond // between two tries to empty it
 )
 
-// longestWAL is how long the write-ahead log of a state may be, in bytes; a transaction that has begun is written all the same.
+// longestWAL returns how long the write-ahead log of a state may be, in bytes. A transaction that has begun is written anyway.
 func longestWAL(maxState int64) int64 { return min(max(maxState/walShare, leastWAL), mostWAL) }
 
 // boundWAL empties the write-ahead log if it is too long, or fails with errPinned. SQLite waits for its readers, but not for another
@@ -207,7 +207,7 @@ func (tx *transaction) boundWAL() error {
 	}
 }
 
-// emptyWAL moves the write-ahead log into the database, as far as its readers let it within walPatience.
+// emptyWAL moves the write-ahead log into the database, as far as readers allow within walPatience.
 func (tx *transaction) emptyWAL() (err error) {
 	if err := tx.waitFor(walPatience); err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 
 // A write that finds the write-ahead log too long waits for another process that is emptying it: nobody has stopped.
 func TestSQLiteWaitsForWhoEmptiesTheWAL(t *testing.T) {
+	t.Parallel()
 	const maxState = 64 << 20
 	s := openStore(t, Options{MaxState: maxState})
 	statetest.Put(t, s, statetest.Working("a"))

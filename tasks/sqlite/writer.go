@@ -14,9 +14,9 @@ import (
 	"runnel/internal/system"
 )
 
-// writer is the one goroutine of a process that writes to the state. Two kinds of work come to it: jobs, whose callers wait (do), and
-// the output of logs, for which nobody does (flush). All that there is when it begins a transaction is written in that one, so that
-// many small writes cost no more than a few. If a part of it cannot be written, each part is tried by itself.
+// writer is the one goroutine of a process that writes to the state. It gets two kinds of work: jobs, whose callers wait (do), and the
+// output of logs, for which nobody waits (flush). Everything that is there when a transaction begins is written in it, so many small writes
+// cost hardly more than one. If a part cannot be written, each part is tried by itself.
 type writer struct {
 	o    Options
 	db   *sql.DB
@@ -30,36 +30,37 @@ type writer struct {
 	waiting  bool  // a timer of flushDelay runs, which sets now
 	stopping bool
 
-	sweepSoon chan struct{} // capacity 1: the sweeper is wanted before its time
+	sweepSoon chan struct{} // capacity 1: asks the sweeper to come early
 
 	// Owned by the goroutine.
 	tx       *transaction
 	pinned   bool // a stopped reader was reported
-	diskFull bool // something could not be written, and there was no room since
+	diskFull bool // a write has failed for lack of room, and there was none since
 }
 
 // job is something to write.
 type job struct {
-	do      func(tx *transaction) error // called again if its transaction has failed, be it by another job
+	do      func(tx *transaction) error // called again if its transaction has failed, even because of another job
 	durable bool                        // must survive a loss of power, not only the end of the process
 	done    func(committed bool)        // called after each call of do, when its transaction has ended, unless do has refused; may be nil
 	answer  func(err error)             // called once, at last
 
-	refused error // what do has refused in the last transaction
+	refused error // the error with which do refused in the last transaction
 }
 
-// refusal is the error of a job that has written nothing: the others of its transaction go on.
+// refusal is the error of a job that has written nothing, so that the other jobs of its transaction can go on.
 type refusal struct{ error }
 
 const (
-	// flushDelay is how long output waits for more of it before it is written: a batch costs as much as a line.
+	// flushDelay is how long output waits for more before it is written, since a batch costs as much as a line.
 	flushDelay = 100 * time.Millisecond
-	// politeTime is how long a transaction goes on before it lets other goroutines run: many rows take ten milliseconds. Not after
-	// each row, because other processes wait for its end.
+	// politeTime is how long a transaction goes on before it lets other goroutines run, since many rows take ten milliseconds. It does not
+	// yield after each row, because other processes wait for its end.
 	politeTime = 500 * time.Microsecond
 	// maxJobs is how many jobs go into one transaction; the others wait for its end.
 	maxJobs = 512
-	// minRoom is what must be free of a disk that was full before a new task is stored: to fail each when it has run is worse.
+	// minRoom is how much of a disk that was full must be free before a new task is stored: it would be worse to fail the task after it has
+	// run.
 	minRoom = 4 << 20
 )
 
@@ -100,8 +101,8 @@ func (w *writer) do(j job) error {
 	return <-answer
 }
 
-// flush lets a log's output be written: now, or when flushDelay has gathered more of it. It does not block. It reports false if the
-// writer ends, and takes nothing more.
+// flush has a log's output written, now or after flushDelay. It does not block. It reports false if the writer is ending and takes nothing
+// more.
 func (w *writer) flush(output job, now bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -132,7 +133,7 @@ func (w *writer) poke() {
 	}
 }
 
-// close returns when all is written that has come.
+// close returns when everything that has come is written.
 func (w *writer) close() error {
 	w.mu.Lock()
 	w.stopping = true
@@ -159,7 +160,7 @@ func (w *writer) run() {
 	}
 }
 
-// take returns what is to be written now: output first, so that a task's end in the same transaction comes after it.
+// take returns the jobs that must be written now: output first, so that a task's end comes after it in the same transaction.
 func (w *writer) take() (jobs []job, stop bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -173,10 +174,10 @@ func (w *writer) take() (jobs []job, stop bool) {
 	return jobs, w.stopping && len(jobs) == 0
 }
 
-// write writes the jobs together or, if one of them cannot be written, each by itself: one task's trouble costs no other.
+// write writes the jobs together or, if one of them fails, each by itself, so that one task's trouble does not harm another.
 func (w *writer) write(jobs []job) {
 	err := w.commit(jobs)
-	if isDiskFull(err) && w.tx.emptyWAL() == nil { // what it held has room in the database
+	if isDiskFull(err) && w.tx.emptyWAL() == nil { // its content fits into the database
 		err = w.commit(jobs)
 	}
 	if err == nil || isBusy(err) || len(jobs) == 1 && !errors.Is(err, errFull) {
@@ -197,8 +198,8 @@ func (w *writer) write(jobs []job) {
 	}
 }
 
-// makeRoom deletes what has expired or else what ended first, a part at a time. It reports false if there is nothing,
-// or if that needs room too.
+// makeRoom deletes expired tasks or else those that ended first, some at a time. It reports false if there are none, or if deleting needs
+// room, too.
 func (w *writer) makeRoom() bool {
 	deleted := 0
 	err := w.commit([]job{{do: func(tx *transaction) (err error) {
@@ -234,7 +235,7 @@ func (w *writer) answer(jobs []job, err error) {
 	}
 }
 
-// room refuses new tasks while the disk is full. It is of the goroutine.
+// room refuses new tasks while the disk is full. Only the writer's goroutine calls it.
 func (w *writer) room() error {
 	if w.diskFull && system.FreeRoom(w.o.Dir) < minRoom {
 		return refusal{explain(syscall.ENOSPC)}
@@ -243,7 +244,7 @@ func (w *writer) room() error {
 	return nil
 }
 
-// commit does the jobs in one transaction.
+// commit runs the jobs in one transaction.
 func (w *writer) commit(jobs []job) (err error) {
 	durable := false
 	for _, j := range jobs {

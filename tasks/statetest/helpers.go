@@ -97,7 +97,7 @@ func ReadAll(t testing.TB, l *partials.Log) string {
 	t.Helper()
 	var b strings.Builder
 	for pos := int64(0); pos < l.Size(); {
-		batch, next, err := l.ReadAt(context.Background(), pos, 64<<10)
+		batch, next, err := readAt(l, pos, 64<<10)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,7 +112,7 @@ func ReadAll(t testing.TB, l *partials.Log) string {
 // Eventually waits for what another process, or another goroutine, does.
 func Eventually(t testing.TB, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("it does not happen")
 		}
@@ -137,6 +137,14 @@ func Start(t testing.TB, r *tasks.Runner, work tasks.Work) *tasks.Run {
 	return run
 }
 
+// StartDelivered runs work as a task with a handle, whose output nobody is sent.
+func StartDelivered(t testing.TB, r *tasks.Runner, work tasks.Work) *tasks.Run {
+	t.Helper()
+	run := Start(t, r, work)
+	run.Delivered()
+	return run
+}
+
 // UntilDone is work that ends when it is cut off.
 func UntilDone(ctx context.Context, _ *tasks.Run) tasks.Done {
 	<-ctx.Done()
@@ -151,3 +159,10 @@ func (c *Clock) Now() time.Time { return time.Now().Add(time.Duration(c.ahead.Lo
 
 // Add puts the clock on.
 func (c *Clock) Add(d time.Duration) { c.ahead.Add(int64(d)) }
+
+// startUnread runs work as a task whose output nobody is sent.
+func startUnread(t *testing.T, r *tasks.Runner, work tasks.Work) *tasks.Run {
+	run := Start(t, r, work)
+	run.Delivered()
+	return run
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"runnel/partials"
 	"runnel/tasks"
 )
 
@@ -25,6 +26,12 @@ func again(ctx context.Context, try func() error) error {
 			return err
 		}
 	}
+}
+
+// readAt reads a log, which may be one of a Patient.
+func readAt(l *partials.Log, pos int64, limit int) (batch partials.Batch, next int64, err error) {
+	err = again(context.Background(), func() (err error) { batch, next, err = l.ReadAt(context.Background(), pos, limit); return err })
+	return batch, next, err
 }
 
 func (p patient) Put(ctx context.Context, t tasks.Task) error {

@@ -39,13 +39,6 @@ func RunShared(t *testing.T, open func(t *testing.T) (here, there tasks.State)) 
 	}
 }
 
-// startUnread runs work as a task whose output nobody is sent.
-func startUnread(t *testing.T, r *tasks.Runner, work tasks.Work) *tasks.Run {
-	run := Start(t, r, work)
-	run.Delivered()
-	return run
-}
-
 // A process sees the task of another one as it goes on and ends, and reads its output from anywhere.
 func follows(t *testing.T, here, there tasks.State) {
 	a, b := NewRunner(t, tasks.Options{State: here, Owner: owner}), NewRunner(t, tasks.Options{State: there, Owner: owner})
@@ -82,7 +75,7 @@ func follows(t *testing.T, here, there tasks.State) {
 		}
 	}
 	for pos := stored.Log.Size() - 1; pos > 0; pos -= 77_777 {
-		if batch, _, err := stored.Log.ReadAt(t.Context(), pos, 1); err != nil || batch.Start > pos || batch.End <= pos {
+		if batch, _, err := readAt(stored.Log, pos, 1); err != nil || batch.Start > pos || batch.End <= pos {
 			t.Errorf("at %d: from %d to %d, %v", pos, batch.Start, batch.End, err)
 		}
 	}

@@ -53,7 +53,7 @@ func readFromAnywhere(t *testing.T, here, there tasks.State) {
 					t.Errorf("from line %d at %d: %v", from, pos, err)
 					return
 				}
-				batch, next, err := view.Log().ReadAt(t.Context(), pos, line)
+				batch, next, err := readAt(view.Log(), pos, line)
 				if err != nil || batch.Lost {
 					t.Errorf("from line %d at %d: lost %t, %v", from, pos, batch.Lost, err)
 					return
@@ -150,7 +150,9 @@ func expires(t *testing.T, here, there tasks.State) {
 	task.TTL = time.Second
 	Put(t, here, task, Working("b"))
 	Put(t, here, Ended(task, mcp.TaskCompleted, "done"))
-	Get(t, there, "a")
+	if _, err := there.Get(t.Context(), owner, "a"); err != nil && time.Since(task.CreatedAt) < task.TTL {
+		t.Error(err)
+	}
 	Eventually(t, func() bool { return slices.Equal(IDs(t, there, 10), []string{"b"}) })
 	if _, err := there.Head(t.Context(), owner, "a"); err == nil {
 		t.Error("it is still found")

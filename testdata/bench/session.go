@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // session is a server that runs, and the client at its other end.
@@ -20,6 +22,7 @@ type session struct {
 	out    *os.File
 	buf    []byte
 	rest   []byte // read and not yet looked at
+	long   []byte // memory for lines that do not fit into a read: to make it anew takes longer than to read them
 }
 
 // watchdog ends a measurement whose server does not answer.
@@ -137,7 +140,8 @@ func (c *session) skip(lines int) error {
 
 // each hands every line to f until it returns false.
 func (c *session) each(f func(line []byte) bool) error {
-	var head []byte // a line's beginning, from the reads before
+	head := c.long[:0] // a line's beginning, from the reads before
+	defer func() { c.long = head }()
 	for {
 		b, err := c.read()
 		if err != nil {
@@ -179,17 +183,12 @@ func (c *session) settle() {
 // cpu is the processor time that the server has used, in nanoseconds.
 func (c *session) cpu() float64 { return cpuOf(c.cmd.Process.Pid) }
 
-// cpuOf is the processor time that a process has used, in nanoseconds.
+// cpuOf is the processor time that a process has used, in nanoseconds, by the scheduler's own clock: /proc/PID/stat counts in steps of 10 ms.
 func cpuOf(pid int) float64 {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0
-	}
-	const utime, tick = 11, 1e7 // after the name in parentheses; USER_HZ is 100
-	fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+2:]))
-	user, _ := strconv.ParseFloat(fields[utime], 64)
-	system, _ := strconv.ParseFloat(fields[utime+1], 64)
-	return (user + system) * tick
+	const scheduler = 2 // CPUCLOCK_SCHED
+	var used unix.Timespec
+	_ = unix.ClockGettime(int32(^pid<<3|scheduler), &used) // fails only when the process has ended
+	return float64(used.Nano())
 }
 
 // memory is a line of /proc/PID/status in MiB: VmHWM is the peak, VmRSS what is held now.

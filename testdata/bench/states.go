@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,6 +29,7 @@ var states = []state{
 	{"NATS, one server", func(dir string) (string, []*exec.Cmd, error) { return startNATS(dir, 1) }},
 	{"NATS, three servers", func(dir string) (string, []*exec.Cmd, error) { return startNATS(dir, 3) }},
 	{"Redis", startRedis},
+	{"DynamoDB's stand-in", startDynamoDB},
 }
 
 const (
@@ -74,11 +76,13 @@ func benchStates(rounds int, only string) error {
 	return nil
 }
 
-// buildForStates builds runnel with all its states, a NATS server, and what writes on workers.
+// buildForStates builds runnel with all its states, a NATS server, and what writes on workers, and installs what stands in for DynamoDB.
 func buildForStates(dir string) error {
 	for _, build := range []*exec.Cmd{
-		exec.Command("go", "-C", "../..", "build", "-tags", "nats", "-o", filepath.Join(dir, "runnel"), "."),
+		exec.Command("go", "-C", "../..", "build", "-tags", "nats,dynamodb", "-o", filepath.Join(dir, "runnel"), "."),
 		exec.Command("go", "build", "-o", dir+"/", "github.com/nats-io/nats-server/v2", "./ticker"),
+		exec.Command("cp", "-r", "../../tasks/dynamodb/dynatest/npm", dir),
+		exec.Command("npm", "--prefix", filepath.Join(dir, "npm"), "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"),
 	} {
 		build.Env, build.Stderr = append(os.Environ(), "CGO_ENABLED=0"), os.Stderr
 		if err := build.Run(); err != nil {
@@ -125,6 +129,7 @@ func (r *stateRun) open(flags ...string) (*session, error) {
 	c, err := open(server{argv: argv, task: true})
 	if err == nil {
 		r.pids = append(r.pids, c.cmd.Process.Pid)
+		err = c.out.SetReadDeadline(time.Now().Add(10 * time.Minute)) // states are servers, and machines loaded
 	}
 	return c, err
 }
@@ -175,6 +180,58 @@ func startRedis(dir string) (string, []*exec.Cmd, error) {
 	return url, []*exec.Cmd{s}, untilReady(filepath.Join(filepath.Dir(dir), "runnel"), url)
 }
 
+// startDynamoDB runs Dynoxide, which speaks DynamoDB's protocol, on the disk, and makes the table.
+func startDynamoDB(dir string) (string, []*exec.Cmd, error) {
+	ports, err := freePorts(1)
+	if err != nil {
+		return "", nil, err
+	}
+	s := exec.Command(filepath.Join(filepath.Dir(dir), "npm", "node_modules", "@dynoxide", "linux-x64", "dynoxide"), "serve", "--port", strconv.Itoa(ports[0]), "--db-path", filepath.Join(dir, "table"))
+	if err := s.Start(); err != nil {
+		return "", nil, err
+	}
+	for name, value := range map[string]string{"AWS_ACCESS_KEY_ID": "bench", "AWS_SECRET_ACCESS_KEY": "bench", "AWS_EC2_METADATA_DISABLED": "true"} {
+		if err := os.Setenv(name, value); err != nil {
+			return "", []*exec.Cmd{s}, err
+		}
+	}
+	endpoint := fmt.Sprint("http://127.0.0.1:", ports[0])
+	for range 100 {
+		if err = createTable(endpoint); err == nil {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	if err != nil {
+		return "", []*exec.Cmd{s}, err
+	}
+	url := "dynamodb://runnel?region=bench&endpoint=" + endpoint
+	return url, []*exec.Cmd{s}, untilReady(filepath.Join(filepath.Dir(dir), "runnel"), url)
+}
+
+// createTable makes the table as the README says. The server wants a signature, and does not look at it.
+func createTable(endpoint string) error {
+	const table = `{"TableName":"runnel","BillingMode":"PAY_PER_REQUEST","AttributeDefinitions":[{"AttributeName":"pk","AttributeType":"S"},{"AttributeName":"sk","AttributeType":"S"}],` +
+		`"KeySchema":[{"AttributeName":"pk","KeyType":"HASH"},{"AttributeName":"sk","KeyType":"RANGE"}]}`
+	request, err := http.NewRequest(http.MethodPost, endpoint, strings.NewReader(table))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/x-amz-json-1.0")
+	request.Header.Set("X-Amz-Target", "DynamoDB_20120810.CreateTable")
+	request.Header.Set("X-Amz-Date", "20260101T000000Z")
+	request.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=bench/20260101/bench/dynamodb/aws4_request, SignedHeaders=host, Signature=0")
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("making the table: %s", answer.Status)
+	}
+	return nil
+}
+
 // untilReady waits until a state can be listed, which makes it.
 func untilReady(runnel, url string) (err error) {
 	for range 100 {
@@ -209,7 +266,9 @@ var stateMeasurements = []struct {
 }{
 	{"calls", "", stateCost},
 	{"followed", "", followed},
-	{"growth", "", stateGrowth},
+	{"growth", "SQLite", stateGrowth},
+	{"growth", "NATS, one server", stateGrowth},
+	{"growth", "Redis", stateGrowth}, // DynamoDB's stand-in would take half an hour
 	{"fleet", "NATS, one server", fleetScale},
 	{"fleet", "NATS, three servers", fleetScale},
 }
@@ -345,7 +404,7 @@ func stateGrowth(r *stateRun) (values []value, err error) {
 	}
 	defer here.end()
 	stored := 0
-	for _, many := range []int{100, 10_000, 100_000} {
+	for _, many := range []int{1_000, 10_000, 100_000} {
 		_ = here.out.SetReadDeadline(time.Now().Add(time.Hour))
 		began := time.Now()
 		if err := here.tasks(func(ended int) bool { return stored+ended >= many }); err != nil {
@@ -416,7 +475,6 @@ func (r *stateRun) fleetOf(config string, tasks, chunks int) ([]value, error) {
 		r.pids = slices.DeleteFunc(r.pids, func(pid int) bool { return pid == c.cmd.Process.Pid })
 		c.end()
 	}()
-	_ = c.out.SetReadDeadline(time.Now().Add(10 * time.Minute))
 	began, lines := time.Now(), ""
 	for i := range tasks {
 		lines += c.streamLine(i+1, chunks, stateEach) + "\n"

@@ -230,7 +230,7 @@ func TestAppBridge(t *testing.T) {
 	}
 }
 
-// What a command writes stays text in a host, too.
+// A command's output stays text in a host, too.
 func TestAppIsText(t *testing.T) {
 	t.Parallel()
 	h := openHost(t, "tools:\n  evil: {command: [printf, '<img src=x onerror=\"parent.postMessage(1, String.fromCharCode(42))\"><script>parent.postMessage(2,\"*\")</script>\\nthe end\\n']}\n")

@@ -266,7 +266,7 @@ func (p *page) picture(file string) {
 	p.t.Logf("a picture: %s", file)
 }
 
-// What is asked of the page.
+// The questions to the page.
 const (
 	status = `(document.getElementById("badge")?.textContent ?? "")`
 	found  = `document.getElementById("found").textContent`

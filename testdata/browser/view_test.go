@@ -15,6 +15,8 @@ tools:
     shell: 'i=0; while [ $i -lt 10 ]; do i=$((i+1)); seq -f "line %.0f of the output" $((i*1000-999)) $((i*1000)); sleep 0.1; done; echo the last line'
   slow:
     shell: 'for i in $(seq 1 6000); do echo "step $i"; sleep 0.1; done'
+  pause:
+    shell: 'echo one; sleep 6; echo two; sleep 1'
   broken:
     shell: 'echo about to fail; exit 3'
 `
@@ -172,12 +174,13 @@ func TestReload(t *testing.T) {
 	p.openTask("slow")
 	p.until("output", shown("step 2"))
 	eval[chromedp.Void](p, "location.reload()")
-	p.until("the same task after a reload", status+`.includes("running") && `+shown("step 4"))
+	const reloaded = `performance.getEntriesByType("navigation")[0]?.type === "reload" && performance.getEntriesByName("first output").length > 0`
+	p.until("the same task after a reload", reloaded+` && `+status+`.includes("running") && `+shown("step 4"))
 	first := eval[float64](p, `performance.getEntriesByName("first output")[0].startTime`)
 	t.Logf("%.0f ms from the reload to the first line, %.0f of them until the page was there", first, eval[float64](p, `performance.getEntriesByType("navigation")[0].domContentLoadedEventEnd`))
 }
 
-// What goes wrong is said in words: of a task that is gone, and when runnel is.
+// An error is shown in words: a task that is gone, and a runnel that is.
 func TestTrouble(t *testing.T) {
 	t.Parallel()
 	u := start(t, tools)
@@ -189,6 +192,64 @@ func TestTrouble(t *testing.T) {
 	p.mayFail = "ERR_CONNECTION_REFUSED"
 	u.stop()
 	p.until("that runnel is gone", `document.getElementById("trouble").textContent.includes("runnel does not answer")`)
+}
+
+// When the output of a run came is known after its end, to a page and a runnel that have not watched it.
+func TestTimesOfAnEndedTask(t *testing.T) {
+	t.Parallel()
+	u := start(t, tools)
+	u.call("pause", "--task")()
+	p := open(t, u.url, "light", desktop)
+	p.openTask("pause")
+	p.until("its silence", `document.getElementById("silence").textContent.startsWith("Silent once, for ")`)
+	if n := eval[int](p, `document.querySelectorAll("#timeline rect.out").length`); n != 2 {
+		t.Errorf("its output came in %d columns", n)
+	}
+	t.Log(p.text("#silence"))
+}
+
+// A list of several pages is asked for by its first page, and new tasks come to its top.
+func TestManyTasks(t *testing.T) {
+	t.Parallel()
+	u := start(t, tools)
+	many := u.command("serve", "--selftest", "--max-tasks", "1000", "--drain", "-1")
+	lines := `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}` + "\n" +
+		`{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n"
+	for n := range 140 {
+		lines += fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"echo","arguments":{"text":"%[1]d"},"task":{}}}`, n+1) + "\n"
+	}
+	many.Stdin, many.Stderr = strings.NewReader(lines), nil
+	if err := many.Run(); err != nil {
+		t.Fatal(err)
+	}
+	p := open(t, u.url, "light", desktop)
+	listed := func(n int) string { return fmt.Sprintf(`document.querySelectorAll("#tasks button").length === %d`, n) }
+	p.until("a page", listed(50))
+	p.click("#more")
+	p.until("two pages", listed(100))
+	p.click("#more")
+	p.until("all", listed(140)+` && document.getElementById("more").hidden`)
+	eval[chromedp.Void](p, `window.asked = []; window.real = window.fetch; window.fetch = (url, o) => { const {name, arguments: given} = JSON.parse(o.body).params; if (name === "view_tasks") asked.push(given.cursor ?? ""); return real(url, o); }`)
+	p.until("some listings", `asked.length >= 6`)
+	if n := eval[int](p, `asked.slice(0, 6).filter(cursor => cursor).length`); n > 3 {
+		t.Errorf("of six listings %d are of older pages", n)
+	}
+	u.call("broken")()
+	p.until("the new one at the top of all", listed(141)+` && document.querySelector("#tasks .tool").textContent.includes("broken")`)
+}
+
+// An address that names no task, however odd, shows the list.
+func TestOddAddress(t *testing.T) {
+	t.Parallel()
+	u := start(t, tools)
+	p := open(t, u.url, "light", desktop)
+	u.call("broken")()
+	for _, hash := range []string{"#%zz", "#%", "#%E0%A4%A"} {
+		eval[chromedp.Void](p, fmt.Sprintf("history.replaceState(null, '', %q), location.reload()", hash))
+		p.until("the list at "+hash, `document.readyState === "complete" && location.hash === "`+hash+`" && document.querySelectorAll("#tasks button").length === 1`)
+	}
+	p.openTask("broken")
+	p.until("the task", status+`.includes("failed")`)
 }
 
 // Everything can be done without a mouse.

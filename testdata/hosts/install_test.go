@@ -103,14 +103,22 @@ func TestInstall(t *testing.T) {
 
 // In a project, the real programs find the entry in the project's file, and in the user's file where a variable says that it is.
 func TestInstallElsewhere(t *testing.T) {
+	writes := map[string]struct{ file, member string }{ // hosts that write something of their own into each file that they read, and the project's file
+		"opencode": {"opencode.json", "$schema"},
+		"qwen":     {".qwen/settings.json", "$version"},
+	}
 	for _, c := range []struct {
 		host, variable, file string // the file below the directory that the variable names
 		trusts               string // the user's file that makes the host look into a project's file; PROJECT is the project
-		project, user        string // what the host's list says of runnel
+		project, user        string // what the host's list says of runnel; "" = the host has no such file
 	}{
 		{"claude-code", "CLAUDE_CONFIG_DIR", ".claude.json", "", `(?m)^runnel: .*Pending approval`, `(?m)^runnel: .*✔ Connected`},
 		{"codex", "CODEX_HOME", "config.toml", "[projects.\"PROJECT\"]\ntrust_level = \"trusted\"\n", `(?m)^runnel .*--max-result 8KiB.* enabled`, `(?m)^runnel .*--max-result 8KiB.* enabled`},
 		{"gemini", "GEMINI_CLI_HOME", ".gemini/settings.json", `{"security": {"folderTrust": {"enabled": false}}}`, `✓ runnel: .* - Connected`, `✓ runnel: .* - Connected`},
+		{"opencode", "XDG_CONFIG_HOME", "opencode/opencode.json", "{\n  // mine\n  \"autoupdate\": false\n}\n", `(?s)✓ runnel.*connected.*--max-result 12KiB`, `(?s)✓ runnel.*connected.*--max-result 12KiB`},
+		{"copilot", "COPILOT_HOME", "mcp-config.json", "", "", `(?m)^ *runnel \(local\)`},
+		{"cline", "CLINE_DATA_DIR", "settings/cline_mcp_settings.json", "", "", `(?m)^ *runnel \[stdio\]`},
+		{"qwen", "QWEN_HOME", "settings.json", "", `runnel: .* - Pending approval`, `runnel: .* - Connected`},
 	} {
 		if testing.Short() && c.host != "codex" {
 			continue
@@ -128,9 +136,12 @@ func TestInstallElsewhere(t *testing.T) {
 			s.write("project/here", "")
 			run := func(program string, args ...string) string {
 				t.Helper()
+				if strings.HasSuffix(program, ".js") {
+					program, args = "node", append([]string{program}, args...)
+				}
 				cmd := exec.CommandContext(t.Context(), program, args...)
 				cmd.Dir = s.Project
-				cmd.Env = append(s.environment(os.Getenv("PATH")), c.variable+"="+filepath.Join(dir, "elsewhere"), "GEMINI_CLI_NO_RELAUNCH=true", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1")
+				cmd.Env = append(s.environment(os.Getenv("PATH")), c.variable+"="+filepath.Join(dir, "elsewhere"), "GEMINI_CLI_NO_RELAUNCH=true", "QWEN_CODE_NO_RELAUNCH=true", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1")
 				out, err := cmd.CombinedOutput()
 				if err != nil {
 					t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
@@ -141,17 +152,35 @@ func TestInstallElsewhere(t *testing.T) {
 			if before != "" {
 				s.write(filepath.Join("elsewhere", c.file), before)
 			}
+			list := []string{"mcp", "list"}
+			if c.host == "cline" {
+				list = []string{"config", "mcp"}
+			}
 			for scope, want := range map[string]string{"project": c.project, "user": c.user} {
+				if want == "" {
+					continue
+				}
 				run(binary, "install", c.host, "--scope", scope, "--tool", "a=echo hi")
-				if out := run(program, "mcp", "list"); !regexp.MustCompile(want).MatchString(out) {
+				if out := run(program, list...); !regexp.MustCompile(want).MatchString(out) {
 					t.Errorf("--scope %s:\n%s", scope, out)
 				}
 				run(binary, "uninstall", c.host, "--scope", scope)
 			}
+			if mine, ok := writes[c.host]; ok {
+				for _, file := range []string{filepath.Join(s.Project, mine.file), filepath.Join(dir, "elsewhere", c.file)} {
+					if after := text(t, file); strings.Contains(after, "runnel") || !strings.Contains(after, mine.member) {
+						t.Errorf("after\n%s", after)
+					}
+				}
+				return
+			}
 			if list, err := os.ReadDir(s.Project); err != nil || len(list) != 1 {
 				t.Errorf("left in the project: %v, %v", list, err)
 			}
-			if after := text(t, filepath.Join(dir, "elsewhere", c.file)); before != "" && after != before {
+			if before == "" {
+				return
+			}
+			if after := text(t, filepath.Join(dir, "elsewhere", c.file)); after != before {
 				t.Errorf("before\n%s\nafter\n%s", before, after)
 			}
 		})

@@ -115,8 +115,8 @@ func TestCommandLine(t *testing.T) {
 		t.Errorf("arguments %q, error %v", apart.in.names, err)
 	}
 	for spec, want := range map[string]string{
-		"echo hi":    "is no tool",
-		"a b=echo":   "no name for a tool",
+		"echo hi":    "is not a tool",
+		"a b=echo":   "not a name for a tool",
 		"x=":         "nothing to run",
 		"x=echo 'hi": "Unterminated single-quoted",
 		`x=echo "hi`: "Unterminated double-quoted",

@@ -80,11 +80,14 @@ func (c *Command) Call(ctx context.Context, in *tools.Call, out *tools.Output) (
 	if c.config.Detach {
 		return nil, c.detach(ctx, in, out)
 	}
-	leave, err := c.enter(ctx, out)
-	if err != nil {
+	leave, err := c.enter(ctx, in, out)
+	if leave == nil {
 		return nil, err
 	}
 	defer leave()
+	if err := in.Begin(ctx); err != nil {
+		return nil, err
+	}
 
 	variables, err := newVariablesFile(in)
 	if err != nil {
@@ -192,8 +195,8 @@ func (c *Command) find(program string) (string, error) {
 }
 
 // enter waits for a slot of maxConcurrent, until leave is called: a model that calls a tool twice at once gets both answers,
-// one after the other. The timeouts begin with the command, not with the wait.
-func (c *Command) enter(ctx context.Context, out *tools.Output) (leave func(), err error) {
+// one after the other. The timeouts begin with the command, not with the wait. It returns nil if the call is handed back.
+func (c *Command) enter(ctx context.Context, in *tools.Call, out *tools.Output) (leave func(), err error) {
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
@@ -209,11 +212,18 @@ func (c *Command) enter(ctx context.Context, out *tools.Output) (leave func(), e
 	default:
 	}
 	out.Progress(0, 0, fmt.Sprintf("waiting: %s runs at most %d at once", c.name, c.config.MaxConcurrent))
-	select {
-	case c.slots <- struct{}{}:
-		return leave, nil
-	case <-ctx.Done():
-		return nil, fmt.Errorf("waiting for another call of %s to end: %w", c.name, context.Cause(ctx))
+	for leaving := in.Leaving(); ; {
+		select {
+		case c.slots <- struct{}{}:
+			return leave, nil
+		case <-leaving:
+			if in.HandBack(ctx, c.asks != nil) == nil {
+				return nil, nil
+			}
+			leaving = nil
+		case <-ctx.Done():
+			return nil, fmt.Errorf("waiting for another call of %s to end: %w", c.name, context.Cause(ctx))
+		}
 	}
 }
 
@@ -223,6 +233,7 @@ func (c *Command) Traits() tools.Traits {
 		Grace:      time.Duration(*c.config.Grace),
 		Detached:   c.config.Detach || c.OnWorkers(),
 		Confirms:   c.asks != nil,
+		AtOnce:     c.config.MaxConcurrent,
 		MaxResult:  int(*c.config.MaxResult),
 		KeepFrames: c.config.ANSI == "keep",
 	}
@@ -308,7 +319,7 @@ const lineBytes = 4 << 10
 // recipe is what the supervisor of a call is told of the command.
 func (c *Command) recipe() *Recipe {
 	r := &Recipe{Tool: c.name, Config: c.config, Dir: []byte(c.dir), Env: []byte(strings.Join(c.env(), "\x00"))}
-	r.Config.Detach, r.Config.Confirm, r.Config.Dir, r.Config.Command = false, "", "", nil // Dir and Env say it all
+	r.Config.Detach, r.Config.Confirm, r.Config.Dir, r.Config.Command, r.Config.Notify = false, "", "", nil, nil // Dir and Env say it all
 	for _, element := range c.config.Command {
 		r.Command = append(r.Command, []byte(element))
 	}

@@ -129,7 +129,7 @@ func TestVariablesInARelativeFolder(t *testing.T) {
 func TestVariablesThatAreNoFile(t *testing.T) {
 	c := mustCommand(t, config.Command{Shell: `rm "$RUNNEL_VARIABLES"; mkfifo "$RUNNEL_VARIABLES"; echo made`})
 	result, _, _ := call(t, c, `{}`)
-	if got := contentText(t, result.Content[0]); !result.IsError || !strings.HasPrefix(got, "made\nthe variables that the command wrote are not taken: ") || !strings.HasSuffix(got, " is no file any more") {
+	if got := contentText(t, result.Content[0]); !result.IsError || !strings.HasPrefix(got, "made\nthe variables that the command wrote are not taken: ") || !strings.HasSuffix(got, " is no longer a file") {
 		t.Errorf("got %q", got)
 	}
 }

@@ -28,7 +28,7 @@ func TestConfigErrors(t *testing.T) {
 		{config.Command{Command: []string{"env", "sh", "-c", "ls '{{x}}'"}, Input: config.Object(`{"x":{}}`)}, "command[3]", "would be code"},
 		{config.Command{Command: echo, Stdin: "{{x}}"}, "stdin", "{{x}} names no input"},
 		{config.Command{Command: echo, Required: []string{"x"}, Input: config.Object(`{"y":{}}`)}, "required", `"x" names no input (allowed: y)`},
-		{config.Command{Command: echo, Input: config.Object(`{"x":1}`)}, "input.x", "no JSON Schema"},
+		{config.Command{Command: echo, Input: config.Object(`{"x":1}`)}, "input.x", "not a JSON Schema"},
 		{config.Command{Command: echo, Input: config.Object(`{"type":"array"}`)}, "input.type", "array"},
 		{config.Command{Command: echo, Input: config.Object(`{"type":"object"}`), Required: []string{"x"}}, "required", "whole schema"},
 		{config.Command{Shell: "echo", Input: config.Object(`{"dry-run":{}}`)}, "input.dry-run", "environment variable"},
@@ -46,12 +46,12 @@ func TestConfigErrors(t *testing.T) {
 		{config.Command{Command: echo, MaxResult: new(config.Size(2 << 20))}, "maxResult", "1KiB to 960KiB"},
 		{config.Command{Command: echo, MaxResult: new(config.Size(0))}, "maxResult", "1KiB to 960KiB"},
 		{config.Command{Command: echo, MaxOutput: new(config.Size(0))}, "maxOutput", "1 or more"},
-		{config.Command{Command: echo, Input: config.Object(`{"a":`)}, "input", "is no JSON object"},
-		{config.Command{Command: echo, Input: config.Object(`[]`)}, "input", "is no JSON object"},
-		{config.Command{Command: echo, Input: config.Object("{\"a\":{\"title\":\"\xff\"}}")}, "input", "is no JSON object"},
-		{config.Command{Command: echo, Structured: "json", OutputSchema: config.Object(`{"a"`)}, "outputSchema", "is no JSON object"},
+		{config.Command{Command: echo, Input: config.Object(`{"a":`)}, "input", "is not a JSON object"},
+		{config.Command{Command: echo, Input: config.Object(`[]`)}, "input", "is not a JSON object"},
+		{config.Command{Command: echo, Input: config.Object("{\"a\":{\"title\":\"\xff\"}}")}, "input", "is not a JSON object"},
+		{config.Command{Command: echo, Structured: "json", OutputSchema: config.Object(`{"a"`)}, "outputSchema", "is not a JSON object"},
 		{config.Command{Command: echo, OutputSchema: config.Object(`{"properties":{}}`)}, "outputSchema", "allowed: structured: json"},
-		{config.Command{Command: echo, Env: map[string]string{"A=B": ""}}, "env", "no name for a variable"},
+		{config.Command{Command: echo, Env: map[string]string{"A=B": ""}}, "env", "not a name for a variable"},
 	} {
 		_, err := New("t", test.config, config.Base{})
 		var ce *config.Error

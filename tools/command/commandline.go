@@ -13,7 +13,7 @@ import (
 func FromLine(spec string, env config.Base) (*Command, error) {
 	name, line, ok := strings.Cut(spec, "=")
 	if !ok {
-		return nil, config.Wrong("NAME=COMMAND, such as 'search=grep -rn {{pattern}} .'", "%q is no tool", spec)
+		return nil, config.Wrong("NAME=COMMAND, such as 'search=grep -rn {{pattern}} .'", "%q is not a tool", spec)
 	}
 	words, err := config.SplitWords(line)
 	if err != nil {

@@ -58,7 +58,7 @@ func parseInputs(input config.Object, required []string) (*inputs, error) {
 
 func (in *inputs) readProperties(properties json.RawMessage) error {
 	if properties[0] != '{' && properties[0] != 'n' {
-		return &config.Error{Key: "input.properties", Problem: "is no mapping", Allowed: "names of arguments, each with its JSON Schema"}
+		return &config.Error{Key: "input.properties", Problem: "is not a mapping", Allowed: "names of arguments, each with its JSON Schema"}
 	}
 	if properties[0] != '{' {
 		return nil
@@ -77,7 +77,7 @@ func (in *inputs) readProperties(properties json.RawMessage) error {
 			}
 			in.arrays[name] = rawjson.StringMember(schema, "type") == "array"
 		default:
-			return &config.Error{Key: "input." + name, Problem: "is no JSON Schema", Allowed: "a mapping such as {type: string, description: ...}"}
+			return &config.Error{Key: "input." + name, Problem: "is not a JSON Schema", Allowed: "a mapping such as {type: string, description: ...}"}
 		}
 	}
 	return nil

@@ -23,8 +23,8 @@ import (
 	"runnel/tools/config"
 )
 
-// watchdog is how long a test waits for what must happen soon.
-const watchdog = 30 * time.Second
+// watchdog is how long a test waits for what must happen soon: generous, because a test machine may be busy.
+const watchdog = 2 * time.Minute
 
 // childVar makes the test binary one of the children below.
 const childVar = "RUNNEL_TEST_CHILD"
@@ -309,7 +309,7 @@ func contentText(t *testing.T, c mcp.ContentBlock) string {
 	t.Helper()
 	var text mcp.TextContent
 	if err := json.Unmarshal(c, &text); err != nil || text.Type != "text" {
-		t.Fatalf("content %s is no text", c)
+		t.Fatalf("content %s is not text", c)
 	}
 	return text.Text
 }

@@ -74,11 +74,11 @@ func (c *Command) checkUsed() error {
 func (c *Command) buildInputs() (err error) {
 	for key, object := range map[string]config.Object{"input": c.config.Input, "outputSchema": c.config.OutputSchema} {
 		if len(object) > 0 && (object[0] != '{' || !json.Valid(object) || !utf8.Valid(object)) { // from a caller in Go
-			return &config.Error{Key: key, Problem: "is no JSON object", Allowed: "properties, or a JSON Schema of type object"}
+			return &config.Error{Key: key, Problem: "is not a JSON object", Allowed: "properties, or a JSON Schema of type object"}
 		}
 	}
 	if tools.CheckName(c.name) != nil {
-		return &config.Error{Problem: fmt.Sprintf("%q is no name for a tool", c.name), Allowed: "1 to 128 letters, digits, _, - and ."}
+		return &config.Error{Problem: fmt.Sprintf("%q is not a name for a tool", c.name), Allowed: "1 to 128 letters, digits, _, - and ."}
 	}
 	c.in, err = parseInputs(c.config.Input, c.config.Required)
 	return err
@@ -92,7 +92,7 @@ func (c *Command) buildProgram() error {
 	case len(c.config.Command) == 0 && c.config.Runs != "":
 		return nil // its workers know
 	case len(c.config.Command) == 0:
-		return &config.Error{Problem: "says nothing to run", Allowed: "command (a list of words) or shell (a script)"}
+		return &config.Error{Problem: "names nothing to run", Allowed: "command (a list of words) or shell (a script)"}
 	case c.config.Command[0] == "":
 		return &config.Error{Key: "command[0]", Problem: "is empty", Allowed: "a program's name or path"}
 	}

@@ -128,7 +128,7 @@ var strays = map[string]string{
 	"no mark":      `env -i LINE="$LINE" setsid sh -c "$HOLD" & wait`,
 }
 
-// What a command starts ends with it, wherever it goes.
+// A process that a command starts ends with the command, wherever it goes.
 func TestStrayEndsWithItsCommand(t *testing.T) {
 	for name, shell := range strays {
 		t.Run(name, func(t *testing.T) {

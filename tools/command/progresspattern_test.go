@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What is only parsed at the start must compile at the first call.
+// A pattern that is only parsed at the start must compile at the first call.
 func FuzzProgressPattern(f *testing.F) {
 	for _, pattern := range []string{`(\d+)%`, `\[(\d+)/(\d+)\]`, `(`, `a`, `(a)(b)(c)`, `(a{1000})`, `(a{1001})`, `((a{100}){100})`, `(\pL)`, `(?P<n>a)`, "(\xff)"} {
 		f.Add(pattern)

@@ -41,7 +41,7 @@ func (c *Command) checkSchemas() error {
 }
 
 func badSchema(key string, wrong *schema.Error) error {
-	return &config.Error{Key: key, Problem: "is no JSON Schema: " + wrong.Problem, Allowed: "JSON Schema 2020-12"}
+	return &config.Error{Key: key, Problem: "is not a JSON Schema: " + wrong.Problem, Allowed: "JSON Schema 2020-12"}
 }
 
 // keyOf is the key of a place in a schema that stands under a key.

@@ -55,7 +55,7 @@ func (f *variablesFile) merge(ctx context.Context, in *tools.Call) error {
 	}
 	defer file.Close()
 	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
-		return fmt.Errorf("the variables that the command wrote are not taken: %s is no file any more", f.path)
+		return fmt.Errorf("the variables that the command wrote are not taken: %s is no longer a file", f.path)
 	}
 	after, err := io.ReadAll(io.LimitReader(file, maxVariablesFile))
 	if err != nil {

@@ -10,25 +10,25 @@ import (
 	"runnel/tools/secrets"
 )
 
-// Base is what the commands and the servers of one configuration start from.
+// Base holds what the commands and the servers of one configuration have in common.
 type Base struct {
-	Dir  string   // where they run, and what a relative "dir" starts from; "" = runnel's own directory
+	Dir  string   // where they run, and where a relative "dir" begins; "" = runnel's own directory
 	Vars []string // "NAME=value"; nil = runnel's own environment
 
 	Version   string           // runnel's, for servers
-	Secrets   *secrets.Current // what servers say is shown without these; nil = nothing is masked. Calls of tools have their run's
-	MaxResult Size             // for commands whose config says none; 0 = the default of tasks.maxResult
+	Secrets   *secrets.Current // masked in what servers say; nil = nothing is masked. Calls of tools have those of their run
+	MaxResult Size             // for commands without one of their own; 0 = the default of tasks.maxResult
 }
 
-// Inherit returns where a child runs whose config says dir, and the variables that it inherits. add are those that its config adds
-// to them, which are only checked. What is wrong is an *Error.
+// Inherit returns the directory of a child whose config says dir, and the variables that it inherits. add holds the variables of its
+// config, which are only checked. The error is an *Error.
 func (b *Base) Inherit(dir string, add map[string]string) (where string, vars []string, err error) {
 	vars = b.Vars
 	if vars == nil {
 		vars = os.Environ()
 	}
 	switch {
-	case InHome(dir):
+	case inHome(dir):
 		home, _ := process.LookupEnv(vars, HomeVariable)
 		if !filepath.IsAbs(home) {
 			return "", nil, &Error{Key: "dir", Problem: dir + ": " + HomeVariable + " is not set", Allowed: "a path from / or from the config file's directory"}
@@ -42,7 +42,7 @@ func (b *Base) Inherit(dir string, add map[string]string) (where string, vars []
 	}
 	for name := range add {
 		if name == "" || strings.ContainsAny(name, "= \t\n\x00") {
-			return "", nil, &Error{Key: "env", Problem: fmt.Sprintf("%q is no name for a variable", name), Allowed: "a name without = and blanks"}
+			return "", nil, &Error{Key: "env", Problem: fmt.Sprintf("%q is not a name for a variable", name), Allowed: "a name without = and blanks"}
 		}
 	}
 	return where, vars, nil

@@ -8,7 +8,7 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Bounds of what can be configured, each with its reason.
+// These are the bounds of values, each with its reason.
 const (
 	minLine      = 256     // an initialize request must fit
 	limitLine    = 1 << 30 // a line is held in memory, whole
@@ -16,7 +16,7 @@ const (
 	limitPartial = mcp.MaxText
 	limitPending = 1 << 30 // it is held in memory
 	minTTL       = Duration(time.Second)
-	minState     = 1 << 20  // an empty state takes some, and one that is full must have room to say so
+	minState     = 1 << 20  // an empty state takes some, and a full one needs room to say that it is full
 	limitState   = 16 << 40 // 2^32 pages
 )
 
@@ -35,7 +35,7 @@ func (c *Config) Check() error {
 	count := func(key string, n, least int) { bounds(n >= least, key, fmt.Sprintf("%d or more", least)) }
 	span := func(key string, d, least Duration) { bounds(d >= least, key, fmt.Sprintf("%v or more", least)) }
 	name := func(key, s string) {
-		check(strings.TrimSpace(s) != "", key, fmt.Sprintf("%q is no name", s), "some text")
+		check(strings.TrimSpace(s) != "", key, fmt.Sprintf("%q is not a name", s), "some text")
 	}
 	name("server.name", c.Server.Name)
 	name("server.owner", c.Server.Owner)
@@ -43,7 +43,7 @@ func (c *Config) Check() error {
 	count("limits.maxInFlight", c.Limits.MaxInFlight, 1)
 	span("partials.pace", c.Partials.Pace, 0)
 	size("partials.maxBytes", c.Partials.MaxBytes, minPartial, limitPartial)
-	size("partials.maxPending", c.Partials.MaxPending, min(c.Partials.MaxBytes, limitPartial), limitPending) // more is told already
+	size("partials.maxPending", c.Partials.MaxPending, min(c.Partials.MaxBytes, limitPartial), limitPending) // a larger MaxBytes has been reported already
 	span("tasks.ttl", c.Tasks.TTL, minTTL)
 	span("tasks.maxTtl", c.Tasks.MaxTTL, minTTL)
 	check(c.Tasks.TTL <= c.Tasks.MaxTTL || c.Origin("tasks.ttl") == "", "tasks.ttl", c.Tasks.TTL.String()+" is longer than tasks.maxTtl", c.Tasks.MaxTTL.String()+" at most")
@@ -54,10 +54,10 @@ func (c *Config) Check() error {
 	span("tasks.syncWait", c.Tasks.SyncWait, 0)
 	span("tasks.immediateWait", c.Tasks.ImmediateWait, 0)
 	span("tasks.heartbeat", c.Tasks.Heartbeat, Duration(time.Millisecond))
-	size("tasks.maxResult", c.Tasks.MaxResult, MinMaxResult, LimitMaxResult)
+	size("tasks.maxResult", c.Tasks.MaxResult, MinMaxResult, limitMaxResult)
 	size("state.maxState", c.State.MaxState, minState, limitState)
 	for i, class := range c.Fleet.Classes {
-		check(IsClass(class), fmt.Sprintf("fleet.classes[%d]", i), fmt.Sprintf("%q is no class of workers", class), "1 to 64 letters, digits, - and _")
+		check(IsClass(class), fmt.Sprintf("fleet.classes[%d]", i), fmt.Sprintf("%q is not a class of workers", class), "1 to 64 letters, digits, - and _")
 	}
 	detached := c.Detaches()
 	check(detached == "" || c.State.OnDisk(), "tools."+detached+".detach", "true needs tasks on disk, and they live in "+c.State.Place(), "false, or a directory in state.dir (--state)")

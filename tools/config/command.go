@@ -9,8 +9,7 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Command is one entry of "tools:" in the config file: a command that runs as a tool.
-// A key that is left out has the default that stands beside it.
+// Command is one entry of "tools:" in the config file: a command that runs as a tool. The default of each key stands beside it.
 type Command struct {
 	Title       string               `yaml:"title"`
 	Description string               `yaml:"description"`
@@ -21,7 +20,7 @@ type Command struct {
 	Shell   string   `yaml:"shell"`
 
 	Input    Object   `yaml:"input" json:",omitempty"` // properties, or a whole JSON Schema of type object
-	Required []string `yaml:"required"`                // names of properties that a call must give
+	Required []string `yaml:"required"`                // properties that each call must have
 
 	Dir   string            `yaml:"dir"`   // default: the config file's directory; relative to it
 	Env   map[string]string `yaml:"env"`   // added to runnel's own environment
@@ -40,7 +39,7 @@ type Command struct {
 
 	Task          mcp.TaskSupport `yaml:"task"`          // optional (default), required, forbidden
 	MaxConcurrent int             `yaml:"maxConcurrent"` // calls that run at once; 0 = no limit
-	MaxOutput     *Size           `yaml:"maxOutput"`     // output that is stored, its head and its tail; default DefaultMaxOutput
+	MaxOutput     *Size           `yaml:"maxOutput"`     // output that is stored: its head and its tail; default DefaultMaxOutput
 	MaxResult     *Size           `yaml:"maxResult"`     // text in the result; default Environment.MaxResult
 
 	Structured   string `yaml:"structured"`                     // the content of structuredContent: none (default), summary, json
@@ -54,6 +53,8 @@ type Command struct {
 	Retry        int       `yaml:"retry"`        // how often it is started again when its worker dies
 
 	Detach bool `yaml:"detach"` // the command outlives runnel: a process of its own runs it (tools/detach)
+
+	Notify *Notify `yaml:"notify"` // who hears of the end of its tasks; nil = as in Config.Notify
 }
 
 // The values of Command.Structured. Hosts that find structuredContent in a result show their model nothing else.
@@ -64,22 +65,22 @@ const (
 )
 
 const (
-	// MinMaxResult leaves room for the line that says what is left out, and something around it.
+	// MinMaxResult leaves room for a note about what is left out, with some text around it.
 	MinMaxResult = Size(1 << 10)
-	// LimitMaxResult leaves room for a link to the log and the like.
-	LimitMaxResult = Size(mcp.MaxContent - 32<<10)
+	// limitMaxResult leaves room for a link to the log and the like.
+	limitMaxResult = Size(mcp.MaxContent - 32<<10)
 )
 
 // limitRetry is more than anybody waits for.
 const limitRetry = 100
 
-// IsClass reports whether a text can name a class of workers.
+// IsClass reports whether a text is a valid name for a class of workers.
 func IsClass(s string) bool {
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	return s != "" && len(s) <= 64 && strings.Trim(s, letters+"0123456789_-") == ""
 }
 
-// Complete fills in the defaults. It refuses what is unknown or out of range, with an *Error.
+// Complete fills in the defaults. It returns an *Error for a value that is unknown or out of range.
 func (c *Command) Complete() (err error) {
 	check := func(fine bool, key, problem, allowed string) {
 		if !fine && err == nil {
@@ -91,7 +92,7 @@ func (c *Command) Complete() (err error) {
 	}
 	span := func(key string, d Duration) { check(d >= 0, key, d.String()+" is negative", "0 or more") }
 	if c.MaxResult != nil {
-		check(MinMaxResult <= *c.MaxResult && *c.MaxResult <= LimitMaxResult, "maxResult", c.MaxResult.String()+" is out of range", MinMaxResult.String()+" to "+LimitMaxResult.String())
+		check(MinMaxResult <= *c.MaxResult && *c.MaxResult <= limitMaxResult, "maxResult", c.MaxResult.String()+" is out of range", MinMaxResult.String()+" to "+limitMaxResult.String())
 	}
 	c.fillDefaults()
 	word("stderr", &c.Stderr, "merge", "separate", "discard")
@@ -103,7 +104,7 @@ func (c *Command) Complete() (err error) {
 	check(!c.Pty || runtime.GOOS != "windows", "pty", "a terminal for a command can be had on Unix only", "false")
 	check(!c.Pty || c.Stderr == "merge", "stderr", c.Stderr+" cannot be had with pty: a terminal is one stream", "merge")
 	check(!c.Detach || c.Task != mcp.TaskForbidden, "detach", "cannot be had with task: forbidden: what is detached is a task", "false")
-	check(c.Runs == "" || IsClass(c.Runs), "runs", fmt.Sprintf("%q is no class of workers", c.Runs), "1 to 64 letters, digits, - and _")
+	check(c.Runs == "" || IsClass(c.Runs), "runs", fmt.Sprintf("%q is not a class of workers", c.Runs), "1 to 64 letters, digits, - and _")
 	check(c.Runs == "" || !c.Detach, "detach", "cannot be had with runs: what a worker runs goes on by itself", "false")
 	check(c.Runs == "" || c.Task != mcp.TaskForbidden, "runs", "cannot be had with task: forbidden: what a worker runs is a task", "task: optional")
 	check(0 <= c.Retry && c.Retry <= limitRetry, "retry", fmt.Sprintf("%d is out of range", c.Retry), fmt.Sprintf("0 to %d", limitRetry))
@@ -112,7 +113,7 @@ func (c *Command) Complete() (err error) {
 	span("idleTimeout", c.IdleTimeout)
 	span("grace", *c.Grace)
 	for i, code := range c.OkExitCodes {
-		check(0 <= code && code <= 255, fmt.Sprintf("okExitCodes[%d]", i), fmt.Sprintf("%d is no exit code", code), "0 to 255")
+		check(0 <= code && code <= 255, fmt.Sprintf("okExitCodes[%d]", i), fmt.Sprintf("%d is not an exit code", code), "0 to 255")
 	}
 	check(c.MaxConcurrent >= 0, "maxConcurrent", fmt.Sprintf("%d is negative", c.MaxConcurrent), "1 or more; 0 = no limit")
 	check(*c.MaxOutput > 0, "maxOutput", "0 is out of range", "1 or more")

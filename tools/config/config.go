@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Config is what a config file can say. Flags and environment variables are set over it.
+// Config holds the values of a config file. Flags and environment variables override them.
 type Config struct {
 	Server   Server   `yaml:"server"`
 	Limits   Limits   `yaml:"limits"`
@@ -28,13 +28,15 @@ type Config struct {
 
 	Secrets Secrets `yaml:"secrets"`
 
-	file   string            // the name of the file, "" if there is none
+	Notify *Notify `yaml:"notify"` // who hears of the end of a task whose tool has no notify of its own; nil = nobody
+
+	file   string            // the file's name; "" = no file
 	lines  []string          // its text
 	places map[string]place  // where the values stand in the file, by their paths, such as tools.test.command[2]
-	set    map[string]string // the flags and variables that set a value over the file, such as --max-line, by its path
+	set    map[string]string // the flags and variables that override a value, such as --max-line, by its path
 }
 
-// Server is what clients are told about the server.
+// Server describes the server to clients.
 type Server struct {
 	Name         string `yaml:"name"`
 	Instructions string `yaml:"instructions"`
@@ -48,14 +50,14 @@ type Limits struct {
 	Drain       Drain `yaml:"drain"`       // after EOF, how long calls in flight may go on
 }
 
-// Partials is how output is delivered while a tool runs.
+// Partials says how output is delivered while a tool runs.
 type Partials struct {
 	Pace       Duration `yaml:"pace"`       // least time between two partials of a task; 0 = each chunk its own notification
 	MaxBytes   Size     `yaml:"maxBytes"`   // content of one notification
 	MaxPending Size     `yaml:"maxPending"` // undelivered output of one task; beyond it the tool waits
 }
 
-// Tasks is how long tasks are kept, and how many.
+// Tasks says how long tasks are kept, how many there may be, and how calls are answered.
 type Tasks struct {
 	TTL          Duration `yaml:"ttl"`          // life of a task whose requestor asks for none
 	MaxTTL       Duration `yaml:"maxTtl"`       // longest life of a task
@@ -72,27 +74,27 @@ type Tasks struct {
 	MaxResult     Size       `yaml:"maxResult"`     // text in the result of a command whose own config says nothing
 }
 
-// State is where tasks live.
+// State says where tasks are kept.
 type State struct {
 	Dir      string `yaml:"dir"`      // "" = the user's state directory, memory = nowhere, nats://HOST, redis://HOST or dynamodb://TABLE = many machines'
-	MaxState Size   `yaml:"maxState"` // size of all tasks together; beyond it those that ended first are forgotten
+	MaxState Size   `yaml:"maxState"` // size of all tasks together; above it, the tasks that ended first are deleted
 }
 
-// Fleet is what workers do for this server, beside the tools with Command.Runs.
+// Fleet names the workers that serve this server, in addition to those of tools with Command.Runs.
 type Fleet struct {
-	Classes []string `yaml:"classes"` // of workers whose tools are served, too
+	Classes []string `yaml:"classes"` // classes of workers whose tools are served, too
 }
 
-// InMemory reports whether nothing is kept.
+// InMemory reports whether tasks end with the process.
 func (s *State) InMemory() bool { return s.Dir == "memory" }
 
-// IsURL reports whether tasks are kept by servers, where other machines find them, too.
+// IsURL reports whether tasks are kept by a server, where other machines find them, too.
 func (s *State) IsURL() bool { return strings.Contains(s.Dir, "://") }
 
 // OnDisk reports whether tasks are kept in a directory of this machine.
 func (s *State) OnDisk() bool { return !s.InMemory() && !s.IsURL() }
 
-// Place says where tasks live that are not on disk. It shows no more of a URL than its scheme: somebody may have put a password there.
+// Place names the state of tasks that are not on disk. It shows only the scheme of a URL, which may hold a password.
 func (s *State) Place() string {
 	scheme, _, found := strings.Cut(s.Dir, "://")
 	if found {
@@ -101,7 +103,7 @@ func (s *State) Place() string {
 	return s.Dir
 }
 
-// ErrNoHome is what StateDir returns when no directory was named and the user has none.
+// ErrNoHome is returned by StateDir if the config names no directory and the user has no home.
 var ErrNoHome = errors.New("neither " + StateVariable + " nor " + HomeVariable + " is set to an absolute path")
 
 // StateDir is the directory where tasks live: the one that is named, from the config file's directory if that names it, or
@@ -118,7 +120,7 @@ func (c *Config) StateDir(getenv func(string) string) (string, error) {
 			return "", ErrNoHome
 		}
 		return filepath.Join(home, stateBelowHome, "runnel"), nil
-	case InHome(dir):
+	case inHome(dir):
 		if !filepath.IsAbs(home) {
 			return "", fmt.Errorf("state.dir %s: %s is not set to an absolute path", dir, HomeVariable)
 		}
@@ -129,10 +131,10 @@ func (c *Config) StateDir(getenv func(string) string) (string, error) {
 	return filepath.Abs(dir)
 }
 
-// InHome reports whether a directory is written as one of the user's: ~ or ~/x.
-func InHome(dir string) bool { return dir == "~" || strings.HasPrefix(filepath.ToSlash(dir), "~/") }
+// inHome reports whether a directory is written relative to the user's home: ~ or ~/x.
+func inHome(dir string) bool { return dir == "~" || strings.HasPrefix(filepath.ToSlash(dir), "~/") }
 
-// Compat relaxes what the specification asks.
+// Compat relaxes rules of the specification.
 type Compat struct {
 	RequiredFallthrough bool `yaml:"requiredFallthrough"` // a tool that requires a task runs without one, too
 }
@@ -160,7 +162,7 @@ type Drain time.Duration
 func (d *Drain) UnmarshalText(text []byte) error {
 	v := Duration(-1)
 	if string(text) != "-1" && (v.UnmarshalText(text) != nil || v < 0) {
-		return Wrong("such as 500ms or 2s, or -1 = until all calls are done", "%q is no duration", text)
+		return Wrong("such as 500ms or 2s, or -1 = until all calls are done", "%q is not a duration", text)
 	}
 	*d = Drain(v)
 	return nil
@@ -174,8 +176,8 @@ func (d Drain) String() string {
 	return Duration(d).String()
 }
 
-// Set sets a value by its path, such as limits.maxLine, over what the file says. from names what sets
-// it, such as --max-line, for the errors that Check may find.
+// Set overrides a value of the file by its path, such as limits.maxLine. from names the source, such as --max-line, for the errors of
+// Check.
 func (c *Config) Set(path, text, from string) error {
 	if err := setText(c.at(path), text); err != nil {
 		return err
@@ -187,10 +189,10 @@ func (c *Config) Set(path, text, from string) error {
 	return nil
 }
 
-// Text is the value of a path as Set reads it.
+// Text returns the value at a path, in the form that Set reads.
 func (c *Config) Text(path string) string { return fmt.Sprint(c.at(path).Interface()) }
 
-// at is the value of a path.
+// at returns the value at a path.
 func (c *Config) at(path string) reflect.Value {
 	v := reflect.ValueOf(c).Elem()
 	for name := range strings.SplitSeq(path, ".") {
@@ -204,7 +206,7 @@ func (c *Config) at(path string) reflect.Value {
 	return v
 }
 
-// Differs returns the sections that differ from those of other, but for those that a running server follows.
+// Differs returns the sections that differ from those of other, except those that a running server follows.
 func (c *Config) Differs(other *Config) (sections []string) {
 	a, b := reflect.ValueOf(c).Elem(), reflect.ValueOf(other).Elem()
 	for i := range a.NumField() {
@@ -217,9 +219,9 @@ func (c *Config) Differs(other *Config) (sections []string) {
 }
 
 // followed are the sections that a running server follows.
-var followed = []string{"tools", "upstreams", "secrets"}
+var followed = []string{"tools", "upstreams", "secrets", "notify"}
 
-// Origin returns where a value comes from: a flag, a variable, or FILE:LINE:COL; "" for a default.
+// Origin returns the source of a value: a flag, a variable, or FILE:LINE:COL; "" for a default.
 func (c *Config) Origin(path string) string {
 	if from := c.set[path]; from != "" {
 		return from
@@ -230,16 +232,16 @@ func (c *Config) Origin(path string) string {
 	return ""
 }
 
-// Dir is the directory of the file, where its commands run: "" if there is none.
+// Dir returns the directory of the file, where its commands run; "" if there is no file.
 func (c *Config) Dir() string {
 	if c.file == "" {
 		return ""
 	}
-	dir, _ := filepath.Abs(filepath.Dir(c.file)) // without a working directory "", which is where runnel is
+	dir, _ := filepath.Abs(filepath.Dir(c.file)) // "" without a working directory, which means runnel's own
 	return dir
 }
 
-// Detaches names a tool whose calls are detached, "" if there is none.
+// Detaches returns the name of a tool whose calls are detached, "" if no tool's are.
 func (c *Config) Detaches() string {
 	for _, name := range slices.Sorted(maps.Keys(c.Tools)) {
 		if c.Tools[name].Detach {
@@ -249,8 +251,8 @@ func (c *Config) Detaches() string {
 	return ""
 }
 
-// Locate turns an error about the value at a path (or, if it is a *Error, about one of its keys)
-// into one that says what set the value: a flag, a variable, or a place in the file.
+// Locate adds the source of a value to an error about it, or, for an *Error, about one of its keys: a flag, a variable, or a place in the
+// file.
 func (c *Config) Locate(path string, err error) error {
 	problem, hint, key := err.Error(), "", ""
 	if about, ok := errors.AsType[*Error](err); ok {

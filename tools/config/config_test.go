@@ -34,7 +34,7 @@ func TestErrorShowsTheLine(t *testing.T) {
 	}
 }
 
-// What no command could take is told with its place.
+// A value that no command could take is reported with its place.
 func TestNUL(t *testing.T) {
 	for text, want := range map[string]string{
 		`{command: [echo, "a\0b"]}`:       "F:1:29: tools.t.command[1]: holds a NUL character",
@@ -96,7 +96,7 @@ func TestAliasesAndMerges(t *testing.T) {
 	}
 }
 
-// What a flag or a variable sets wins, and is what an error names.
+// A flag or a variable wins over the file, and errors name it.
 func TestSetWinsOverTheFile(t *testing.T) {
 	c, err := Parse("F", []byte("tasks: {maxLive: 5}\n"))
 	if err != nil {
@@ -116,7 +116,7 @@ func TestSetWinsOverTheFile(t *testing.T) {
 	}
 }
 
-// What is found wrong later has its place, too, where \r\n is no end of a line but a character of UTF-16.
+// A mistake that is found later has its place, too, also where \r\n is not the end of a line but a character of UTF-16.
 func TestPlacesInUTF16(t *testing.T) {
 	text := []byte("\xfe\xff")
 	for _, unit := range utf16.Encode([]rune("# \u0d0a\ntasks: {ttl: 1ms}\n")) {
@@ -219,7 +219,7 @@ func TestStateDir(t *testing.T) {
 
 func noEnvironment(string) string { return "" }
 
-// What a YAML library may take gigabytes for is refused before it is parsed, with a place; what people write is not.
+// A file for which a YAML library may take gigabytes is refused before it is parsed, with a place; files as people write them are not.
 func TestConfigIsBounded(t *testing.T) {
 	for text, want := range map[string]string{
 		"a: " + strings.Repeat("[", 100_000):         "F:1:104: exceeded max depth of 100",
@@ -231,7 +231,7 @@ func TestConfigIsBounded(t *testing.T) {
 			t.Errorf("%.20q: %v, want %s", text, err, want)
 		}
 	}
-	// Of what has no end no more is read than that takes.
+	// A file without an end is read no further than that takes.
 	if _, err := load("/dev/zero"); err == nil || !strings.Contains(err.Error(), "the file is too large") {
 		t.Errorf("/dev/zero: %v", err)
 	}
@@ -269,7 +269,7 @@ func TestManyMistakes(t *testing.T) {
 	}
 }
 
-// Of a long line what is around the mistake is shown, with the mark below it, whatever letters stand before.
+// A long line is shown only around the mistake, with the mark below it, whatever letters stand before.
 func TestLongLineIsCutAroundTheMistake(t *testing.T) {
 	for _, letter := range []string{"a", "ä", "😀"} {
 		file := filepath.Join(t.TempDir(), "runnel.yaml")

@@ -25,12 +25,12 @@ func (d *decoder) decode(text []byte) error {
 	return JoinErrors(d.errs)
 }
 
-// value decodes a node into v, whose path is such as tools.test.command; the config itself has "".
+// value decodes a node into v, which stands at a path such as tools.test.command; "" is the config itself.
 func (d *decoder) value(path string, n *yaml.Node, v reflect.Value) {
 	n = d.enter(n)
 	defer d.leave()
 	if n == nil || isNull(n) {
-		return // "title:" with nothing after it says nothing
+		return // "title:" with nothing after it sets nothing
 	}
 	switch {
 	case v.Kind() == reflect.Pointer:
@@ -42,6 +42,8 @@ func (d *decoder) value(path string, n *yaml.Node, v reflect.Value) {
 			return
 		}
 		v.SetBytes(d.appendJSON(nil, path, n))
+	case v.Kind() == reflect.Struct && n.Kind == yaml.ScalarNode && isShort(v):
+		d.scalar(path, n, v)
 	case v.Kind() == reflect.Struct:
 		d.structure(path, n, v)
 	case v.Kind() == reflect.Map:
@@ -53,7 +55,7 @@ func (d *decoder) value(path string, n *yaml.Node, v reflect.Value) {
 	}
 }
 
-// misplaced fails because of the kind of a value.
+// misplaced records that a value has the wrong kind.
 func (d *decoder) misplaced(path string, n *yaml.Node, wanted, allowed string) {
 	d.fail(path, n, kind(n)+" where "+wanted+" belongs", allowed)
 }
@@ -81,7 +83,7 @@ func (d *decoder) structure(path string, n *yaml.Node, v reflect.Value) {
 	}
 }
 
-// note notes where a value and its key stand.
+// note records the place of a value and its key.
 func (d *decoder) note(path string, key, value *yaml.Node) {
 	d.config.places[path] = place{nodePosition(key), nodePosition(value)}
 }
@@ -189,11 +191,11 @@ func (d *decoder) appendJSON(dst []byte, path string, n *yaml.Node) []byte {
 	}
 	var value any // 0x10 is 16
 	if n.Decode(&value) == nil {
-		if b, err := json.Marshal(value); err == nil { // neither infinite nor no number
+		if b, err := json.Marshal(value); err == nil { // not infinite, and not NaN
 			return append(dst, b...)
 		}
 	}
-	d.fail(path, n, kind(n)+" is no value that JSON knows", "")
+	d.fail(path, n, kind(n)+" is not a value that JSON knows", "")
 	return append(dst, "null"...)
 }
 

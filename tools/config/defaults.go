@@ -11,7 +11,7 @@ import (
 	"runnel/tools/text"
 )
 
-// Default is what holds where nothing is said.
+// Default returns the config of an empty file.
 func Default() *Config {
 	return &Config{
 		Server: Server{Name: "runnel", Owner: tasks.DefaultOwner},
@@ -37,13 +37,13 @@ func Default() *Config {
 	}
 }
 
-// DefaultMaxOutput is how much output of a tool is stored whose config says nothing.
+// DefaultMaxOutput is the default of Command.MaxOutput.
 const DefaultMaxOutput = Size(256 << 20)
 
-// DefaultQueueTimeout is how long a call waits for a worker whose config says nothing: as long as a task is kept by default.
+// DefaultQueueTimeout is the default of Command.QueueTimeout: as long as a task is kept by default.
 const DefaultQueueTimeout = Duration(time.Hour)
 
-// fillDefaults fills in what a command's config leaves out.
+// fillDefaults sets the keys that a command's config leaves out.
 func (c *Command) fillDefaults() {
 	if c.Structured == StructuredJSON && !c.Pty {
 		c.Stderr = cmp.Or(c.Stderr, "separate") // a warning would not be JSON
@@ -63,7 +63,7 @@ func (c *Command) fillDefaults() {
 	}
 }
 
-// FillDefaults fills in what an upstream's config leaves out.
+// FillDefaults sets the keys that an upstream's config leaves out.
 func (u *Upstream) FillDefaults() {
 	u.Restart = cmp.Or(u.Restart, "on-failure")
 	// Many servers have one thread, and answer nothing while a tool computes.

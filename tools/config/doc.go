@@ -1,4 +1,4 @@
-// Package config is what a config file can say: values with the places where they stand. It knows nothing of tools.
+// Package config reads a config file into values, and keeps the places where they stand. It knows nothing of tools.
 //
 //	text ─ Parse ─▶ bounds ─▶ the YAML library ─▶ decoder: tree ─▶ Config (structs, by the tag "yaml")
 //	                                               └▶ places, once somebody asks: Locate(path, error) ─▶ FILE:LINE:COL

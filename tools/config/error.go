@@ -20,10 +20,10 @@ func Wrong(allowed, problem string, args ...any) error {
 	return &Error{Problem: fmt.Sprintf(problem, args...), Allowed: allowed}
 }
 
-// Error is the problem with its key, and what is allowed.
+// Error returns the problem with its key, and the hint.
 func (e *Error) Error() string { return about(e.Key) + hinted(e.Problem, allow(e.Allowed)) }
 
-// about is the beginning of a message about a path.
+// about returns the beginning of a message about a path.
 func about(path string) string {
 	if path == "" {
 		return ""
@@ -45,7 +45,7 @@ func hinted(problem, hint string) string {
 	return problem + " (" + hint + ")"
 }
 
-// Join is the path of a key below a path.
+// Join returns the path of a key below another path.
 func Join(path, key string) string {
 	if path == "" || key == "" {
 		return path + key
@@ -59,7 +59,7 @@ type position struct{ line, column int }
 // place is where a value and the key before it stand.
 type place struct{ key, value position }
 
-// A mistake stands in a config file.
+// A mistake is an error in a config file.
 type mistake struct {
 	position
 	text string // FILE:LINE:COL: the problem (a hint), and below it the line with a mark

@@ -2,7 +2,7 @@ package config
 
 import "reflect"
 
-// keysOf are the keys of a struct, in order, and where its fields are.
+// keysOf returns the keys of a struct, in order, and the fields that they set.
 func keysOf(t reflect.Type) (keys []string, indexes map[string]int) {
 	indexes = map[string]int{}
 	for i := range t.NumField() {

@@ -7,11 +7,11 @@ import (
 	"path/filepath"
 )
 
-// FileName is the name of the config file where none is named.
+// FileName is the name of the config file that is looked for.
 const FileName = "runnel.yaml"
 
-// Places are where a config file is looked for when none is named: the working directory, then the
-// user's configuration ($XDG_CONFIG_HOME, on Windows %APPDATA%, which count only if they are absolute).
+// Places returns the directories in which a config file is looked for when none is named: the working directory, then the user's
+// configuration ($XDG_CONFIG_HOME, on Windows %APPDATA%, which count only if they are absolute).
 func Places(getenv func(string) string) []string {
 	places := []string{FileName}
 	if dir := getenv(ConfigVariable); filepath.IsAbs(dir) {
@@ -23,7 +23,7 @@ func Places(getenv func(string) string) []string {
 	return places
 }
 
-// Find returns the first of the places where a file is, "" if there is none.
+// Find returns the first config file in Places, "" if none exists.
 func Find(places []string) (string, error) {
 	for _, file := range places {
 		_, err := os.Stat(file)

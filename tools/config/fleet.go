@@ -3,9 +3,10 @@ package config
 import (
 	"maps"
 	"slices"
+	"strings"
 )
 
-// RunsElsewhere names a tool that workers run, "" if there is none.
+// RunsElsewhere returns the name of a tool that workers run, "" if no tool is.
 func (c *Config) RunsElsewhere() string {
 	for _, name := range slices.Sorted(maps.Keys(c.Tools)) {
 		if c.Tools[name].Runs != "" {
@@ -13,6 +14,18 @@ func (c *Config) RunsElsewhere() string {
 		}
 	}
 	return ""
+}
+
+// Unlisted says which upstreams have no tools on a server with this config, since workers run them whose tools it does not list, "" if there are none.
+func (c *Config) Unlisted() string {
+	var lines []string
+	for _, name := range slices.Sorted(maps.Keys(c.Upstreams)) {
+		if class := c.Upstreams[name].Runs; class != "" && !slices.Contains(c.Fleet.Classes, class) {
+			lines = append(lines, c.Locate(Join("upstreams", name), &Error{Key: "runs", Problem: "its tools are not served here: workers of class " + class + " run them",
+				Allowed: "fleet: {classes: [" + class + "]} lists them; only workers need the upstream"}).Error())
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 // OnWorker makes the config that of a worker of some classes, or else of all that its tools and upstreams name: what runs on these runs here,

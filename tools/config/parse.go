@@ -24,8 +24,8 @@ func Parse(file string, text []byte) (*Config, error) {
 	return c, nil
 }
 
-// maxFile bounds what the library is given to parse.
+// maxFile bounds the text that the library parses.
 const maxFile = 1 << 20
 
-// Read reads the text of a config file, as much as Parse needs to refuse one that is too large: /dev/zero has no end.
+// Read reads the text of a config file, but no more than Parse needs to refuse one that is too large: /dev/zero never ends.
 func Read(r io.Reader) ([]byte, error) { return io.ReadAll(io.LimitReader(r, maxFile+1)) }

@@ -9,8 +9,7 @@ import (
 	"runnel/tools/text"
 )
 
-// instead is what to write instead of an unknown key among its siblings. Habits from other programs' configs get a message that says
-// the same in runnel's words.
+// instead returns what to write instead of an unknown key. Keys from other programs' configs get a message with runnel's word for the same.
 func instead(path, key string, siblings []mapEntry, keys []string) (hint string) {
 	near := text.Nearest(key, keys)
 	switch {
@@ -33,7 +32,7 @@ func instead(path, key string, siblings []mapEntry, keys []string) (hint string)
 	return allow(strings.Join(keys, ", "))
 }
 
-// wordsOf is a line as the list of words that a shell would make of it.
+// wordsOf returns a line as the list of words that a shell would split it into.
 func wordsOf(line string) string {
 	words, err := SplitWords(line)
 	if err != nil { // a quote is not closed
@@ -42,11 +41,11 @@ func wordsOf(line string) string {
 	return wordList(words)
 }
 
-// wordList is a YAML list of words in brackets.
+// wordList returns words as a YAML list in brackets.
 func wordList(words []string) string {
 	list, _ := json.Marshal(words) // strings always can be
 	return text.Clip(strings.ReplaceAll(string(list), `","`, `", "`), maxWords)
 }
 
-// maxWords is how much of a list a message shows, in bytes.
+// maxWords is the longest list that a message shows, in bytes.
 const maxWords = 200

@@ -6,23 +6,35 @@ import (
 	"strconv"
 )
 
+// short is a struct that one word may stand for.
+type short interface{ setShort(text string) error }
+
+// isShort reports whether a value is a struct that can be written as one word.
+func isShort(v reflect.Value) bool { return v.Addr().Type().Implements(reflect.TypeFor[short]()) }
+
 // setText sets a value from text: that of a scalar, of a flag or of a variable.
 func setText(v reflect.Value, text string) error {
 	if t, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
 		return t.UnmarshalText([]byte(text))
 	}
+	if s, ok := v.Addr().Interface().(short); ok {
+		return s.setShort(text)
+	}
 	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		return setText(v.Elem(), text)
 	case reflect.String:
 		v.SetString(text)
 	case reflect.Bool:
 		if text != "true" && text != "false" {
-			return Wrong("true, false", "%q is no truth value", text)
+			return Wrong("true, false", "%q is not a truth value", text)
 		}
 		v.SetBool(text == "true")
 	case reflect.Int:
 		n, err := strconv.Atoi(text)
 		if err != nil {
-			return Wrong("such as 0 or 100", "%q is no whole number", text)
+			return Wrong("such as 0 or 100", "%q is not a whole number", text)
 		}
 		v.SetInt(int64(n))
 	default:

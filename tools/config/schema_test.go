@@ -43,6 +43,7 @@ func TestSchemaIsTheStructs(t *testing.T) {
 	compareSchema(t, "", schema, reflect.ValueOf(Default()).Elem())
 	compareSchema(t, "tools.*", schema.Defs["tool"], reflect.ValueOf(Command{}))
 	compareSchema(t, "upstreams.*", schema.Defs["upstream"], reflect.ValueOf(Upstream{}))
+	compareSchema(t, "notify", schema.Defs["notify"], reflect.ValueOf(Notify{}))
 }
 
 func compareSchema(t *testing.T, path string, n *schemaNode, v reflect.Value) {
@@ -64,7 +65,9 @@ func compareSchema(t *testing.T, path string, n *schemaNode, v reflect.Value) {
 		if path != "tools.*" && p.Properties == nil && !value.IsZero() && fmt.Sprint(p.Default) != fmt.Sprint(value.Interface()) {
 			t.Errorf("%s: the default is %v, the schema says %v", at, value.Interface(), p.Default)
 		}
-		if f.Type.Kind() == reflect.Pointer && f.Type.Elem().Kind() == reflect.Struct {
+		if f.Type == reflect.TypeFor[*Notify]() {
+			// It is compared by itself.
+		} else if f.Type.Kind() == reflect.Pointer && f.Type.Elem().Kind() == reflect.Struct {
 			compareSchema(t, at, p, reflect.New(f.Type.Elem()).Elem())
 		} else if f.Type.Kind() == reflect.Struct {
 			compareSchema(t, at, p, value)
@@ -87,6 +90,8 @@ func schemaType(t reflect.Type) string {
 		return schemaType(t.Elem())
 	case t == reflect.TypeFor[Object](), t == reflect.TypeFor[Drain]():
 		return ""
+	case t == reflect.TypeFor[Notify]():
+		return "#/$defs/notify"
 	case t == reflect.TypeFor[Size]():
 		return "#/$defs/size"
 	case reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()):
@@ -175,6 +180,10 @@ func TestSchemaRefusesWrongConfigs(t *testing.T) {
 		`{"upstreams": {"a": {"command": ["x"], "restart": "sometimes"}}}`,
 		`{"limits": {"maxLine": "16MB"}}`,
 		`{"limits": {"drain": -2}}`,
+		`{"notify": "sometimes"}`,
+		`{"notify": {"on": ["ended"]}}`,
+		`{"notify": {"on": []}}`,
+		`{"notify": {"url": "ftp://host"}}`,
 	} {
 		v, err := jsonschema.UnmarshalJSON(strings.NewReader(value))
 		if err != nil {

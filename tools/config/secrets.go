@@ -1,9 +1,11 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
+	"regexp/syntax"
 	"slices"
 	"strings"
 
@@ -11,14 +13,14 @@ import (
 	"runnel/tools/secrets"
 )
 
-// Secrets are what is masked in all that runnel shows or keeps.
+// Secrets names the values that are masked in everything that runnel shows or keeps.
 type Secrets struct {
 	Env      []string `yaml:"env"`      // names of variables, of runnel's environment and of each env in the file, whose values are secret
 	Patterns []string `yaml:"patterns"` // regular expressions (RE2): what they match is secret
 }
 
-// MakeSecrets makes of the names their values, in vars ("NAME=value"; nil = runnel's own environment), in the env of each tool and upstream, and in
-// more. unset are the names that have no value anywhere, or an empty one.
+// MakeSecrets looks up the values of the names in vars ("NAME=value"; nil = runnel's own environment), in the env of each tool and
+// upstream, and in more. unset lists the names that have no value, or an empty one.
 func (c *Config) MakeSecrets(vars []string, more map[string]string) (set *secrets.Set, unset []string, err error) {
 	if vars == nil {
 		vars = os.Environ()
@@ -38,7 +40,7 @@ func (c *Config) MakeSecrets(vars []string, more map[string]string) (set *secret
 	for i, name := range c.Secrets.Env {
 		key := fmt.Sprintf("env[%d]", i)
 		if name == "" || strings.ContainsAny(name, "= \t\n") {
-			wrong(key, fmt.Sprintf("%q is no name for a variable", name), "the name of a variable, not its value")
+			wrong(key, fmt.Sprintf("%q is not a name for a variable", name), "the name of a variable, not its value")
 			continue
 		}
 		value, _ := process.LookupEnv(vars, name)
@@ -64,7 +66,11 @@ func (c *Config) MakeSecrets(vars []string, more map[string]string) (set *secret
 	}
 	for i, pattern := range c.Secrets.Patterns {
 		if err := secrets.CheckPattern(pattern); err != nil {
-			wrong(fmt.Sprintf("patterns[%d]", i), err.Error(), "a regular expression as Go knows them (RE2)")
+			allowed := "a regular expression as Go knows them (RE2)"
+			if bad := (*syntax.Error)(nil); !errors.As(err, &bad) {
+				allowed = "a pattern that needs 3 characters or more, with an end in sight"
+			}
+			wrong(fmt.Sprintf("patterns[%d]", i), err.Error(), allowed)
 		}
 	}
 	if len(errs) > 0 {
@@ -74,7 +80,7 @@ func (c *Config) MakeSecrets(vars []string, more map[string]string) (set *secret
 	return set, unset, err
 }
 
-// UnsetSecrets says for people that names have no value; "" if all have one.
+// UnsetSecrets returns a message about names without a value, "" if there are none.
 func UnsetSecrets(names []string) string {
 	if len(names) == 0 {
 		return ""

@@ -15,7 +15,7 @@ type Duration time.Duration
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
 	if err != nil {
-		return Wrong("a number and its unit, such as 300ms, 5s, 30m, 1h30m", "%q is no duration", text)
+		return Wrong("a number and its unit, such as 300ms, 5s, 30m, 1h30m", "%q is not a duration", text)
 	}
 	*d = Duration(v)
 	return nil
@@ -58,7 +58,7 @@ func (s *Size) UnmarshalText(text []byte) error {
 		*s = Size(n * unit.bytes)
 		return nil
 	}
-	return Wrong("a number of bytes, or one with KiB, MiB or GiB, such as 64KiB", "%q is no size", text)
+	return Wrong("a number of bytes, or one with KiB, MiB or GiB, such as 64KiB", "%q is not a size", text)
 }
 
 // MarshalText writes the size as String does.

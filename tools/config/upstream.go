@@ -5,9 +5,9 @@ type Upstream struct {
 	Command []string          `yaml:"command"` // the server's program and its arguments; it runs in the config file's directory
 	Env     map[string]string `yaml:"env"`     // added to runnel's own environment
 	URL     string            `yaml:"url"`     // instead of both: where a server is reached over Streamable HTTP
-	Headers map[string]string `yaml:"headers"` // of requests to it; ${NAME} in a value is a variable of runnel's environment
+	Headers map[string]string `yaml:"headers"` // sent with each request; ${NAME} in a value, as in the URL, is a variable of runnel's environment
 	Prefix  string            `yaml:"prefix"`  // stands before the names of its tools; default: none
-	// Allow and Deny name tools as the server does, without the prefix. Without Allow all are taken that Deny does not name.
+	// Allow and Deny name tools as the server does, without the prefix. Without Allow, all tools are served except those in Deny.
 	Allow     []string      `yaml:"allow"`
 	Deny      []string      `yaml:"deny"`
 	Restart   RestartPolicy `yaml:"restart"`

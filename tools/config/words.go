@@ -7,9 +7,9 @@ import (
 	"github.com/kballard/go-shellquote"
 )
 
-// Placeholder finds {{name}} in the text of a command. Only a plain name makes one, so what other programs write in double
-// braces ({{.Names}} of docker, {{ "x" }}) stays as it is. No regular expression is compiled at each start: with
-// what it takes of the stack, one can be a tenth of a millisecond.
+// Placeholder finds {{name}} in the text of a command. Only a plain name makes one, so what other programs write in double braces
+// ({{.Names}} of docker, {{ "x" }}) stays as it is. It is not a regular expression, since compiling one can take a tenth of a millisecond
+// at each start.
 var Placeholder = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`\{\{\s*([A-Za-z_][A-Za-z0-9_-]*)\s*\}\}`)
 })

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// Aliases can make very much of a small file.
+	// Aliases can make a small file very large.
 	maxNodes = 100_000 // thousands of tools
 	maxDepth = 100     // deeper than any schema that people write
 )
@@ -31,10 +31,10 @@ func (d *decoder) fail(path string, at *yaml.Node, problem, allowed string) {
 	d.tell(path, at, problem, allow(allowed))
 }
 
-// maxMistakes is how many are told. Nobody reads more, and a file of 1 MiB can be made to have more of them than fit into memory.
+// maxMistakes is how many mistakes are reported. Nobody reads more, and those of a hostile file of 1 MiB might not fit into memory.
 const maxMistakes = 100
 
-// tell records a mistake. The one after maxMistakes says that there are more.
+// tell records a mistake. After maxMistakes it only records that there are more.
 func (d *decoder) tell(path string, at *yaml.Node, problem, hint string) {
 	problem = about(path) + problem
 	if len(d.errs) == maxMistakes {
@@ -62,7 +62,7 @@ func (d *decoder) parse(text []byte) (documents []*yaml.Node, err error) {
 	return documents, nil
 }
 
-// syntaxError says what the library found wrong, and where. Something without an end is reported at its beginning.
+// syntaxError converts the library's error and finds its place. Something that is never closed is reported at its beginning.
 func (d *decoder) syntaxError(text []byte, err error) error {
 	wrong, ok := errors.AsType[*yaml.LoadError](err)
 	if !ok {
@@ -89,14 +89,14 @@ func (d *decoder) syntaxError(text []byte, err error) error {
 	return d.config.mistake(at, problem, hint)
 }
 
-// startsWrong reports whether the library's words are about text that begins with a character that means something in YAML.
+// startsWrong reports whether the library's error is about text that begins with a character with a meaning in YAML.
 func startsWrong(problem string) bool {
 	return slices.ContainsFunc([]string{"cannot start any token", "anchor", "an alias", "node content"}, func(words string) bool { return strings.Contains(problem, words) })
 }
 
 func nodePosition(n *yaml.Node) position { return position{n.Line, n.Column} }
 
-// enter goes down to a value, of which leave is the end, and follows aliases. It returns nil after an error.
+// enter begins a value, which leave ends, and follows aliases. It returns nil after an error.
 func (d *decoder) enter(n *yaml.Node) *yaml.Node {
 	d.depth++
 	if d.nodes++; !d.unfolds && (d.nodes >= maxNodes || d.depth > maxDepth) {
@@ -125,7 +125,7 @@ type mapEntry struct {
 	value *yaml.Node
 }
 
-// entries are those of a mapping, in their order, then those that "<<" merges into it.
+// entries returns the entries of a mapping, in their order, then those that "<<" merges into it.
 func (d *decoder) entries(n *yaml.Node) (list []mapEntry, ok bool) {
 	if n.Kind != yaml.MappingNode {
 		return nil, false
@@ -181,7 +181,7 @@ func isNull(n *yaml.Node) bool { return n.Tag == "!!null" }
 
 func isText(n *yaml.Node) bool { return n.Tag == "!!str" || n.Tag == "!!timestamp" }
 
-// kind names what a node is for a message.
+// kind returns the name of a node's kind for a message.
 func kind(n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.MappingNode:

@@ -22,6 +22,7 @@ import (
 	"runnel/tasks/sqlite"
 	"runnel/tools"
 	"runnel/tools/command"
+	"runnel/tools/notify"
 	"runnel/tools/process"
 	"runnel/tools/secrets"
 )
@@ -33,6 +34,7 @@ type Supervisors struct {
 	Owner          []byte
 	MaxPending     int  // tasks.Options.MaxPending
 	ErrorsComplete bool // tasks.Options.ErrorsComplete
+	Notices        *notify.Rules
 }
 
 // order is what a supervisor runs. It reads it from stdin, so that neither arguments nor variables stand in a list of processes.
@@ -144,8 +146,16 @@ func supervise(in io.Reader, answer io.WriteCloser) error {
 	hidden := &secrets.Current{}
 	hidden.Replace(o.Call.Secrets)
 	log := zerolog.New(hidden.Writer(os.Stderr)).Level(zerolog.InfoLevel).With().Timestamp().Logger()
-	store := sqlite.New(sqlite.Options{Dir: string(o.StateDir), MaxState: o.MaxState, Log: log})
-	runner := tasks.NewRunner(tasks.Options{State: store, Owner: string(o.Owner), MaxPending: o.MaxPending, ErrorsComplete: o.ErrorsComplete, Secrets: hidden, Log: log})
+	notices := notify.New(hidden, log)
+	if o.Notices != nil {
+		if err := o.Notices.Make(nil, func(path string, err error) error { return fmt.Errorf("%s: %w", path, err) }); err != nil {
+			log.Warn().Err(err).Msg("nobody is told of the end of this task")
+			o.Notices = nil
+		}
+		notices.Replace(o.Notices)
+	}
+	store := sqlite.New(sqlite.Options{Dir: string(o.StateDir), MaxState: o.MaxState, Recovered: notices.Tell, Log: log})
+	runner := tasks.NewRunner(tasks.Options{State: store, Owner: string(o.Owner), MaxPending: o.MaxPending, ErrorsComplete: o.ErrorsComplete, Ended: notices.Tell, Secrets: hidden, Log: log})
 	run, err := o.take(ctx, runner, log)
 	told := taken
 	if err != nil {
@@ -161,7 +171,9 @@ func supervise(in io.Reader, answer io.WriteCloser) error {
 		}
 	}
 	runner.Close()
-	return errors.Join(err, store.Close())
+	err = errors.Join(err, store.Close())
+	notices.Close()
+	return err
 }
 
 // take takes the task over and starts its work.

@@ -12,13 +12,13 @@ func commandInterpreter() string {
 	return filepath.Join(os.Getenv("SystemRoot"), "System32", "cmd.exe")
 }
 
-// Shell is the argv that runs a script: by cmd.exe, without the commands that the registry may hold for its start (/d), and with !NAME! as
-// the value of a variable (/v:on), which is put in when the line has been read, so that nothing in it is read as a part of the script.
+// Shell returns the argv that runs a script by cmd.exe, without the start commands of the registry (/d), and with !NAME! for the value of a
+// variable (/v:on). Values are filled in after the line was read, so nothing in them is read as part of the script.
 func Shell(script string) []string {
 	return []string{commandInterpreter(), "/d", "/v:on", "/s", "/c", strings.TrimRight(script, "\r\n")}
 }
 
-// scriptLine is the command line of Shell: with /s, cmd.exe takes all between the first quote and the last as it is.
+// scriptLine returns the command line of Shell. With /s, cmd.exe takes everything between the first quote and the last as it is.
 func scriptLine(argv []string) string {
 	last := len(argv) - 1
 	return `"` + argv[0] + `" ` + strings.Join(argv[1:last], " ") + ` "` + argv[last] + `"`
@@ -33,9 +33,9 @@ func isBatch(path string) bool {
 	return false
 }
 
-// batchLine is the command line that runs a batch file. cmd.exe reads it once to start the file and would take & or % in an argument for
-// its own (CVE-2024-24576): so all but plain characters are quoted, a quote is doubled, and a variable that is always empty is put after
-// each %, so that none other is filled in.
+// batchLine returns the command line that runs a batch file. cmd.exe reads the line to start the file, and would interpret & or % in an
+// argument (CVE-2024-24576). So everything but plain characters is quoted, quotes are doubled, and each % is followed by a variable that is
+// always empty, so that no other one is filled in.
 func batchLine(path string, args []string) (string, error) {
 	if strings.Contains(path, `"`) || strings.HasSuffix(path, `\`) {
 		return "", errors.New("a batch file whose name holds a quote or ends with a backslash cannot be started")

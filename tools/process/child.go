@@ -18,14 +18,14 @@ import (
 )
 
 const (
-	// maxDying bounds the commands that were stopped and are not gone yet. Their calls count no more, and a grace may be
-	// long: without it a client that calls and cancels, again and again, could have any number of them.
+	// maxDying bounds the commands that were stopped but are not gone yet. Their calls have ended, and a grace can be long, so a client
+	// that calls and cancels again and again could otherwise have any number of them.
 	maxDying = 128
 
 	terminalRows, terminalColumns = 24, 80
 )
 
-// dying is how many commands were stopped and are not gone yet.
+// dying counts the commands that were stopped but are not gone yet.
 var dying atomic.Int64
 
 // Spec is one command, ready to be started.
@@ -40,8 +40,7 @@ type Spec struct {
 	Script bool // Argv is that of Shell
 }
 
-// Child is a running process and its group. Its goroutines: one waits for it, one reads
-// each output pipe, one writes stdin if there is any.
+// Child is a running process with its group. One goroutine waits for it, one reads each output pipe, and one writes stdin if there is any.
 type Child struct {
 	family family
 	input  string
@@ -95,9 +94,9 @@ func Start(s *Spec) (*Child, error) {
 	return p, nil
 }
 
-// open makes the pipes: the child's ends are returned, runnel's are kept. All are close-on-exec.
+// open makes the pipes, returns the child's ends and keeps runnel's. All are close-on-exec.
 func (p *Child) open(cmd *exec.Cmd, s *Spec) (theirs []*os.File, err error) {
-	// pipe makes one of them, unless one could not be made before.
+	// pipe makes one pipe, unless an earlier one has failed.
 	pipe := func(open func() (*os.File, *os.File, error)) (read, write *os.File) {
 		if err == nil {
 			read, write, err = open()
@@ -143,31 +142,31 @@ func closeAll(files ...*os.File) {
 	}
 }
 
-// Limits are how long a process may go on.
+// Limits say how long a process may run.
 type Limits struct {
 	Timeout, Idle time.Duration // 0 = no limit
 	Grace         time.Duration
 }
 
-// Ending is how a process came to its end.
+// Ending says how a process ended.
 type Ending struct {
-	State *os.ProcessState // nil: it was killed, and is not gone
+	State *os.ProcessState // nil: it was killed, but is not gone
 	Stop  StopReason
-	Limit time.Duration // the one that was reached, if Stop says so
+	Limit time.Duration // the limit that was reached, for TimedOut and Idle
 }
 
-// StopReason is why runnel stopped a process.
+// StopReason is the reason for which runnel stopped a process.
 type StopReason uint8
 
 const (
 	notStopped StopReason = iota
-	Cancelled
-	TimedOut
-	Idle
+	Cancelled             // its context has ended
+	TimedOut              // it has taken too long
+	Idle                  // it has written nothing for too long
 )
 
-// Run passes the output to stdout and stderr, a goroutine each, until the child has ended, or stops it. Nothing of it is left then.
-// It may be called once.
+// Run passes the output to stdout and stderr, in a goroutine each, until the child has ended or must be stopped. When Run returns, nothing
+// of the child is left. It may be called once.
 func (p *Child) Run(ctx context.Context, stdout, stderr io.Writer, l Limits) Ending {
 	p.output.began = time.Now()
 	var pumps sync.WaitGroup
@@ -210,7 +209,7 @@ func (p *Child) watch(ctx context.Context, l Limits) Ending {
 	if l.Idle > 0 {
 		idle = time.After(l.Idle)
 	}
-	looked := false // at a silence that was long enough
+	looked := false // a silence that was long enough was looked at
 	for {
 		select {
 		case <-p.exited:
@@ -225,7 +224,7 @@ func (p *Child) watch(ctx context.Context, l Limits) Ending {
 				looked = false
 				idle = time.After(left)
 			case !looked || system.Readable(p.stdout) || system.Readable(p.stderr):
-				// Runnel itself may have been stopped, not the command: what that has printed meanwhile is read before it is judged.
+				// Perhaps runnel itself was stopped, not the command: any output that has come meanwhile is read first.
 				looked = true
 				idle = time.After(idleLook)
 			default:
@@ -235,11 +234,11 @@ func (p *Child) watch(ctx context.Context, l Limits) Ending {
 	}
 }
 
-// idleLook is how long a command that seems to be silent is looked at.
+// idleLook is how long a command that seems silent is watched before it is stopped.
 const idleLook = 100 * time.Millisecond
 
-// stop sends TERM to the family, and KILL when the child is still there after the grace. It returns what is
-// left of the grace for the rest of the family.
+// stop sends TERM to the family, and KILL if the child is still there after the grace. It returns the rest of the grace, for the rest of
+// the family.
 func (p *Child) stop(grace time.Duration) time.Duration {
 	deadline := time.Now().Add(grace)
 	p.family.signal(syscall.SIGTERM)
@@ -250,10 +249,10 @@ func (p *Child) stop(grace time.Duration) time.Duration {
 	return max(0, time.Until(deadline))
 }
 
-// endsWithin waits for the child's end, so long at the most, and reports whether it has come.
+// endsWithin waits for the child's end for at most d, and reports whether the child has ended.
 func (p *Child) endsWithin(d time.Duration) bool {
 	select {
-	case <-p.exited: // also if there is no time
+	case <-p.exited: // even if d is 0
 		return true
 	default:
 	}
@@ -265,7 +264,7 @@ func (p *Child) endsWithin(d time.Duration) bool {
 	}
 }
 
-// feed writes stdin. A command that does not read it, or not all of it, is fine.
+// feed writes stdin. The command need not read all of it.
 func (p *Child) feed() {
 	_, _ = io.WriteString(p.stdin, p.input)
 	_ = p.stdin.Close()

@@ -1,4 +1,4 @@
-// Package process runs one child of this program and sees to it that nothing of it is left. It knows nothing of tools.
+// Package process runs a child of this program, and makes sure that nothing of it is left in the end. It knows nothing of tools.
 //
 //	Spec ─ Start ─▶ forker (one thread for all) ─▶ child ─┐
 //	                guard (a second process) ◀─ its group  │ pipes
@@ -20,7 +20,7 @@
 //
 //	a child has run for too long, or said nothing   Child.watch (child.go)
 //	which variables a child gets                    Environ (environ.go)
-//	a child is killed with all that it started      Child.stop (child.go), family.end, family.signal (family.go)
+//	a child is killed with all that it started      Child.stop (child.go), family.end (family.go), family.signal (family_unix.go, family_windows.go)
 //	who has left the group is found                 strays (system_linux.go)
 //	this program was killed                         keepGuard (guard.go)
 package process

@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// VariablesVariable names the file in which a command finds its task's variables. What the file says when the command has ended is merged
-// into them.
+// VariablesVariable names the file with the variables of a command's task. The file's content at the command's end is merged into the
+// task's variables.
 const VariablesVariable = "RUNNEL_VARIABLES"
 
-// MarkVariable is the variable of the mark. It holds one for each command, and for each start of a server.
-const MarkVariable = "RUNNEL_MARK"
+// markVariable is the environment variable of the mark, which differs for each command and for each start of a server.
+const markVariable = "RUNNEL_MARK"
 
-// Environ is the environment of a child that runs in dir: vars without those to drop, and what is added. What runnel itself found in its
-// own because it is the command of a call is dropped, too.
+// Environ returns the environment of a child that runs in dir: vars without those in drop, with those in add. Variables that runnel itself
+// got as the command of a call are dropped, too.
 func Environ(vars []string, dir string, add map[string]string, drop ...string) []string {
 	dropped := map[string]bool{}
 	for name := range add {
 		dropped[variableKey(name)] = true
 	}
-	for _, name := range slices.Concat(drop, []string{"PWD", VariablesVariable, MarkVariable}) {
+	for _, name := range slices.Concat(drop, []string{"PWD", VariablesVariable, markVariable}) {
 		dropped[variableKey(name)] = true
 	}
 	env := make([]string, 0, len(vars)+len(add)+2)
@@ -37,7 +37,7 @@ func Environ(vars []string, dir string, add map[string]string, drop ...string) [
 	return env
 }
 
-// SameVariable reports whether two names are those of one variable.
+// SameVariable reports whether two names mean the same variable.
 func SameVariable(a, b string) bool { return variableKey(a) == variableKey(b) }
 
 // LookupEnv returns the value of a variable.

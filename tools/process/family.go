@@ -6,22 +6,22 @@ import (
 )
 
 const (
-	// leftoverGrace is how long processes that outlive a command or a server may take to end after TERM.
-	// Nobody asked for them to go on, and the call waits for them; a call that is stopped gives them its whole grace.
+	// leftoverGrace is how long processes that outlive a command or a server may take to end after TERM. It is short, since the call waits
+	// for them; a call that is stopped gives them its whole grace.
 	leftoverGrace = 500 * time.Millisecond
 )
 
-// family is a command or a server and all that it started: the process group of its leader, and who has left that (setsid, a daemon, a
-// job of a shell), where the system shows whose a process is (Linux); on Windows the job object of its leader, which nobody leaves.
-// It has one owner.
+// family is a command or a server with everything that it started: the process group of its leader and, on Linux, where they can be found,
+// the processes that have left the group (setsid, a daemon, a shell's job). On Windows it is the leader's job object, which no process can
+// leave. It has one owner.
 type family struct {
-	leader int            // its id is that of the group
-	mark   string         // its variable of NewMark, "" if it has none
-	seen   map[int]string // strays by their id, and when they began
+	leader int            // its id is also that of the group
+	mark   string         // its variable from NewMark; "" = not marked
+	seen   map[int]string // when the strays began, by their ids
 }
 
-// EndFamily ends what is left of a process group whose leader has ended by itself and has been waited for, and of what has the mark of
-// [NewMark], "" if none: by TERM, and by KILL half a second later. It returns when nothing is left, 2 s after KILL at the latest.
+// EndFamily ends the rest of a process group whose leader has ended by itself and was waited for, and all processes with the mark (see
+// [NewMark]; "" = none). It sends TERM, and KILL half a second later. It returns when nothing is left, at the latest 2 s after KILL.
 func EndFamily(pgid int, mark string) { (&family{leader: pgid, mark: mark}).endRest() }
 
 func (f *family) endRest() {
@@ -31,7 +31,7 @@ func (f *family) endRest() {
 	}
 }
 
-// end waits for what is left of a family whose leader has been waited for, perhaps in vain, and kills it after the grace.
+// end waits for the rest of a family whose leader was waited for, perhaps in vain, and kills it after the grace.
 func (f *family) end(grace time.Duration) {
 	if !f.wait(grace) {
 		f.signal(syscall.SIGKILL)

@@ -24,35 +24,35 @@ func prepare(cmd *exec.Cmd, s *Spec) error {
 // begin starts a program.
 func begin(cmd *exec.Cmd) error { return cmd.Start() }
 
-// guardChild tells the guard of a child that has been started. A guard that cannot be started now is started later.
+// guardChild tells the guard about a child that was started. If the guard cannot be started now, it is started later.
 func guardChild(pgid int) { _ = Guard(pgid) }
 
 // Guard names a process group that must not outlive this program, until Release.
 func Guard(pgid int) error { return guards.hold(strconv.Itoa(pgid)) }
 
-// Release takes back Guard.
+// Release undoes Guard.
 func Release(pgid int) { guards.release(strconv.Itoa(pgid)) }
 
-// TieChildren does nothing: what must not outlive this program is named to the guard.
+// TieChildren does nothing: the guard is told what must not outlive this program.
 func TieChildren() {}
 
 // Shell is the argv that runs a script.
 func Shell(script string) []string { return []string{"/bin/sh", "-c", script} }
 
-// variableKey is the same for two names of one variable.
+// variableKey returns the same key for all names of a variable.
 func variableKey(name string) string { return name }
 
-// ownGroup is the group of this program.
+// ownGroup returns the process group of this program.
 func ownGroup() int { return syscall.Getpgrp() }
 
-// NewGroup makes what is started with it the leader of a process group of its own.
+// NewGroup returns attributes with which a program is started as the leader of a process group of its own.
 func NewGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 // Apart makes what is started with it live on, whatever a terminal, a host or this program does to its own group.
 func Apart() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
-// restoreSignals sees to it that an ignored SIGPIPE is not ignored in the child too: `yes | head` would complain instead of ending.
-// Notify keeps runnel safe from it just as well, and is not inherited.
+// restoreSignals keeps the child from inheriting an ignored SIGPIPE, with which `yes | head` would complain instead of ending. Notify
+// protects runnel just as well, and is not inherited.
 func restoreSignals() {
 	if signal.Ignored(syscall.SIGPIPE) {
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
@@ -61,13 +61,13 @@ func restoreSignals() {
 
 func (f *family) gone() bool { return groupGone(f.leader) && len(f.strays()) == 0 }
 
-// strays are the processes of the family that have left its group.
+// strays returns the processes of the family that have left its group.
 func (f *family) strays() []int {
 	f.seen = strays(f.leader, f.mark, f.seen)
 	return slices.Collect(maps.Keys(f.seen))
 }
 
-// signal signals the group of each, which cannot outrun that, but for the groups of others.
+// signal signals the group and those of the strays, which they cannot outrun, but no groups of other programs.
 func (f *family) signal(s syscall.Signal) {
 	strays := f.strays() // their parents may end now
 	SignalGroup(f.leader, s)
@@ -80,12 +80,12 @@ func (f *family) signal(s syscall.Signal) {
 	}
 }
 
-// groupGone reports whether a group without its leader has no running process any more. Its id cannot be
-// given to another process as long as it has one.
+// groupGone reports whether a group without its leader has no running process left. While it has one, its id cannot be given to another
+// process.
 func groupGone(pgid int) bool {
 	gone := errors.Is(syscall.Kill(-pgid, 0), syscall.ESRCH) || onlyZombies(pgid)
-	// Where runnel is the first process of a container, orphans become its children: it must wait for them, last for those
-	// that have ended just now.
+	// If runnel is the first process of a container, orphans become its children, and it must wait for them: here for those that have just
+	// ended.
 	for pid := pgid; pid > 0; {
 		pid, _ = syscall.Wait4(-pgid, nil, syscall.WNOHANG, nil)
 	}

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// On Windows no group leads to the processes that another one has started. Job objects do what process groups, the guard and strays do
-// elsewhere: all that a process in a job starts is in it, too, and cannot leave it.
+// Windows has no process groups that lead to everything a process has started. Job objects take the place of process groups, the guard and
+// strays: everything that a process in a job starts is in the job, too, and cannot leave it.
 //
 //	own job      this program and all that it starts, but for what is to outlive it (Apart). Nobody else has a handle of it: with this
 //	             program, however it ends, the handle goes, and the system ends all that is in the job.
@@ -20,16 +20,16 @@ import (
 //
 // The guard removes folders only.
 
-// TieChildren ties to this program what it starts from now on, so that the system ends that with it.
+// TieChildren ties everything that this program starts from now on to it, so that the system ends both together.
 var TieChildren = sync.OnceFunc(func() { _ = ownJob() })
 
-// ownJob puts this program into its own job, and reports whether that could be done: before Windows 8 a process could be in one job only.
+// ownJob puts this program into its own job, and reports whether that worked: before Windows 8 a process could only be in one job.
 var ownJob = sync.OnceValue(func() bool {
 	job, err := newJob(windows.JOB_OBJECT_LIMIT_BREAKAWAY_OK)
 	return err == nil && windows.AssignProcessToJobObject(job, windows.CurrentProcess()) == nil
 })
 
-// newJob makes a job that ends with its handle.
+// newJob makes a job whose processes end when its handle is closed.
 func newJob(flags uint32) (windows.Handle, error) {
 	job, err := windows.CreateJobObject(nil, nil)
 	if err != nil {
@@ -47,13 +47,13 @@ func newJob(flags uint32) (windows.Handle, error) {
 // familyJob is the job of a family. While its leader's handle is open, the leader's id is not given to another process.
 type familyJob struct{ job, leader windows.Handle }
 
-// jobs are those of the families, by the ids of their leaders.
+// jobs holds the families' jobs, by the ids of their leaders.
 var jobs struct {
 	sync.Mutex
 	of map[int]familyJob
 }
 
-// Guard puts the leader of a family, which has just been started, into a job, until Release.
+// Guard puts the leader of a family, which was just started, into a job until Release.
 func Guard(pid int) error {
 	leader, err := windows.OpenProcess(windows.PROCESS_SET_QUOTA|windows.PROCESS_TERMINATE|windows.PROCESS_SUSPEND_RESUME, false, uint32(pid))
 	if err != nil {
@@ -79,7 +79,7 @@ func Guard(pid int) error {
 	return nil
 }
 
-// Release ends what is left in the job of a family, and the job.
+// Release ends the job of a family, with all that is left in it.
 func Release(pid int) {
 	jobs.Lock()
 	defer jobs.Unlock()
@@ -90,7 +90,7 @@ func Release(pid int) {
 	}
 }
 
-// jobOf calls with the job of a family, if it has one.
+// jobOf calls f with the job of a family, if there is one.
 func jobOf(pid int, with func(familyJob)) (found bool) {
 	jobs.Lock()
 	defer jobs.Unlock()
@@ -101,7 +101,7 @@ func jobOf(pid int, with func(familyJob)) (found bool) {
 	return found
 }
 
-// prepare makes a child the leader of a family. It waits, when it has been started, until begin has put it into a job.
+// prepare makes a child the leader of a family. The child starts suspended, until begin has put it into a job.
 func prepare(cmd *exec.Cmd, s *Spec) error {
 	if s.Pty {
 		return errors.New("a terminal (pty: true) can be had on Unix only")
@@ -121,8 +121,8 @@ func prepare(cmd *exec.Cmd, s *Spec) error {
 	return nil
 }
 
-// NewGroup makes what is started with it hear nothing of a Ctrl-C, and lets SignalGroup reach it. Where this program has no console, it
-// has none that could be seen, either.
+// NewGroup returns attributes for a program that gets no Ctrl-C, but that SignalGroup reaches. If this program has no console, the other
+// gets no visible one, either.
 func NewGroup() *syscall.SysProcAttr {
 	flags := uint32(windows.CREATE_NEW_PROCESS_GROUP)
 	if _, err := windows.GetConsoleCP(); err != nil {
@@ -134,7 +134,7 @@ func NewGroup() *syscall.SysProcAttr {
 // Apart makes what is started with it live on, whatever a terminal, a host or this program does to its own group.
 func Apart() *syscall.SysProcAttr {
 	flags := uint32(windows.CREATE_NEW_PROCESS_GROUP | windows.CREATE_NO_WINDOW)
-	if ownJob() { // a job of the host's that lets nobody out keeps it all the same
+	if ownJob() { // the host's job, if it lets nobody out, still keeps it
 		flags |= windows.CREATE_BREAKAWAY_FROM_JOB
 	}
 	return &syscall.SysProcAttr{CreationFlags: flags}
@@ -142,7 +142,7 @@ func Apart() *syscall.SysProcAttr {
 
 var resumeProcess = windows.NewLazySystemDLL("ntdll.dll").NewProc("NtResumeProcess") // ResumeThread would need a list of all threads
 
-// begin starts a program. One that prepare has made a leader runs when it is in its job.
+// begin starts a program. A leader (see prepare) runs as soon as it is in its job.
 func begin(cmd *exec.Cmd) error {
 	if err := cmd.Start(); err != nil || cmd.SysProcAttr.CreationFlags&windows.CREATE_SUSPENDED == 0 {
 		return err
@@ -183,7 +183,7 @@ func (f *family) gone() bool {
 
 func (f *family) signal(s syscall.Signal) { SignalGroup(f.leader, s) }
 
-// SignalGroup asks a family to end by CTRL_BREAK or, for KILL and where there is no console by which to ask, ends it.
+// SignalGroup asks a family to end by CTRL_BREAK. For KILL, and without a console to ask through, it ends the family.
 func SignalGroup(leader int, s syscall.Signal) {
 	if s != syscall.SIGKILL && windows.GenerateConsoleCtrlEvent(windows.CTRL_BREAK_EVENT, uint32(leader)) == nil {
 		return

@@ -15,33 +15,33 @@ import (
 	"time"
 )
 
-// The guard is a second process of the same program. It knows the process groups of the running commands and
-// kills them when runnel is gone, however it went: the kernel kills a direct child then (Pdeathsig, on Linux),
-// but neither its children nor, on other systems, itself. The folders that were made for them go with them.
-// It lives only as long as commands run. On Windows the system kills them (family_windows.go), and the guard removes the folders.
+// The guard is a second process of the same program. It knows the process groups of the running commands, and kills them when runnel is
+// gone for whatever reason. The kernel then kills only direct children (Pdeathsig), and only on Linux. The guard also removes the folders
+// that were made for the commands. It lives only as long as commands run. On Windows the system kills them (family_windows.go), and the
+// guard removes the folders.
 //
-// A group is known only when its command has been started, and by then the command may have started others, some of them outside
-// the group. All that runnel starts finds a mark in its environment, and hands it on: what has it is looked for then, on Linux, which
-// shows environments.
+// A group is known only after its command was started, and by then the command may have started others, some of them outside the group. So
+// everything that runnel starts has a mark in its environment, which it hands on. On Linux, which shows environments, the guard looks for
+// processes with the mark.
 
-// Runnel tells it a line each, with the thing quoted: a group by its id, a folder by its path.
+// Runnel sends it one line for each group, by its id, and for each folder, by its quoted path.
 //
 //	+thing  a group has been started, or a folder is about to be made
 //	-thing  it is gone
 //
-// The end of the pipe is that of runnel.
+// The end of the pipe means that runnel has ended.
 
 // guardName is the argv[0] that makes the program a guard.
 const guardName = "runnel-guard"
 
-// guardLinger is how long the guard stays after the last command, so that one command after the other does not start one each.
+// guardLinger is how long the guard stays after the last command, so that the next command need not start another.
 const guardLinger = time.Second
 
 // guardWrite is how long the guard may take to read a line before it counts as lost.
 const guardWrite = time.Second
 
-// init, and not a call in main: every binary that can start a command must be able to be its guard.
-// A test binary that forgot such a call would run its tests again, which would start a guard, and so on.
+// This is in init, since every binary that can start a command must be able to be its guard. A test binary that forgot such a call would
+// run its tests again, which would start a guard, and so on.
 func init() {
 	if os.Args[0] == guardName {
 		runnel, _ := strconv.Atoi(os.Args[1])
@@ -50,12 +50,12 @@ func init() {
 	}
 }
 
-// guardLook is how long the guard looks for what has the mark. The first look may come too early: a child that has not executed its
-// program shows runnel's environment, and hears of runnel's end after the guard does.
+// guardLook is how long the guard looks for processes with the mark. The first look may be too early: a child that has not executed its
+// program yet still shows runnel's environment, and may learn of runnel's end after the guard.
 const guardLook = 500 * time.Millisecond
 
-// keepGuard is the guard: it reads what runnel tells until the pipe ends, and kills then. What has the mark is left alone in runnel's
-// own group, since its host may be in that.
+// keepGuard runs the guard: it reads runnel's lines until the pipe ends, and then kills. It spares processes with the mark in runnel's own
+// group, since the host may be in that group.
 func keepGuard(in *os.File, mark string, runnel int) {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	held := map[string]bool{}
@@ -97,38 +97,39 @@ func keepGuard(in *os.File, mark string, runnel int) {
 
 var guards = newGuard()
 
-// NewMark makes the variable that marks what is about to be started as this program's, and as one family: see [EndFamily].
+// NewMark makes the variable that marks the next program to be started, with all that it starts, as one family of this program (see
+// [EndFamily]).
 func NewMark() string { return guards.newMark() }
 
-// GuardFolder names a folder that must not outlive this program, by its absolute path, until ReleaseFolder. It may be made later.
+// GuardFolder names a folder, by its absolute path, that must not outlive this program, until ReleaseFolder. The folder may be made later.
 func GuardFolder(folder string) error { return guards.hold(folder) }
 
-// ReleaseFolder takes back GuardFolder, when the folder has been removed.
+// ReleaseFolder undoes GuardFolder. Call it when the folder was removed.
 func ReleaseFolder(folder string) { guards.release(folder) }
 
 func newGuard() *guard { return &guard{mark: rand.Text(), held: map[string]bool{}} }
 
-// guard is runnel's side: all that the guard knows is kept here, too, for one that must be replaced. mu is held while a line is written,
-// because the order of the lines is what counts; they fit the pipe, so that this waits only for a guard that is stopped, and then
-// for guardWrite.
+// guard is runnel's side. It keeps everything that the guard knows, in case the guard must be replaced. mu is held while a line is written,
+// because the order of the lines matters. The lines fit into the pipe, so a write only waits for a guard that was stopped, and then for
+// guardWrite at most.
 type guard struct {
-	mark   string // the mark of all that is guarded begins with it
+	mark   string // the beginning of all marks
 	marked atomic.Int64
 
 	mu      sync.Mutex
-	held    map[string]bool // groups and folders, as the guard is told of them
+	held    map[string]bool // groups and folders, as the guard gets them
 	pipe    *os.File
 	process *os.Process
 	ended   chan struct{} // closed when process has been waited for
 	linger  *time.Timer
 }
 
-// newMark makes the mark of what is about to be started.
+// newMark makes the mark for the next program.
 func (g *guard) newMark() string {
-	return fmt.Sprintf("%s=%s.%d", MarkVariable, g.mark, g.marked.Add(1))
+	return fmt.Sprintf("%s=%s.%d", markVariable, g.mark, g.marked.Add(1))
 }
 
-// hold names what must not outlive runnel, until release. Without a guard, a later one is told.
+// hold names a group or a folder that must not outlive runnel, until release. If there is no guard, the next one is told.
 func (g *guard) hold(thing string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -142,7 +143,7 @@ func (g *guard) holds(thing string) bool {
 	return g.held[thing]
 }
 
-// release takes back hold. A guard that has nothing to guard then is dismissed in a while.
+// release undoes hold. A guard without anything to guard is dismissed after a while.
 func (g *guard) release(thing string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -158,7 +159,7 @@ func (g *guard) release(thing string) {
 	}
 }
 
-// dismiss ends a guard that has nothing to guard.
+// dismiss ends a guard that has nothing left to guard.
 func (g *guard) dismiss() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -167,7 +168,7 @@ func (g *guard) dismiss() {
 	}
 }
 
-// tell writes one line, to a guard that is started if there is none. One that cannot take it is lost (somebody killed it) and replaced.
+// tell writes one line to the guard, which it starts if necessary. A guard that does not take the line (somebody killed it) is replaced.
 func (g *guard) tell(sign byte, thing string) error {
 	if g.pipe != nil && g.write(sign, thing) == nil {
 		return nil
@@ -185,7 +186,7 @@ func (g *guard) write(sign byte, thing string) error {
 	return err
 }
 
-// stop kills a guard: it must not take the end of the pipe for the end of runnel.
+// stop kills a guard, which would otherwise take the end of the pipe for the end of runnel.
 func (g *guard) stop() {
 	if g.pipe == nil {
 		return
@@ -196,10 +197,10 @@ func (g *guard) stop() {
 	g.pipe, g.process = nil, nil
 }
 
-// guardPause is how long runnel waits before it replaces a guard that has ended: who kills one may kill the next.
+// guardPause is how long runnel waits before it replaces a guard that has ended, since the next may be killed as well.
 const guardPause = 100 * time.Millisecond
 
-// watch waits for the end of a guard, and sees to it that there is another as long as commands run.
+// watch waits for the end of a guard, and replaces it as long as commands run.
 func (g *guard) watch(process *os.Process, ended chan struct{}) {
 	_, _ = forks.wait(process)
 	close(ended)
@@ -217,8 +218,8 @@ func (g *guard) watch(process *os.Process, ended chan struct{}) {
 	}
 }
 
-// start starts a guard and tells it everything. It has a session of its own, so that what a terminal
-// or a host sends to runnel's group does not reach it, and none of runnel's files.
+// start starts a guard and tells it everything. The guard has a session of its own, so that signals to runnel's group do not reach it, and
+// none of runnel's files.
 func (g *guard) start() error {
 	program, err := ThisProgram()
 	if err != nil {

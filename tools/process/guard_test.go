@@ -87,7 +87,7 @@ func TestGuardKillsItsGroups(t *testing.T) {
 	_ = victim.Wait()
 }
 
-// What has the mark of a runnel that went is killed, whatever the guard was told about it, and nothing else. A folder is removed,
+// A process with the mark of a runnel that is gone is killed, whatever the guard was told about it, and no other process is. A folder is removed,
 // unless that was retracted.
 func TestGuardKillsWhatIsMarked(t *testing.T) {
 	if runtime.GOOS != "linux" {

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// orphanAge is how long a process that has ended waits for whoever started it. Each part of runnel waits for its children at once.
+// orphanAge is how old an ended process must be to count as an orphan. The parts of runnel wait for their own children at once.
 const orphanAge = time.Second
 
-// CollectOrphans collects, until ctx ends, the processes that others started and that have ended. Only the first process of a
-// container has such, for which it is the parent of all that have lost theirs.
+// CollectOrphans waits, until ctx ends, for processes that others started and that have ended. Only the first process of a container gets
+// such children: it is the parent of all that have lost theirs.
 func CollectOrphans(ctx context.Context) {
 	if os.Getpid() != 1 {
 		return
@@ -36,7 +36,7 @@ func CollectOrphans(ctx context.Context) {
 	}()
 }
 
-// zombies are the children of this process that have ended and not been waited for, and when they began.
+// zombies returns the children of this process that have ended and were not waited for, with the times when they began.
 func zombies() map[int]string {
 	all := map[int]string{}
 	for _, pid := range processes() {

@@ -11,27 +11,27 @@ import (
 )
 
 const (
-	// readSize is how much of a pipe is read at once: half of what one holds, so that the command goes on meanwhile.
+	// readSize is how much of a pipe is read at once: half of its room, so that the command can go on meanwhile.
 	readSize = 32 << 10
-	// widePipe is what the pipe of a command holds that prints faster than it is read. The two wait for each other less often: a command
-	// that writes 4 KiB at a time has a third fewer switches between threads, and takes an eighth less time.
+	// widePipe is the size to which a pipe is grown if the command prints faster than runnel reads. The two then wait for each other less
+	// often: a command that writes 4 KiB at a time has a third fewer switches between threads, and takes an eighth less time.
 	widePipe = 256 << 10
-	// collectDelay is how long output is read on once the command's group is gone and someone else, who left
-	// the group, holds the pipe still. What is in the pipe by then is read too.
+	// collectDelay is how long output is still read when the command's group is gone, but a process that left the group holds the pipe
+	// open. Everything in the pipe by then is read, too.
 	collectDelay = 100 * time.Millisecond
-	// collectMax bounds what is read then, if that someone goes on writing: more than the
-	// command itself can have left in a pipe (pipe-max-size of Linux).
+	// collectMax bounds that reading if the process goes on writing: it is more than the command itself can have left in a pipe
+	// (pipe-max-size of Linux).
 	collectMax = 1 << 20
 )
 
-// output is what a child prints: its pumps pass it on.
+// output is the output of a child, which its pumps pass on.
 type output struct {
 	began   time.Time    // when the pumps were started
-	active  atomic.Int64 // when output was read or taken last, in nanoseconds since began
-	writing atomic.Int32 // pumps whose writer takes what they have read
+	active  atomic.Int64 // when output was last read or taken, in nanoseconds since began
+	writing atomic.Int32 // pumps that wait for their writer
 }
 
-// pump passes what f holds to w until the end of f, or until its deadline and then what is in it already.
+// pump passes everything from f to w until the end of f. At the deadline it passes only what is in f already.
 func (o *output) pump(f *os.File, w io.Writer) {
 	buf := make([]byte, readSize)
 	wide := false
@@ -51,8 +51,8 @@ func (o *output) pump(f *os.File, w io.Writer) {
 	}
 }
 
-// collect reads what f holds without waiting for more. The command has ended: all it wrote is there, also
-// when the deadline passed while the pump waited for a slow client.
+// collect reads what is in f without waiting for more. The command has ended, so all its output is there, even if the deadline has passed
+// while the pump waited for a slow client.
 func (o *output) collect(f *os.File, buf []byte, w io.Writer) {
 	for total := 0; total < collectMax && system.Readable(f); {
 		_ = f.SetReadDeadline(time.Now().Add(collectDelay)) // somebody else may be faster
@@ -75,8 +75,8 @@ func (o *output) pass(b []byte, w io.Writer) {
 	o.writing.Add(-1)
 }
 
-// silence is how long the child has printed nothing. While a writer waits for a slow client, the child
-// cannot print: that is not silence.
+// silence returns how long the child has printed nothing. Time in which a writer waits for a slow client does not count, since the child
+// cannot print then.
 func (o *output) silence() time.Duration {
 	if o.writing.Load() > 0 {
 		return 0

@@ -63,7 +63,7 @@ func TestPumpReadsWhatIsLeft(t *testing.T) {
 	}
 }
 
-// What is left may be taken by somebody else, or thrown away at a terminal's other end, before it is read: no pump waits for it.
+// The rest of the output may be taken by somebody else, or thrown away at a terminal's other end, before it is read: no pump waits for it.
 func TestPumpDoesNotWaitForWhatWasTaken(t *testing.T) {
 	out, in, err := os.Pipe()
 	if err != nil {

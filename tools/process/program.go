@@ -40,7 +40,7 @@ func FindProgram(name, dir, path string) (string, error) {
 	return "", fmt.Errorf("cannot start %s: %s in PATH=%s", name, why, path)
 }
 
-// RootCause drops what an error of os says before its cause: the message around it names the path already.
+// RootCause returns the cause of an error of package os. Use it where the message names the path already.
 func RootCause(err error) error {
 	for {
 		next := errors.Unwrap(err)
@@ -51,10 +51,11 @@ func RootCause(err error) error {
 	}
 }
 
-// SupervisorName is the argv[0] of what runs a detached task. It and what it starts outlive the command that started them.
+// SupervisorName is the argv[0] of a supervisor, which runs a detached task. The supervisor, and all that it starts, outlives the command
+// that started it.
 const SupervisorName = "runnel-supervisor"
 
-// ThisProgram is the file of the running program, which is its own guard and supervisor: without it no command is started.
+// ThisProgram returns the file of the running program, which is also its guard and its supervisor. Without it no command can be started.
 func ThisProgram() (string, error) {
 	if runtime.GOOS != "linux" {
 		return os.Executable()

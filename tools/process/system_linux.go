@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// killWithThread has the child killed when the thread that forks ends, with runnel (see forker).
+// killWithThread has the kernel kill the child when the forking thread ends, which it does with runnel (see forker).
 func killWithThread(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
-// await waits for a child. It takes no thread meanwhile, as [os.Process.Wait] does: the poller watches the child's descriptor.
-// Kernels without such (before 5.3) take one.
+// await waits for a child. Unlike [os.Process.Wait], it needs no thread, since the poller watches the child's descriptor. On kernels
+// without such descriptors (before 5.3) it needs one.
 func await(child *os.Process) (*os.ProcessState, error) {
 	var pidfd *os.File
 	_ = child.WithHandle(func(handle uintptr) {
@@ -39,13 +39,13 @@ func await(child *os.Process) (*os.ProcessState, error) {
 	return child.Wait()
 }
 
-// SealInherited keeps from the children what runnel's host left open when it started runnel, such as the
-// pipes of its other servers. What Go opens itself is close-on-exec.
+// SealInherited keeps children from inheriting files that runnel's host left open, such as the pipes of its other servers. Files that Go
+// opens are close-on-exec anyway.
 var SealInherited = sync.OnceFunc(func() {
 	_ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) // fails before Linux 5.11: then they stay open
 })
 
-// processes are the ids of all processes.
+// processes returns the ids of all processes.
 func processes() (pids []int) {
 	proc, err := os.Open("/proc")
 	if err != nil {
@@ -61,10 +61,10 @@ func processes() (pids []int) {
 	return pids
 }
 
-// marked are the groups, but for one, of the processes that have a mark that begins so.
+// marked returns the groups, except one, of the processes whose mark has a prefix.
 func marked(prefix string, except int) (groups []int) {
 	for _, pid := range processes() {
-		if !hasMark(pid, MarkVariable+"="+prefix+".") {
+		if !hasMark(pid, markVariable+"="+prefix+".") {
 			continue
 		}
 		if pgid, err := syscall.Getpgid(pid); err == nil && pgid > 1 && pgid != except {
@@ -74,14 +74,14 @@ func marked(prefix string, except int) (groups []int) {
 	return groups
 }
 
-// hasMark reports whether a variable in the environment of a process begins so. Only those of the same user's processes are shown,
-// and none of a process that has ended.
+// hasMark reports whether a variable of a process begins with a mark. The system shows only the environments of the same user's processes,
+// and none after their end.
 func hasMark(pid int, mark string) bool {
 	environment, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	return bytes.HasPrefix(environment, []byte(mark)) || bytes.Contains(environment, []byte("\x00"+mark))
 }
 
-// stat is what /proc says of a process.
+// stat is an excerpt of a process's /proc/PID/stat.
 type stat struct {
 	state        byte
 	parent, pgid int
@@ -105,7 +105,7 @@ func readStat(pid int) (stat, bool) {
 	return stat{state: f[0][0], parent: parent, pgid: pgid, start: string(f[19])}, true
 }
 
-// processesSince are the processes that began after one with an id had begun, and maybe a few more. The system counts ids up.
+// processesSince returns the processes that are younger than the one with an id, and perhaps a few more. The system counts ids up.
 func processesSince(pid int) map[int]stat {
 	var last int
 	if load, err := os.ReadFile("/proc/loadavg"); err == nil { // proc(5): the last field is the id that was given last
@@ -117,7 +117,7 @@ func processesSince(pid int) map[int]stat {
 			ids = append(ids, id)
 		}
 	} else {
-		ids = slices.DeleteFunc(processes(), func(id int) bool { return id <= pid && n >= 0 }) // below 0 it has begun anew
+		ids = slices.DeleteFunc(processes(), func(id int) bool { return id <= pid && n >= 0 }) // below 0 the count has begun anew
 	}
 	all := map[int]stat{}
 	for _, id := range ids {
@@ -128,8 +128,8 @@ func processesSince(pid int) map[int]stat {
 	return all
 }
 
-// strays looks for the processes of a family that have left its group, and when they began: they have its mark, or descend from its
-// leader, or did when they were seen before. Supervisors are not of the family, nor is what they start: their tasks are to outlive it.
+// strays finds the processes of a family that have left its group, with the times when they began. They have its mark or descend from its
+// leader, or did so when they were seen before. Supervisors, and what they start, are not part of the family: their tasks must outlive it.
 func strays(leader int, mark string, before map[int]string) map[int]string {
 	all := processesSince(leader)
 	descends := func(pid int) bool {
@@ -171,8 +171,7 @@ func onlyZombies(pgid int) bool {
 	return len(pids) > 0
 }
 
-// widenPipe lets a pipe hold so many bytes. A file that is not a pipe stays as it is, and so does a pipe whose user has too many
-// large ones.
+// widenPipe makes a pipe larger. A file that is not a pipe stays as it is, and so does a pipe of a user who has too many large ones.
 func widenPipe(f *os.File, bytes int) {
 	if raw, err := f.SyscallConn(); err == nil {
 		_ = raw.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, bytes) })

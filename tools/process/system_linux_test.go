@@ -107,12 +107,12 @@ func TestThreadsAreReserved(t *testing.T) {
 	}
 }
 
-// What has the mark of a command in its environment outlives a killed runnel if it is of runnel's own group: its host may be, which a
-// runnel that is called by a command shares.
+// A process with the mark of a command in its environment outlives a killed runnel if it is of runnel's own group: it may be runnel's host, whose
+// group a runnel that is called by a command shares.
 func TestGuardSparesTheGroupOfItsRunnel(t *testing.T) {
 	dir := t.TempDir()
 	host, command := newLifeline(t), newLifeline(t)
-	const mark = MarkVariable + "=test.1"
+	const mark = markVariable + "=test.1"
 	group := holder(t, mark, host)
 	holder(t, mark, command)
 	runnel := exec.Command(os.Args[0], filepath.Join(dir, "folder"), "test")

@@ -14,7 +14,7 @@ func killWithThread(*syscall.SysProcAttr) {}
 // await waits for a child.
 func await(child *os.Process) (*os.ProcessState, error) { return child.Wait() }
 
-// SealInherited does nothing: a file of the host that was left open stays so in the children.
+// SealInherited does nothing: children inherit files that the host left open.
 func SealInherited() {}
 
 // marked finds nothing: environments are not shown.

@@ -9,7 +9,7 @@ import (
 // await waits for a child.
 func await(child *os.Process) (*os.ProcessState, error) { return child.Wait() }
 
-// SealInherited does nothing: a child gets the files that are meant for it.
+// SealInherited does nothing: a child only gets the files that are meant for it.
 func SealInherited() {}
 
 // restoreSignals does nothing: a child inherits none.
@@ -24,5 +24,5 @@ func CollectOrphans(context.Context) {}
 // widenPipe does nothing: a pipe has its size from the start.
 func widenPipe(*os.File, int) {}
 
-// variableKey is the same for two names of one variable: their case does not count.
+// variableKey returns the same key for all names of a variable: their case does not matter.
 func variableKey(name string) string { return strings.ToUpper(name) }

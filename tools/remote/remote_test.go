@@ -145,8 +145,8 @@ func TestCancelledCallLeavesNothingOpen(t *testing.T) {
 	}
 }
 
-// What is missing is fetched when the answer to a poll does not have it, and not before: of two answers on their way neither would
-// show what is missing.
+// Missing output is fetched when the answer to a poll does not have it, and not before: if two answers are on their way, neither shows what is
+// missing.
 func TestFetchesBesideAPoll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		segments := func(numbers ...int) (list string) {
@@ -459,7 +459,7 @@ func TestListIsBounded(t *testing.T) {
 	}
 }
 
-// Of questions of which one cannot be put, none is put.
+// If one of several questions cannot be put, none is put.
 func TestNoQuestionIsPutForNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := play(t, rpc.Stateless, func(s *played, m received) {

@@ -35,7 +35,11 @@ func (c *Call) await(ctx context.Context, capabilities *mcp.ClientCapabilities) 
 			asking, stop = context.WithTimeout(c.all, cancelGrace)
 			defer stop()
 			cancelled, deadline = nil, asking.Done()
-			if err := c.cancel(asking); err != nil {
+			reason := "" // what else ends ctx explains nothing to the server
+			if ctx.Err() == context.DeadlineExceeded {
+				reason = context.Cause(ctx).Error()
+			}
+			if err := c.cancel(asking, reason); err != nil {
 				return err
 			}
 		case <-deadline:
@@ -234,9 +238,9 @@ func (c *Call) readLog(ctx context.Context, after int64) (text string, next int6
 }
 
 // cancel asks for the end of the task. That it has ended just before is not an error.
-func (c *Call) cancel(ctx context.Context) error {
+func (c *Call) cancel(ctx context.Context, reason string) error {
 	var state mcp.Task
-	err := c.client.Call(ctx, "tasks/cancel", mcp.TaskParams{TaskID: c.tracker.TaskID()}, &state)
+	err := c.client.Call(ctx, "tasks/cancel", mcp.TaskParams{TaskID: c.tracker.TaskID(), Meta: mcp.CancelMeta{Reason: reason}}, &state)
 	var e *rpc.Error
 	if err != nil && !errors.As(err, &e) && ctx.Err() == nil {
 		return err

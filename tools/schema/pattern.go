@@ -36,7 +36,7 @@ func (p *patterns) add(text string, place []string) error {
 	}
 	parsed, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
-		return &Error{place, fmt.Sprintf("%q is no regular expression: %v", clip(text), err)}
+		return &Error{place, fmt.Sprintf("%q is not a regular expression: %v", clip(text), err)}
 	}
 	size := instructions(parsed)
 	if p.instructions += size; p.instructions > maxInstructions {

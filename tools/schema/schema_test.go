@@ -41,7 +41,7 @@ func TestSchemaNamesWhatIsWrong(t *testing.T) {
 		{`{"properties":{"a/b~":{"type":"null"}}}`, `{"a/b~":1}`, `argument "a/b~": type: 1 has type "integer", want "null"`},
 		{`{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"a":{"items":[{"type":"string"}],"additionalItems":false}}}`, `{"a":["",2]}`, `argument "a/*": is not allowed`},
 		{`{"$schema":"http://json-schema.org/draft-07/schema","definitions":{"a":{"type":"string"}},"properties":{"x":{"$ref":"#/definitions/a","maxLength":0}}}`, `{"x":"y"}`, ``},
-		{`{"properties":{"a":{"enum":["` + strings.Repeat("long", 200) + `"]}}}`, `{"a":1}`, `argument "a": must be one of ["` + strings.Repeat("long", 75)[:298] + `…`},
+		{`{"properties":{"a":{"enum":["` + strings.Repeat("long", 200) + `"]}}}`, `{"a":1}`, `argument "a": must be one of ["` + strings.Repeat("long", 75)[:295] + `…`},
 		{`true`, `{"a":1e999}`, `number 1e999 is out of range`},
 	} {
 		err := New([]byte(c.schema), "").Check([]byte(c.value))
@@ -73,8 +73,8 @@ func TestSchemaMistakesHaveAPlace(t *testing.T) {
 		`{"not":{"minimum":1e999}}`:              `not/minimum: cannot be of type number`,
 		`{"exclusiveMinimum":true}`:              `exclusiveMinimum: cannot be of type bool`,
 		`{"items":[{}]}`:                         `items: a list of schemas is called prefixItems in this draft`,
-		`{"pattern":"("}`:                        "pattern: \"(\" is no regular expression: error parsing regexp: missing closing ): `(`",
-		`{"patternProperties":{"[":true}}`:       "patternProperties/[: \"[\" is no regular expression: error parsing regexp: missing closing ]: `[`",
+		`{"pattern":"("}`:                        "pattern: \"(\" is not a regular expression: error parsing regexp: missing closing ): `(`",
+		`{"patternProperties":{"[":true}}`:       "patternProperties/[: \"[\" is not a regular expression: error parsing regexp: missing closing ]: `[`",
 		`{"$ref":"#/$defs/x"}`:                   `$ref: "#/$defs/x" refers to nothing`,
 		`{"$ref":"#x"}`:                          `$ref: "#x" refers to nothing`,
 		`{"$ref":"other.json"}`:                  `$ref: other.json cannot be loaded: a schema may not refer to other documents`,
@@ -135,7 +135,7 @@ func TestDeepSchemasAreRefused(t *testing.T) {
 	}
 }
 
-// What a check may cost is bounded in time and memory, whoever wrote the schema: the patterns of an upstream's question took 26 s and 2.9 GB.
+// A check is bounded in time and memory, whoever wrote the schema: the patterns of an upstream's question took 26 s and 2.9 GB.
 func TestPatternsAreBounded(t *testing.T) {
 	t.Parallel()
 	many := strings.TrimSuffix(strings.Repeat(`{"pattern":"^(.{1000}){0,1}x"},`, 2000), ",")
@@ -179,7 +179,7 @@ func TestDearestArguments(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			err := schema.Check([]byte(strings.Repeat(`{"l":`, depth) + "{}" + strings.Repeat("}", depth)))
 			runtime.ReadMemStats(&after)
-			// What the checks do shows in what they allocate, also on a busy machine: 0.2 s are some 150 MiB.
+			// The work of the checks shows in what they allocate, also on a busy machine: 0.2 s are some 150 MiB.
 			if mib := (after.TotalAlloc - before.TotalAlloc) >> 20; mib > 200 {
 				t.Errorf("%s of %d: %d MiB", s, depth, mib)
 			}

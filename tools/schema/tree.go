@@ -198,7 +198,7 @@ func (t *tree) link(p *part) error {
 func (t *tree) resolve(from *resource, ref string) (*part, error) {
 	uri, err := from.uri.Parse(ref)
 	if err != nil {
-		return nil, fmt.Errorf("%q is no reference", ref)
+		return nil, fmt.Errorf("%q is not a reference", ref)
 	}
 	fragment := uri.Fragment
 	uri.Fragment, uri.RawFragment = "", ""

@@ -3,11 +3,11 @@
 //
 //	values ─ spellings ─┐
 //	patterns ───────────┴▶ New ─▶ Set ─▶ machine (an automaton, as package regexp's)
-//	                               ├▶ Text, String, JSON: what is there whole
+//	                               ├▶ String, JSON: what is there whole
 //	                               └▶ Stream: text that comes in pieces
 //
 // A byte is masked if it is in a value, or in anything that a pattern can match, however long or short; each run of such bytes becomes one
-// Mask. So it makes no difference how a text is cut into pieces, and a Stream is Text over all of it, which a
+// Mask. So it makes no difference how a text is cut into pieces, and a Stream is String over all of it, which a
 // fuzz test holds it to. A Stream holds back only what may still become a secret, and holds that until it is known: a pause says nothing.
 //
 // It has no goroutines, and its one lock is in Current, an atomic pointer. A Stream belongs to who writes to it.

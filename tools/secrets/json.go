@@ -1,6 +1,7 @@
 package secrets
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 
@@ -17,7 +18,7 @@ func (s *Set) JSON(value json.RawMessage) json.RawMessage {
 	case s == nil || len(value) == 0:
 		return value
 	case !json.Valid(value):
-		return s.Text(value)
+		return s.text(value)
 	}
 	return rawjson.Rewrite(value, s.inJSON)
 }
@@ -34,5 +35,8 @@ func (s *Set) inJSON(name, text string) string {
 	if s.values == nil || len(text) == len(s.values.text([]byte(text))) {
 		return text
 	}
-	return base64.StdEncoding.EncodeToString([]byte(Mask))
+	return base64.StdEncoding.EncodeToString([]byte(mask))
 }
+
+// Holds reports whether encoded JSON has a secret in it.
+func (s *Set) Holds(value json.RawMessage) bool { return !bytes.Equal(s.JSON(value), value) }

@@ -1,7 +1,6 @@
 package secrets
 
 import (
-	"bytes"
 	"regexp/syntax"
 	"unicode/utf8"
 )
@@ -204,19 +203,4 @@ func (m *machine) undecided() (most int) {
 		}
 	}
 	return most
-}
-
-// text is a text with its secrets masked, p itself if it has none.
-func (m *machine) text(p []byte) []byte {
-	s := newStream(m)
-	settled := s.Write(p)
-	if !s.found && len(s.paths) == 0 {
-		return p
-	}
-	whole := bytes.Clone(settled)
-	whole = append(whole, s.Flush()...)
-	if !s.found {
-		return p
-	}
-	return whole
 }

@@ -1,23 +1,19 @@
 package secrets
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"regexp/syntax"
 	"strings"
 )
 
-// Mask stands where a secret stood.
-const Mask = "***"
-
 const (
-	// MinValue is the least length of a value in bytes: a shorter one stands in much other text, and the holes would give it away.
-	MinValue = 6
-	// MaxValue is how long a value may be, in bytes: what may be one is held back, and its spellings take memory.
-	MaxValue = 16 << 10
-	// MaxUndecided is how many characters of text a pattern may hold back before it is known whether it matches.
-	MaxUndecided = 4 << 10
+	// minValue is the least length of a value in bytes: a shorter one stands in much other text, and the holes would give it away.
+	minValue = 6
+	// maxValue is how long a value may be, in bytes: what may be one is held back, and its spellings take memory.
+	maxValue = 16 << 10
+	// maxUndecided is how many characters of text a pattern may hold back before it is known whether it matches.
+	maxUndecided = 4 << 10
 )
 
 // Set is what must not be shown. A nil Set has nothing, and its methods return what they are given.
@@ -34,7 +30,7 @@ type given struct {
 }
 
 // New makes a Set of values and patterns (RE2), nil if there are none. Empty values are left out. Each of the others must have a length
-// between MinValue and MaxValue, and each pattern must pass CheckPattern; what is wrong is said without a word of a value.
+// between minValue and maxValue, and each pattern must pass CheckPattern; what is wrong is said without a word of a value.
 func New(values, patterns []string) (*Set, error) {
 	var literals, list []*syntax.Regexp
 	g := given{Patterns: patterns}
@@ -47,7 +43,9 @@ func New(values, patterns []string) (*Set, error) {
 		}
 		g.Values = append(g.Values, []byte(v))
 		for _, s := range spellings(v) {
-			literals = append(literals, &syntax.Regexp{Op: syntax.OpLiteral, Rune: []rune(s)})
+			if len(s) >= minValue {
+				literals = append(literals, &syntax.Regexp{Op: syntax.OpLiteral, Rune: []rune(s)})
+			}
 		}
 	}
 	for _, p := range patterns {
@@ -76,10 +74,10 @@ func New(values, patterns []string) (*Set, error) {
 // CheckValue says what is wrong with the length of a value.
 func CheckValue(value string) error {
 	switch n := len(value); {
-	case n < MinValue:
-		return fmt.Errorf("its value has %d bytes: so short a text would be masked in much that is no secret (%d bytes or more can be masked)", n, MinValue)
-	case n > MaxValue:
-		return fmt.Errorf("its value has %d bytes (the limit is %d)", n, MaxValue)
+	case n < minValue:
+		return fmt.Errorf("its value has %d bytes: so short a text would be masked in much that is no secret (%d bytes or more can be masked)", n, minValue)
+	case n > maxValue:
+		return fmt.Errorf("its value has %d bytes (the limit is %d)", n, maxValue)
 	}
 	return nil
 }
@@ -101,34 +99,31 @@ func parse(pattern string) (*syntax.Regexp, error) {
 		return nil, err
 	}
 	switch n := m.undecided(); {
-	case m.shortest(len(Mask)) < len(Mask):
-		return nil, fmt.Errorf("it also matches text of less than %d characters, which would make holes in all that is shown", len(Mask))
+	case m.shortest(len(mask)) < len(mask):
+		return nil, fmt.Errorf("it also matches text of fewer than %d characters, which would make holes in all that is shown", len(mask))
 	case n < 0:
 		return nil, fmt.Errorf("a repetition without an end has something after it, so that text would be held back without an end: bound it, such as {0,100} in the place of *, or leave out what follows")
-	case n > MaxUndecided:
-		return nil, fmt.Errorf("up to %d characters would be held back before it is known whether they match (the limit is %d)", n, MaxUndecided)
+	case n > maxUndecided:
+		return nil, fmt.Errorf("up to %d characters would be held back before it is known whether they match (the limit is %d)", n, maxUndecided)
 	}
 	return re, nil
 }
 
-// Text returns text with its secrets masked: p itself if it has none. p is valid UTF-8.
-func (s *Set) Text(p []byte) []byte {
+// text returns text with its secrets masked: p itself if it has none. p is valid UTF-8.
+func (s *Set) text(p []byte) []byte {
 	if s == nil {
 		return p
 	}
 	return s.all.text(p)
 }
 
-// String is Text of a string.
+// String returns text with its secrets masked.
 func (s *Set) String(text string) string {
 	if s == nil || text == "" {
 		return text
 	}
 	return string(s.all.text([]byte(strings.ToValidUTF8(text, "\uFFFD"))))
 }
-
-// Holds reports whether encoded JSON has a secret in it.
-func (s *Set) Holds(value json.RawMessage) bool { return !bytes.Equal(s.JSON(value), value) }
 
 // Stream returns a Stream for one text, nil for a nil Set.
 func (s *Set) Stream() *Stream {

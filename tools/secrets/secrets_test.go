@@ -61,7 +61,7 @@ func TestSpellings(t *testing.T) {
 		url.QueryEscape(value),
 		url.PathEscape(value),
 	} {
-		if got := s.String(text); !strings.Contains(got, Mask) || strings.Contains(got, "s") {
+		if got := s.String(text); !strings.Contains(got, mask) || strings.Contains(got, "s") {
 			t.Errorf("%s: got %s", text, got)
 		}
 	}
@@ -69,7 +69,7 @@ func TestSpellings(t *testing.T) {
 		for after := range 9 {
 			for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding, base64.RawStdEncoding} {
 				text := encoding.EncodeToString([]byte(strings.Repeat("u", before) + value + strings.Repeat("v", after)))
-				if got := s.String(text); !strings.Contains(got, Mask) {
+				if got := s.String(text); !strings.Contains(got, mask) {
 					t.Errorf("%d, %d: %s stays", before, after, got)
 				}
 			}
@@ -106,15 +106,15 @@ func TestJSON(t *testing.T) {
 }
 
 func TestNewRefuses(t *testing.T) {
-	for _, value := range []string{"qzqzq", "q", strings.Repeat("q", MaxValue+1)} {
+	for _, value := range []string{"qzqzq", "q", strings.Repeat("q", maxValue+1)} {
 		if _, err := New([]string{value}, nil); err == nil || strings.Contains(err.Error(), value) {
 			t.Errorf("a value of %d bytes: %v", len(value), err)
 		}
 	}
 	for pattern, want := range map[string]string{
 		`(`:         "missing closing",
-		`x*`:        "less than 3 characters",
-		`\b`:        "less than 3 characters",
+		`x*`:        "fewer than 3 characters",
+		`\b`:        "fewer than 3 characters",
 		`aaa.*b`:    "without an end",
 		`aaa(b+c)?`: "without an end",
 		`\w{3,}\b`:  "without an end",
@@ -136,7 +136,7 @@ func TestStreamAtEachByte(t *testing.T) {
 	s := mustNew(t, []string{"hunter2hunter2", "täglich"}, []string{`AKIA[A-Z0-9]{16}`, `token=\w+`, `\bid:\d{3,5}\b`})
 	text := "a hunter2hunter2 b täglich AKIAABCDEFGHIJKLMNOP token=abc_def, id:1234 id:123456 hunter2hunter2hunter2 hunter"
 	want := s.String(text)
-	if strings.Count(want, Mask) != 6 {
+	if strings.Count(want, mask) != 6 {
 		t.Fatal(want)
 	}
 	whole := func(pieces ...string) string {
@@ -157,7 +157,7 @@ func TestStreamAtEachByte(t *testing.T) {
 	}
 }
 
-// What cannot be the beginning of a secret is given out at once, what is known to be one as well.
+// Output that cannot be the beginning of a secret is given out at once, and so is output that is known to be one.
 func TestStreamHoldsBackLittle(t *testing.T) {
 	s := mustNew(t, []string{"hunter2"}, []string{`token=\w+`, `id:\d{4}\b`}).Stream()
 	for _, step := range []struct{ write, want string }{
@@ -178,7 +178,7 @@ func TestStreamHoldsBackLittle(t *testing.T) {
 			t.Errorf("after %q: %q, want %q", step.write, got, step.want)
 		}
 	}
-	if got := string(s.Flush()); got != Mask {
+	if got := string(s.Flush()); got != mask {
 		t.Errorf("at the end: %q", got)
 	}
 }
@@ -212,7 +212,7 @@ func slowly(text string, values, patterns []string) string {
 		case !secret[i]:
 			b.WriteByte(text[i])
 		case i == 0 || !secret[i-1]:
-			b.WriteString(Mask)
+			b.WriteString(mask)
 		}
 	}
 	return b.String()
@@ -319,7 +319,7 @@ func TestSetInAnotherProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, text := range []string{"hunter2\xff", "an other value", "tok_abc"} {
-		if got := again.String(text); got != s.String(text) || !strings.Contains(got, Mask) {
+		if got := again.String(text); got != s.String(text) || !strings.Contains(got, mask) {
 			t.Errorf("%q: %q", text, got)
 		}
 	}

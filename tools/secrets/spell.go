@@ -25,7 +25,7 @@ func spellings(value string) []string {
 		list[i] = string([]rune(list[i]))                    // as a log has bytes that are not UTF-8
 	}
 	slices.Sort(list)
-	return slices.DeleteFunc(slices.Compact(list), func(s string) bool { return len(s) < MinValue })
+	return slices.Compact(list)
 }
 
 // inJSON is a text as it stands in a JSON string, with the characters of HTML escaped or not.

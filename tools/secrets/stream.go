@@ -1,9 +1,13 @@
 package secrets
 
 import (
+	"bytes"
 	"regexp/syntax"
 	"unicode/utf8"
 )
+
+// mask stands where a secret stood.
+const mask = "***"
 
 // Stream masks the secrets of a text that comes in pieces. A nil Stream returns what it is given.
 type Stream struct {
@@ -179,7 +183,7 @@ func (s *Stream) settle(text []byte, until int) []byte {
 	for {
 		if used < len(s.spans) && s.spans[used].begin <= at {
 			if !s.masked {
-				s.out, s.masked = append(s.out, Mask...), true
+				s.out, s.masked = append(s.out, mask...), true
 			}
 			at, used = max(at, s.spans[used].end), used+1
 			continue
@@ -202,4 +206,19 @@ func (s *Stream) settle(text []byte, until int) []byte {
 		s.spans[i] = span{s.spans[i].begin - at, s.spans[i].end - at}
 	}
 	return s.out
+}
+
+// text is a text with its secrets masked, p itself if it has none.
+func (m *machine) text(p []byte) []byte {
+	s := newStream(m)
+	settled := s.Write(p)
+	if !s.found && len(s.paths) == 0 {
+		return p
+	}
+	whole := bytes.Clone(settled)
+	whole = append(whole, s.Flush()...)
+	if !s.found {
+		return p
+	}
+	return whole
 }

@@ -81,8 +81,11 @@ type Gap struct {
 	Bytes int64
 }
 
-// LeftOut are the words for a gap that nothing leads into.
-func LeftOut(g Gap) string { return fmt.Sprintf("[... %d bytes left out ...]", g.Bytes) }
+// Words returns the words for a gap that nothing leads into.
+func (g Gap) Words() string { return LeftOut(g.Bytes, "bytes") }
+
+// LeftOut returns the words for n bytes, segments or items that are not shown.
+func LeftOut(n int64, what string) string { return fmt.Sprintf("[... %d %s left out ...]", n, what) }
 
 // stretch is text, and where it stands.
 type stretch struct {

@@ -14,9 +14,6 @@ type Sink interface {
 	Skip(size int64)                 // bytes of the log that are not shown
 }
 
-// maxFilteredLine is how long a line may be that is looked at as one.
-const maxFilteredLine = 64 << 10
-
 // Filter picks lines of a text: those that match, with lines around them, and of what is left the last ones. A line that was
 // drawn over with \r is its last state.
 //

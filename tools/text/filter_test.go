@@ -44,7 +44,7 @@ func TestLineFilter(t *testing.T) {
 				rest = rest[n:]
 			}
 			f.End()
-			if got, _ := shaper.Text(shaper.Limit, LeftOut); got != c.want {
+			if got, _ := shaper.Text(shaper.Limit, Gap.Words); got != c.want {
 				t.Errorf("%.20q, grep %q, context %v, tail %v, in pieces of %d: %q, want %q", c.in, c.grep, c.context, c.tail, size, got, c.want)
 			}
 		}

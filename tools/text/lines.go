@@ -87,3 +87,6 @@ func (l *assembler) end(take func(line []byte, at int64, whole bool)) {
 	}
 	l.line, l.returns, l.long = l.line[:0], 0, false
 }
+
+// maxFilteredLine is how long a line may be that is looked at as one.
+const maxFilteredLine = 64 << 10

@@ -6,10 +6,16 @@ import (
 	"time"
 )
 
-// Seconds writes how long something took as a model reads it: 3.2 s, 12 s, 1800 s.
+// Seconds writes how long something took as a model reads it: 0.012 s, 3.2 s, 12 s, 1800 s. Nothing takes 0 s.
 func Seconds(d time.Duration) string {
-	if d >= 100*time.Second {
-		d = d.Round(time.Second)
+	digits := 1
+	if ms := d.Round(time.Millisecond); d >= 100*time.Second {
+		digits = 0
+	} else if ms < 100*time.Millisecond {
+		d, digits = max(ms, time.Millisecond), 3
 	}
-	return strings.TrimSuffix(strconv.FormatFloat(d.Seconds(), 'f', 1, 64), ".0") + " s"
+	return strings.TrimSuffix(strconv.FormatFloat(d.Seconds(), 'f', digits, 64), ".0") + " s"
 }
+
+// Age writes how long something has gone on by now, in whole seconds.
+func Age(d time.Duration) string { return Seconds(max(d.Round(time.Second), time.Second)) }

@@ -166,6 +166,6 @@ func (s *Shaper) Text(limit int, words func(Gap) string) (text string, cut bool)
 func Short(text string, limit int) string {
 	s := Shaper{Limit: limit, KeepFrames: true}
 	_, _ = s.Write([]byte(text)) // never fails
-	short, _ := s.Text(limit, LeftOut)
+	short, _ := s.Text(limit, Gap.Words)
 	return short
 }

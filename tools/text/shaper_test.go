@@ -16,7 +16,7 @@ func shape(limit int, pieces ...string) (string, bool) {
 	for _, p := range pieces {
 		_, _ = s.Write([]byte(p)) // never fails
 	}
-	return s.Text(limit, LeftOut)
+	return s.Text(limit, Gap.Words)
 }
 
 func jsonSize(s string) int {
@@ -50,7 +50,7 @@ func TestALineDrawnOverIsItsLastState(t *testing.T) {
 	}
 	s := Shaper{Limit: 100, KeepFrames: true}
 	_, _ = s.Write([]byte("1%\r2%\r\n3%\r"))
-	if got, _ := s.Text(100, LeftOut); got != "1%\r2%\r\n3%\r" {
+	if got, _ := s.Text(100, Gap.Words); got != "1%\r2%\r\n3%\r" {
 		t.Errorf("frames that are kept: %q", got)
 	}
 }
@@ -153,7 +153,7 @@ func TestInsertedWordsStandForBytes(t *testing.T) {
 	s.Insert("[image]", 5000)
 	_, _ = s.Write([]byte("more\n"))
 	s.Insert("[audio]\n", 1)
-	if got, _ := s.Text(100, LeftOut); got != "text\n[image]\nmore\n[audio]\n" || s.pos() != 4+5000+5+1 {
+	if got, _ := s.Text(100, Gap.Words); got != "text\n[image]\nmore\n[audio]\n" || s.pos() != 4+5000+5+1 {
 		t.Errorf("%q, position %d", got, s.pos())
 	}
 }
@@ -185,7 +185,7 @@ func TestMemoryIsBounded(t *testing.T) {
 
 func TestSeconds(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		0: "0 s", 12 * time.Millisecond: "0 s", 3210 * time.Millisecond: "3.2 s", 70249 * time.Millisecond: "70.2 s",
+		0: "0.001 s", 12 * time.Millisecond: "0.012 s", 99900 * time.Microsecond: "0.1 s", 100 * time.Millisecond: "0.1 s", 3210 * time.Millisecond: "3.2 s", 70249 * time.Millisecond: "70.2 s",
 		12 * time.Second: "12 s", 1800400 * time.Millisecond: "1800 s",
 	} {
 		if got := Seconds(d); got != want {

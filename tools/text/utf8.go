@@ -51,12 +51,21 @@ func (d *Decoder) Flush() []byte {
 	return text
 }
 
-// Clip cuts a text to n bytes, between characters.
-func Clip(s string, n int) string {
+// Cut returns the beginning of a text, at most n bytes of it, in whole characters.
+func Cut[T string | []byte](s T, n int) T {
 	if len(s) <= n {
 		return s
 	}
-	return s[:Whole([]byte(s[:n]))] + "…"
+	return s[:Whole([]byte(s[:n]))]
+}
+
+// Clip returns a text that is longer than n bytes as its beginning and "…", n bytes together.
+func Clip(s string, n int) string {
+	const mark = "…"
+	if len(s) <= n {
+		return s
+	}
+	return Cut(s, n-len(mark)) + mark
 }
 
 // LastLines returns the end of a text in most bytes or less: whole lines if there are any, each as a terminal

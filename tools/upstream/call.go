@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// taskTTL is the ttl that tasks at a server are given, in milliseconds, a day: runnel's own task has its own ttl.
+	// taskTTL is the ttl, in milliseconds, that runnel asks a server for: a day. Runnel's own task has its own ttl.
 	taskTTL = "86400000"
-	// logLevel is the level from which on a server of the stateless era sends log lines with a call.
+	// logLevel is the lowest level of log lines that a server of the stateless era sends with a call.
 	logLevel = "info"
 )
 
@@ -35,13 +35,13 @@ type call struct {
 	token  json.RawMessage
 	remote *remote.Call
 
-	streams atomic.Bool // content comes in a dialect: messages about the work are not output then
+	streams atomic.Bool // content comes in a dialect, so messages about the work are not output
 
 	mu   sync.Mutex
 	said string // the status message that was output last
 }
 
-// follow makes what follows the call.
+// follow makes the remote.Call that follows the call.
 func (c *call) follow(tool *mcp.Tool) {
 	streams := false
 	c.task, streams = way(c.client, tool)
@@ -83,8 +83,8 @@ func (c *call) run(ctx context.Context, tool string) (json.RawMessage, error) {
 	return raw, err
 }
 
-// way is how a tool is called, and whether its output is known to come as content. A task brings something only with a dialect
-// for its output, or where the tool requires one: else a plain call tells more, by its progress.
+// way returns how a tool is called, and whether its output is known to come as content. A task is only better where its output has a
+// dialect, or where the tool requires a task; otherwise a plain call shows more, by its progress.
 func way(client *rpc.Client, tool *mcp.Tool) (task *mcp.TaskMetadata, streams bool) {
 	if client.Era() == rpc.Stateless {
 		_, streams = client.Capabilities().Extensions[mcp.ExtensionTaskPartials]
@@ -114,14 +114,14 @@ func (c *call) content(items []json.RawMessage, replaces bool) {
 	c.silence.deliver(func() { _ = c.out.Content(items...) }) // fails only when the call has ended
 }
 
-// remark says something about the output, apart from it.
+// remark writes a message to the output as an item of its own.
 func (c *call) remark(text string) { c.stderr("[" + text + "]\n") }
 
 func (c *call) stderr(text string) {
 	c.silence.deliver(func() { _, _ = c.out.Stderr().Write([]byte(text)) })
 }
 
-// progress passes on what the server says of its progress. Its messages are output as long as no other output comes.
+// progress passes on the server's progress. Its messages count as output as long as no other output comes.
 func (c *call) progress(params json.RawMessage) {
 	var done, total float64
 	message := ""
@@ -147,8 +147,8 @@ func (c *call) progress(params json.RawMessage) {
 	})
 }
 
-// status makes output of what a task says while it works, likewise. A notification and the answer to a poll may come at the same time:
-// nothing shows which of them is the later.
+// status writes the status messages of a working task to the output, under the same rule. A notification and the answer to a poll may come
+// at the same time, and nothing shows which is newer.
 func (c *call) status(message string) {
 	if c.streams.Load() {
 		return
@@ -162,7 +162,7 @@ func (c *call) status(message string) {
 	}
 }
 
-// logLine makes output of a log line, beside the rest as what a command writes to stderr.
+// logLine writes a log line to the output, marked as stderr.
 func (c *call) logLine(params json.RawMessage) {
 	data := rawjson.Member(params, "data")
 	text := string(data)
@@ -175,7 +175,7 @@ func (c *call) logLine(params json.RawMessage) {
 	c.stderr(fmt.Sprintf("%s: %s\n", rawjson.StringMember(params, "level"), strings.TrimRight(text, "\n")))
 }
 
-// ask puts a question of the server's to the user.
+// ask puts the server's question to the user.
 func (c *call) ask(ctx context.Context, params json.RawMessage) (mcp.ElicitResult, error) {
 	var p struct {
 		mcp.ElicitParams

@@ -21,8 +21,8 @@ import (
 	"runnel/tools/text"
 )
 
-// catalog is what a server has said of itself and of what it has. It is kept with the state: a list is answered from it while the
-// server starts, and nothing has to start for a list that nobody reads.
+// catalog is a server's description of itself, with its lists. It is kept with the state, so a list can be answered while the server
+// starts, and no server starts for a list that nobody reads.
 type catalog struct {
 	Info         mcp.Implementation     `json:"server"`
 	Instructions string                 `json:"instructions,omitempty"`
@@ -34,13 +34,13 @@ type catalog struct {
 	unread []string // the methods of lists that could not be read this time
 }
 
-// listEntry is an entry of a list that is not looked into.
+// listEntry is an entry of a list whose entries are passed on unread.
 type listEntry struct {
 	Key string          `json:"key"` // its name, its URI or its template
 	Raw json.RawMessage `json:"raw"`
 }
 
-// The methods of the lists that are not looked into.
+// The methods of the lists whose entries are passed on unread.
 const (
 	promptList   = "prompts/list"
 	resourceList = "resources/list"
@@ -48,13 +48,13 @@ const (
 )
 
 const (
-	// maxInstructions is how much of a server's instructions is passed on, in bytes.
+	// maxInstructions limits the part of a server's instructions that is passed on, in bytes.
 	maxInstructions = 64 << 10
 	// maxListEntry is how large an entry may be, in bytes of JSON: it must fit on a page of runnel's own list.
 	maxListEntry = mcp.MaxListPage
 )
 
-// readCatalog asks a server for all that it has. Without its tools it is of no use; any other list that cannot be read is left out.
+// readCatalog asks a server for all its lists. It fails if the tools cannot be read, and leaves out any other list that cannot.
 func readCatalog(ctx context.Context, client *rpc.Client, log zerolog.Logger) (*catalog, error) {
 	caps := *client.Capabilities()
 	c := &catalog{Info: client.Server(), Instructions: text.Clip(client.Instructions(), maxInstructions), Capabilities: caps, Lists: map[string][]listEntry{}}
@@ -80,7 +80,7 @@ func readCatalog(ctx context.Context, client *rpc.Client, log zerolog.Logger) (*
 	return c, ctx.Err()
 }
 
-// hide masks secrets in all that is shown or kept of a catalog. The keys stay: they find what a client asks for.
+// hide masks secrets in everything that is shown or kept of a catalog, except in the keys, by which requests find their entry.
 func (c *catalog) hide(s *secrets.Set) {
 	c.Instructions = s.String(c.Instructions)
 	for i, tool := range c.Tools {
@@ -93,13 +93,13 @@ func (c *catalog) hide(s *secrets.Set) {
 	}
 }
 
-// isMissing reports whether a server has no method of the name: some declare resources and have no templates.
+// isMissing reports whether an error means that the server lacks the method: some declare resources and have no templates.
 func isMissing(err error) bool {
 	e, ok := errors.AsType[*rpc.Error](err)
 	return ok && e.Code == mcp.CodeMethodNotFound
 }
 
-// read reads a list whose entries have a key. What cannot be read is left out, with a line in the log.
+// read reads a list whose entries have a key. Entries that cannot be read are left out and logged.
 func (c *catalog) read(ctx context.Context, client *rpc.Client, log zerolog.Logger, method, member, key string) {
 	raw, cut, err := remote.ReadList(ctx, client, method, member)
 	if err != nil {
@@ -128,7 +128,7 @@ func (c *catalog) read(ctx context.Context, client *rpc.Client, log zerolog.Logg
 	}
 }
 
-// tools are those that the config wants and that can be served. What is wrong with the others is logged.
+// tools returns the tools that the config wants and that can be served, and logs why others cannot.
 func (c *catalog) tools(def *definition, log zerolog.Logger) (wanted []mcp.Tool) {
 	specs, unreadable := remote.ReadTools(c.Tools)
 	for _, raw := range unreadable {
@@ -140,7 +140,7 @@ func (c *catalog) tools(def *definition, log zerolog.Logger) (wanted []mcp.Tool)
 			continue
 		}
 		for _, member := range []*json.RawMessage{&spec.OutputSchema, &spec.Icons, &spec.Meta} {
-			if string(*member) == "null" { // no schema allows that, but servers write it
+			if string(*member) == "null" { // the schema forbids it, but some servers write it
 				*member = nil
 			}
 		}

@@ -19,23 +19,23 @@ import (
 	"runnel/tools/secrets"
 )
 
-// definition is what a config says of a server, with the defaults filled in.
+// definition is a server's part of the config, with the defaults filled in.
 type definition struct {
 	name      string
 	config    config.Upstream
 	dir       string
 	env       []string
-	hops      int                // as the environment says
-	at        httpclient.Options // of a server at a URL
+	hops      int                // from the environment
+	at        httpclient.Options // how to reach a server at a URL
 	atErr     error              // why it cannot be reached
-	version   string             // runnel's, which the server is told
+	version   string             // runnel's own, for the server
 	secrets   *secrets.Current   // nil = none
 	hungAfter time.Duration
 	times     times
 	log       zerolog.Logger
 }
 
-// times are the times of a server, which tests shorten.
+// times are a server's time limits and pauses, which tests shorten.
 type times struct {
 	start     time.Duration // a server may take to start: npx downloads it then
 	list      time.Duration // how long a list of tools waits for a server that starts
@@ -65,11 +65,11 @@ const (
 	maxPrefix = 64
 )
 
-// define checks a configuration. What is wrong with it is a *config.Error.
+// define checks a configuration. Its error is a *config.Error.
 func define(name string, conf config.Upstream, env config.Base, log zerolog.Logger) (*definition, error) {
 	switch {
 	case len(conf.Command) == 0 && conf.URL == "":
-		return nil, &config.Error{Problem: "says no server to start", Allowed: "command (a list of words) or url"}
+		return nil, &config.Error{Problem: "names no server to start", Allowed: "command (a list of words) or url"}
 	case conf.URL != "" && (len(conf.Command) > 0 || len(conf.Env) > 0):
 		return nil, &config.Error{Key: "url", Problem: "is there beside command or env", Allowed: "url alone, or a command with its env"}
 	case conf.URL == "" && len(conf.Headers) > 0:
@@ -79,7 +79,7 @@ func define(name string, conf config.Upstream, env config.Base, log zerolog.Logg
 	case conf.Prefix != "" && tools.CheckName(conf.Prefix) != nil || len(conf.Prefix) > maxPrefix:
 		return nil, &config.Error{Key: "prefix", Problem: fmt.Sprintf("%q cannot stand in a tool's name", conf.Prefix), Allowed: fmt.Sprintf("up to %d letters, digits, _, - and .", maxPrefix)}
 	case conf.Runs != "" && !config.IsClass(conf.Runs):
-		return nil, &config.Error{Key: "runs", Problem: fmt.Sprintf("%q is no class of workers", conf.Runs), Allowed: "1 to 64 letters, digits, - and _"}
+		return nil, &config.Error{Key: "runs", Problem: fmt.Sprintf("%q is not a class of workers", conf.Runs), Allowed: "1 to 64 letters, digits, - and _"}
 	case conf.HungAfter != nil && *conf.HungAfter < 0:
 		return nil, &config.Error{Key: "hungAfter", Problem: conf.HungAfter.String() + " is negative", Allowed: "0 (for ever) or more"}
 	}
@@ -116,17 +116,17 @@ func define(name string, conf config.Upstream, env config.Base, log zerolog.Logg
 	}, nil
 }
 
-// same reports whether nothing about a server has changed in the config.
+// same reports whether two definitions of a server are equal.
 func (d *definition) same(as *definition) bool {
 	return d.name == as.name && reflect.DeepEqual(d.config, as.config) && d.dir == as.dir && slices.Equal(d.env, as.env)
 }
 
-// takes reports whether a tool of the server's is wanted.
+// takes reports whether the config wants one of the server's tools.
 func (d *definition) takes(tool string) bool {
 	return !slices.Contains(d.config.Deny, tool) && (len(d.config.Allow) == 0 || slices.Contains(d.config.Allow, tool))
 }
 
-// mayHave reports whether a tool or a prompt of a name may be the server's.
+// mayHave reports whether the server may have a tool or a prompt with a name.
 func (d *definition) mayHave(name string) bool { return strings.HasPrefix(name, d.config.Prefix) }
 
 // title names the server to a model.
@@ -137,7 +137,7 @@ func (d *definition) title() string {
 	return d.name + " (tools and prompts whose names begin with " + d.config.Prefix + ")"
 }
 
-// failure is an error for who calls one of the server's tools.
+// failure makes the error for a caller of one of the server's tools.
 func (d *definition) failure(err error) error { return fmt.Errorf("upstream %s: %w", d.name, err) }
 
 // Name is the name in the config.

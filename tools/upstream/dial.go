@@ -29,7 +29,7 @@ func (l *link) dial(ctx context.Context, o rpc.DialOptions) (err error) {
 	process.TieChildren()
 	mark := process.NewMark()
 	o.Command = append([]string{program}, l.config.Command[1:]...)
-	o.Env = append(slices.Clip(l.env), mark, fmt.Sprintf("%s=%d", hopsVariable, l.hopsAfter())) // in the place of those that runnel itself has
+	o.Env = append(slices.Clip(l.env), mark, fmt.Sprintf("%s=%d", hopsVariable, l.hopsAfter())) // replacing runnel's own
 	o.Dir = l.dir
 	o.Stderr, o.OnStart = &l.stderr, l.stderr.forget
 	o.Guard = l.guard

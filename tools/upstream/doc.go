@@ -1,4 +1,4 @@
-// Package upstream makes the tools, prompts and resources of other MCP servers those of this one.
+// Package upstream serves the tools, prompts and resources of other MCP servers beside runnel's own.
 //
 //	tools/call ──▶ servedTool ─┐                      ┌▶ link ──▶ call ──▶ tools.Output
 //	prompts, resources, ... ───┴▶ Set ──▶ Server ─────┤             ▲
@@ -6,9 +6,9 @@
 //	lists ◀── join ◀── take ◀── catalog ◀───┘                       │
 //	                               └ kept                           └▶ session, subscriptions: what is of no call
 //
-// A definition is what the config says of a server. A Server starts when something of its own is needed, and is started again as its policy
-// says. A link is one connection to it, a call one call of a tool on that, a catalog what the server has told of itself. The session is the
-// client outside of calls. A Set is all servers, beside a registry of tools.
+// A definition is a server's part of the config. A Server starts when something that it has is needed, and is restarted by its policy. A
+// link is one connection to it, a call is one tool call on a link, and a catalog holds the server's description of itself. The session
+// stands for the client outside of calls. A Set holds all servers, beside a registry of tools.
 //
 // Goroutines of a server that is up:
 //
@@ -18,7 +18,7 @@
 //  4. one for each resource that is subscribed to there;
 //  5. those of rpc.Client, whose reader hands out what comes, and those of remote.Call for each call.
 //
-// One that is taken out of the config has another one, which waits for its last call and stops it.
+// A server that was taken out of the config has one more, which waits for the last call and stops the server.
 //
 // Locks: Set.mu comes before those of the registry and of a Server, link.mu before that of a call's tracker. The others are taken alone.
 //

@@ -47,8 +47,8 @@ func (s *Set) forward(ctx context.Context, c *rpc.Caller, u *Server, method stri
 	return nil, &passed
 }
 
-// do sends a request. What a server of the stateless era wants to know first is asked of a session; a client of that era is answered with
-// the questions, and answers them with the next request.
+// do sends a request. If a server of the stateless era asks something first, a session is asked; a client of the stateless era gets the
+// questions as its answer, and answers them with its next request.
 func do(ctx context.Context, c *rpc.Caller, client *rpc.Client, method string, params json.RawMessage, hide *secrets.Set) (json.RawMessage, error) {
 	rounds := 0
 	send := func(params json.RawMessage) (result json.RawMessage, asks bool, err error) {
@@ -63,15 +63,15 @@ func do(ctx context.Context, c *rpc.Caller, client *rpc.Client, method string, p
 	})
 }
 
-// maxRounds is how often a request is sent: a client may answer what a server asks without asking anybody.
+// maxRounds limits how often a request is sent, since a client may answer a server's questions without asking anybody, for ever.
 const maxRounds = 16
 
-// askable are the capabilities of a client that a server may use in one request.
+// askable returns the capabilities of a client that a server may use in one request.
 func askable(c *rpc.Caller) *mcp.ClientCapabilities {
 	return &mcp.ClientCapabilities{Elicitation: c.Capabilities.Elicitation, Roots: c.Capabilities.Roots, Sampling: c.Capabilities.Sampling}
 }
 
-// dressForwarded makes of a result of either era one of the client's.
+// dressForwarded converts a result of either era to the client's version.
 func dressForwarded(c *rpc.Caller, result json.RawMessage, method string) json.RawMessage {
 	if !rawjson.IsObject(result) {
 		return result
@@ -93,12 +93,12 @@ func dressForwarded(c *rpc.Caller, result json.RawMessage, method string) json.R
 	return result
 }
 
-// serversOf are the servers where a URI or a template may belong, the first most likely.
+// serversOf returns the servers that may have a URI or a template, the most likely first.
 func (s *Set) serversOf(ctx context.Context, c *rpc.Caller, uri string) (list []*Server) {
 	s.Meet(c)
 	u := s.joined().resource(uri)
 	if u == nil {
-		s.Need(ctx, c) // a server that has not said what it has may have this
+		s.Need(ctx, c) // a server whose lists are unknown may have it
 		u = s.joined().resource(uri)
 	}
 	if u != nil {
@@ -114,7 +114,7 @@ func (s *Set) serversOf(ctx context.Context, c *rpc.Caller, uri string) (list []
 	return list
 }
 
-// atOwner does something at the server where a resource belongs, or at each in turn that may have it until one does it.
+// atOwner calls do for the server that has a resource, or, if that is not known, for each that may have it until one succeeds.
 func (s *Set) atOwner(ctx context.Context, c *rpc.Caller, uri string, do func(*Server) error) (err error) {
 	err = logs.NotFound(c, uri)
 	for _, u := range s.serversOf(ctx, c, uri) {
@@ -134,7 +134,7 @@ func (s *Set) forwardURI(ctx context.Context, c *rpc.Caller, uri, method string,
 	return result, err
 }
 
-// Subscribe subscribes where a resource belongs.
+// Subscribe subscribes to a resource at the server that has it.
 func (s *Set) Subscribe(ctx context.Context, c *rpc.Caller, uri string, tell func(json.RawMessage)) (stop func(), err error) {
 	err = s.atOwner(ctx, c, uri, func(u *Server) error {
 		l, err := s.enter(ctx, u)

@@ -95,6 +95,9 @@ func fullMain(args []string) {
 			}
 			say(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":%q}}`, uri)
 			if strings.HasSuffix(uri, "/early") {
+				for i := range earlyParts {
+					say(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"%s/%d"}}`, uri, i)
+				}
 				answer(`{}`)
 			}
 		case "logging/setLevel":
@@ -222,7 +225,7 @@ func (c *player) await(text string) string {
 	}
 }
 
-// What several servers have stands together, by their prefixes; each request goes to the one that it belongs to.
+// The resources of several servers stand together, by their prefixes; each request goes to the server that it belongs to.
 func TestUpstreamsAreRouted(t *testing.T) {
 	t.Parallel()
 	c := speak(t, "", full(t, "a"), full(t, "b"))
@@ -321,7 +324,7 @@ func TestStatelessUpstreamsPrompt(t *testing.T) {
 	}
 }
 
-// What a server has is known when runnel starts again, before the server is there; what has changed since is told.
+// A server's catalog is known when runnel starts again, before the server is there; changes since then are told.
 func TestCatalogIsKept(t *testing.T) {
 	t.Parallel()
 	dir, gate, more := t.TempDir(), newGate(t), filepath.Join(t.TempDir(), "more")
@@ -390,7 +393,7 @@ func TestListThatFailsOnce(t *testing.T) {
 	}
 }
 
-// Who subscribed to a resource is told when a reload takes its server away; the next server of the name is asked to tell of it.
+// A subscriber to a resource is told when a reload takes its server away; the next server of that name is asked to report its changes.
 func TestSubscriptionsOutliveAReload(t *testing.T) {
 	t.Parallel()
 	set := NewSet(&tools.Registry{})
@@ -422,7 +425,11 @@ func TestSubscriptionsOutliveAReload(t *testing.T) {
 	}
 }
 
-// "The server MUST send notifications/subscriptions/acknowledged as the first message": a server's update that comes before that waits.
+// earlyParts is how many parts of a resource "early" change before the server has answered who subscribes to it.
+const earlyParts = 20
+
+// "The server MUST send notifications/subscriptions/acknowledged as the first message": a server's updates that come before that wait, and
+// none takes the place of another.
 func TestUpdatesWaitForTheAcknowledgement(t *testing.T) {
 	t.Parallel()
 	c := speak(t, "", full(t, "a"))
@@ -436,6 +443,9 @@ func TestUpdatesWaitForTheAcknowledgement(t *testing.T) {
 		}
 	}
 	c.await(`"method":"notifications/resources/updated","params":{"uri":"a://x/early","_meta":`)
+	for i := range earlyParts {
+		c.await(fmt.Sprintf(`"method":"notifications/resources/updated","params":{"uri":"a://x/early/%d","_meta":`, i))
+	}
 }
 
 // A list that has nothing is empty in every version, not null.

@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	// hopsVariable tells an upstream how many runnels stand before it, as a header does over HTTP. One that reads the config of the runnel
-	// that started it would start another one, and so on.
+	// hopsVariable tells an upstream how many runnels stand before it, as a header does over HTTP. Without it, a runnel that reads the
+	// config of the one that started it would start another, endlessly.
 	hopsVariable = "RUNNEL_HOPS"
 	maxHops      = 8
-	// hopsFor is how long it counts what a client has said: a circle may have been opened since.
+	// hopsFor is how long a client's number counts, since the circle may have been opened meanwhile.
 	hopsFor = 10 * time.Minute
 )
 
@@ -19,15 +19,14 @@ func tooManyHops(hops int) string {
 	return fmt.Sprintf("there are %d runnels before this one already, each the upstream of another", hops)
 }
 
-// hops is how many runnels stand before this one, by what its clients over HTTP say. In a circle each request of an upstream says one more
-// than the last that came.
+// hops holds how many runnels stand before this one, as its clients over HTTP say. In a circle, the number grows by one with each round.
 type hops struct {
 	mu   sync.Mutex
 	most int
 	said time.Time
 }
 
-// came takes note of what a client says.
+// came records a client's number.
 func (h *hops) came(n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -36,7 +35,7 @@ func (h *hops) came(n int) {
 	}
 }
 
-// now is how many there are.
+// now returns the number of runnels before this one.
 func (h *hops) now() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -10,15 +10,15 @@ import (
 	"runnel/rpc"
 )
 
-// errHung is why a server is given up that is silent and answers no ping.
+// errHung is the reason for giving up a server that is silent and does not answer pings.
 var errHung = errors.New("the server hangs: while a call was silent it left a ping unanswered")
 
-// silence distinguishes a server that hangs from one that works: it owes answers, has sent nothing for a while, and then leaves a ping
-// unanswered, and sends nothing else, for the hungAfter of its config. Output that runnel's own client has not taken yet does not count as
-// silence of the server: its reader waits then.
+// silence distinguishes a server that hangs from one that works. A hanging server owes answers, has been silent for a while, and then sends
+// nothing in answer to a ping, or otherwise, for the hungAfter of its config. While the reader waits for runnel's own client to take
+// output, the server does not count as silent.
 type silence struct {
-	seen    atomic.Int64 // grows with what ends a silence: a message, a piece of output that was delivered, a server that owes its first answer
-	waiting atomic.Int32 // how much of what has come waits for runnel's own client, mostly 0 or 1
+	seen    atomic.Int64 // grows whenever a silence ends: with a message, with delivered output, and when a server begins to owe answers
+	waiting atomic.Int32 // messages that wait for runnel's own client, mostly 0 or 1
 	owed    atomic.Int32 // answers
 }
 
@@ -30,7 +30,7 @@ func (s *silence) owe() (paid func()) {
 	return func() { s.owed.Add(-1) }
 }
 
-// deliver writes to the output of a call and waits where runnel's own client lags too far. Mostly it is the link's reader that does.
+// deliver writes to a call's output, and waits if runnel's own client lags too far. Mostly the link's reader calls it.
 func (s *silence) deliver(write func()) {
 	s.waiting.Add(1)
 	write()
@@ -38,8 +38,8 @@ func (s *silence) deliver(write func()) {
 	s.waiting.Add(-1)
 }
 
-// watch pings a server that is silent while it owes answers, and gives it up when it hangs. One that talks is not pinged: it may have one
-// thread, which is at work. It ends with the connection.
+// watch pings a server that is silent while it owes answers, and gives it up when it hangs. A server that sends something is not pinged,
+// because its only thread may be at work. watch ends with the connection.
 func (s *silence) watch(client *rpc.Client, def *definition) {
 	tick := time.NewTicker(def.times.pingAfter)
 	defer tick.Stop()
@@ -61,11 +61,11 @@ func (s *silence) watch(client *rpc.Client, def *definition) {
 	}
 }
 
-// pings reports whether anything comes after a ping in time, be it not the answer.
+// pings sends a ping, and reports whether anything comes in time, be it the answer or not.
 func (s *silence) pings(client *rpc.Client, limit time.Duration) bool {
 	method := "ping"
 	if client.Era() == rpc.Stateless {
-		method = "server/discover" // which has no ping
+		method = "server/discover" // the stateless era has no ping
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()

@@ -16,16 +16,16 @@ import (
 	"runnel/tools/remote"
 )
 
-// catalogFolder is where catalogs are kept, in the directory of the state, and catalogAge how long one that nobody has used.
+// catalogFolder is the folder of the catalogs in the directory of the state. catalogAge is how long an unused one is kept.
 const (
 	catalogFolder = "upstreams"
 	catalogAge    = 30 * 24 * time.Hour
-	// maxCatalog is as much as four full lists take.
+	// maxCatalog is the size of four full lists.
 	maxCatalog = 5 * remote.MaxListBytes
 )
 
-// catalogFile is where the catalog of a server is kept: by what is started or reached, and what it is told of its client, which may decide
-// what it has. "" if it is kept nowhere.
+// catalogFile returns the file for a server's catalog, "" if none is kept. Its name depends on the program or the URL, and on what the
+// server is told of its client, since that may decide which tools it has.
 func catalogFile(dir string, def *definition, client mcp.ClientCapabilities) string {
 	if dir == "" {
 		return ""
@@ -42,7 +42,7 @@ func catalogFile(dir string, def *definition, client mcp.ClientCapabilities) str
 	return filepath.Join(dir, catalogFolder, hex.EncodeToString(sum[:16])+".json")
 }
 
-// loadCatalog reads a catalog that was kept, nil if there is none that can be read.
+// loadCatalog reads a kept catalog; nil if it is missing or unreadable.
 func loadCatalog(file string) *catalog {
 	info, err := os.Stat(file)
 	if err != nil || info.Size() > maxCatalog {
@@ -56,14 +56,14 @@ func loadCatalog(file string) *catalog {
 	return c
 }
 
-// keep keeps the catalog for the next runnel, and forgets those that nobody has used for long. One that lacks a list is not kept.
+// keep stores the catalog for the next runnel, and deletes those that were not used for long. A catalog that lacks a list is not stored.
 func (c *catalog) keep(file string) error {
 	if file == "" || len(c.unread) > 0 {
 		return nil
 	}
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false) // else it would not be the same again
+	encoder.SetEscapeHTML(false) // else it would differ from the original
 	if err := encoder.Encode(c); err != nil {
 		return err
 	}

@@ -12,21 +12,21 @@ import (
 	"runnel/tools/text"
 )
 
-// lastWords takes what a server writes to stderr: each line goes to the log at level debug, the last of them are kept.
+// lastWords takes a server's stderr: each line is logged at level debug, and the last lines are kept.
 type lastWords struct {
 	log zerolog.Logger
 
 	mu     sync.Mutex
 	utf8   text.Decoder
-	hidden *secrets.Stream // nil = there are no secrets
+	hidden *secrets.Stream // nil = nothing is secret
 	line   []byte          // the beginning of a line
 	kept   []byte
 }
 
 const (
-	// lastKeptWords is how much of the end of a server's stderr is kept, to tell why it ended.
+	// lastKeptWords is how many bytes of the end of a server's stderr are kept, for the error that says why it ended.
 	lastKeptWords = 1 << 10
-	// maxLogLine is how much of a line of stderr is logged.
+	// maxLogLine is the longest line of stderr that is logged whole.
 	maxLogLine = 1 << 10
 )
 
@@ -37,7 +37,7 @@ func (w *lastWords) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// put takes what is to be kept. mu is held.
+// put keeps a line. mu is held.
 func (w *lastWords) put(p []byte) {
 	w.kept = append(w.kept, p[max(0, len(p)-lastKeptWords):]...)
 	w.kept = w.kept[max(0, len(w.kept)-lastKeptWords):]

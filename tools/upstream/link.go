@@ -16,11 +16,11 @@ import (
 	"runnel/tools"
 )
 
-// link is one connection to a server, and the calls on it. What comes is handed out by the client's reader; where a call's
-// output waits for runnel's own client, the reader waits, and with it the server: nothing is kept that is not delivered.
+// link is one connection to a server, with the calls on it. The rpc.Client's reader hands out each message. If a call's output has to wait
+// for runnel's own client, the reader waits, and so does the server: nothing is stored in between.
 //
-// Each message of a server belongs to one of the calls: it names the call's token, or the task that the call has become. For one that names
-// neither, each kind of message has its own rule.
+// Each message of a server belongs to one of the calls, and names the call's token or its task. If it names neither, a rule for its kind
+// decides.
 type link struct {
 	*definition
 	session *session
@@ -30,7 +30,7 @@ type link struct {
 	silence silence
 	relist  chan struct{} // capacity 1: a list has changed
 
-	ended context.Context // its cause is how the server ended, which end says: the first time counts
+	ended context.Context // its cause is how the server ended; only the first call of end counts
 	end   context.CancelCauseFunc
 
 	mu    sync.Mutex
@@ -44,7 +44,7 @@ func newLink(def *definition, session *session, subs *subscriptions) *link {
 	return l
 }
 
-// why returns how the server ended, where a request failed because of that.
+// why returns how the server ended, if that made a request fail.
 func (l *link) why(err error) error {
 	if !errors.Is(err, rpc.ErrClosed) {
 		return err
@@ -52,12 +52,12 @@ func (l *link) why(err error) error {
 	select {
 	case <-l.ended.Done():
 		return context.Cause(l.ended)
-	case <-time.After(l.times.exit): // it has closed its output, and goes on
+	case <-time.After(l.times.exit): // it has closed its output, but still runs
 		return err
 	}
 }
 
-// begin makes a call that the server owes an answer until end.
+// begin makes a call, to which the server owes an answer until end.
 func (l *link) begin(in *tools.Call, out *tools.Output, tool *mcp.Tool) (c *call, end func()) {
 	paid := l.silence.owe()
 	l.mu.Lock()
@@ -74,7 +74,7 @@ func (l *link) begin(in *tools.Call, out *tools.Output, tool *mcp.Tool) (c *call
 	}
 }
 
-// inFlight are the calls that have not ended.
+// inFlight returns the calls that have not ended.
 func (l *link) inFlight() []*call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -94,7 +94,7 @@ func (l *link) listen() {
 	}
 }
 
-// listsChanged makes the lists be read again.
+// listsChanged has the lists read again.
 func (l *link) listsChanged() {
 	select {
 	case l.relist <- struct{}{}:
@@ -102,7 +102,7 @@ func (l *link) listsChanged() {
 	}
 }
 
-// notification takes a notification of the server's.
+// notification takes a notification from the server.
 func (l *link) notification(method string, params json.RawMessage) {
 	switch method {
 	case "notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed":
@@ -140,8 +140,8 @@ func (l *link) notification(method string, params json.RawMessage) {
 	}
 }
 
-// request answers a request of the server's. Forms are put to the user in a call, everything else to the client of the call which it
-// belongs to, if that can be told, else to the session.
+// request answers a request from the server. Forms go to the user through a call. Anything else goes to the client of the call that it
+// belongs to, or to the session if no call can be found.
 func (l *link) request(ctx context.Context, method string, params json.RawMessage) (any, error) {
 	switch {
 	case isForm(method, params):
@@ -161,8 +161,8 @@ func (l *link) request(ctx context.Context, method string, params json.RawMessag
 	return nil, rpc.Errorf(mcp.CodeMethodNotFound, "method not found: %.100q", method)
 }
 
-// asks is the call whose question it is. One that names no task, while several calls are in flight, is put in the newest of them, unless
-// they are of several clients: nothing tells whose question it is.
+// asks returns the call that a question belongs to. If the question names no task and several calls are in flight, it is put in the newest,
+// unless the calls come from several clients.
 func (l *link) asks(params json.RawMessage) (*call, error) {
 	if c := l.only(params); c != nil {
 		return c, nil
@@ -180,7 +180,7 @@ func (l *link) asks(params json.RawMessage) (*call, error) {
 	return newest, nil
 }
 
-// only is the call that a message must be of: the one that it names, else the one that is in flight.
+// only returns the call that a message must belong to: the one that it names, or the only one in flight.
 func (l *link) only(params json.RawMessage) *call {
 	if c := l.find(params); c != nil {
 		return c
@@ -191,7 +191,7 @@ func (l *link) only(params json.RawMessage) *call {
 	return nil
 }
 
-// find finds the call that a message names by its token or its task.
+// find returns the call that a message names by its token or its task.
 func (l *link) find(params json.RawMessage) *call {
 	var token, meta []byte
 	task := ""
@@ -218,5 +218,5 @@ func (l *link) find(params json.RawMessage) *call {
 	return nil
 }
 
-// hopsAfter is how many runnels stand before the server.
+// hopsAfter returns how many runnels stand before the server.
 func (l *link) hopsAfter() int { return max(l.hops, l.session.hops.now()) + 1 }

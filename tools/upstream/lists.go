@@ -15,7 +15,7 @@ import (
 // lists are the prompts, resources and templates of all servers, by the methods that list them. They are replaced, never changed.
 type lists map[string][]shownEntry
 
-// shownEntry is an entry of a list of a server's as clients see it.
+// shownEntry is an entry of a server's list as clients see it.
 type shownEntry struct {
 	listEntry
 	from *Server

@@ -15,8 +15,8 @@ import (
 	"runnel/tools/config"
 )
 
-// watchdog is how long a test waits for what must happen soon.
-const watchdog = 30 * time.Second
+// watchdog is how long a test waits for what must happen soon: generous, because a test machine may be busy.
+const watchdog = 2 * time.Minute
 
 // childVar makes the test binary one of the servers below.
 const childVar = "RUNNEL_TEST_CHILD"

@@ -16,7 +16,7 @@ import (
 	"runnel/tools"
 )
 
-// result is the server's result as this call's.
+// result converts the server's result to one of this call.
 func (c *call) result(raw json.RawMessage) (*mcp.CallToolResult, error) {
 	result := &mcp.CallToolResult{}
 	if err := json.Unmarshal(raw, result); err != nil {
@@ -41,7 +41,7 @@ func (c *call) result(raw json.RawMessage) (*mcp.CallToolResult, error) {
 	id := c.theirTask(result.Content)
 	result.Content, rest = c.withoutLog(id, result.Content), c.withoutLog(id, rest)
 	if result.Meta[mcp.MetaCommand] != nil && compared != tracker.NoneStreamed && compared != tracker.ResultEmpty && !c.remote.CutShort() {
-		// Another runnel's command: the result shapes what has come.
+		// The tool is another runnel's command, whose result shows what has come, shaped.
 		c.renameLog(id, result)
 		_, rest = came.Compare(tools.OnlyEnd(tools.SplitEnd(result)))
 		c.in.Said.Rest = &rest
@@ -64,7 +64,8 @@ func (c *call) result(raw json.RawMessage) (*mcp.CallToolResult, error) {
 	return result, nil
 }
 
-// theirTask is the id of the server's task, "" if there is none. That of a plain call is known only where its result links to its log.
+// theirTask returns the id of the server's task, "" if it is unknown. The task of a plain call is known only from a link to its log in the
+// result.
 func (c *call) theirTask(content []mcp.ContentBlock) string {
 	id := c.remote.Tracker().TaskID()
 	for _, item := range content {
@@ -75,7 +76,7 @@ func (c *call) theirTask(content []mcp.ContentBlock) string {
 	return id
 }
 
-// withoutLog leaves out the link to the log of the server's task, which nobody here can read: this task has its own.
+// withoutLog leaves out the link to the log of the server's task, which nobody here can read. This task has a log of its own.
 func (c *call) withoutLog(id string, content []mcp.ContentBlock) (kept []mcp.ContentBlock) {
 	uri := tasks.LogURI(id)
 	for _, item := range content {
@@ -88,8 +89,7 @@ func (c *call) withoutLog(id string, content []mcp.ContentBlock) (kept []mcp.Con
 	return kept
 }
 
-// renameLog puts the log of this task in the place of that of the server's task, which nobody here can read, where a result names it. Both
-// hold the same.
+// renameLog replaces the URI of the server's log, which nobody here can read, by that of this task's log, which holds the same.
 func (c *call) renameLog(id string, result *mcp.CallToolResult) {
 	if id == "" {
 		return
@@ -106,7 +106,7 @@ func (c *call) renameLog(id string, result *mcp.CallToolResult) {
 	rename(&result.StructuredContent)
 }
 
-// callError is what the call says that got no result.
+// callError returns the error of a call that got no result.
 func (c *call) callError(err error) error {
 	var wire *rpc.Error
 	switch {
@@ -124,7 +124,7 @@ func (c *call) callError(err error) error {
 	return c.failure(err)
 }
 
-// lacks is the error for the client that lacks a capability which the server requires: it declares to the server what the client does.
+// lacks returns the error for a client without a capability that the server requires.
 func (c *call) lacks(said *rpc.Error) error {
 	required := rawjson.Member(rawjson.Encode(said.Data), "requiredCapabilities")
 	switch {
@@ -138,9 +138,8 @@ func (c *call) lacks(said *rpc.Error) error {
 	return nil
 }
 
-// ownCode reports whether an error is about runnel's request and not about what its client asked for, or has a code that a server may not
-// give of its own: those from -32020 to -32099 mean what the specification says only, and -32002 nothing any more (2026-07-28 basic,
-// "Error Codes").
+// ownCode reports whether an error is about runnel's own request instead of its client's, or has a code that a server may not choose
+// freely: -32020 to -32099 belong to the specification, and -32002 no longer means anything (2026-07-28 basic, "Error Codes").
 func ownCode(code int) bool {
 	switch code {
 	case mcp.CodeParseError, mcp.CodeInvalidRequest, mcp.CodeMethodNotFound, mcp.CodeResourceNotFound:

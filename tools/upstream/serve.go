@@ -12,8 +12,8 @@ import (
 	"runnel/tools"
 )
 
-// Everything that servers have beside tools is passed on as it is: a request goes to the server whose prompt, resource or template it names,
-// and its answer comes back. Nothing of it is a task.
+// Everything that servers have beside tools is passed on as it is: a request goes to the server whose prompt, resource or template it
+// names, and its answer comes back. None of these requests is a task.
 //
 //	request                                  goes to
 //	prompts/get, completion/complete         the upstream that lists the prompt; its prefix is taken off
@@ -27,17 +27,17 @@ import (
 //	list_changed                             all who listen, when the lists have been read again, at most once a second
 //	elicitation, sampling, roots             the client of the call; outside of calls the session
 //
-// These cannot be passed: outside of a tool call, questions to a client of 2026-07-28, to which a server writes no requests; progress of
-// other requests than calls; experimental capabilities and extensions; elicitation/create with URLs to a call of 2026-07-28.
+// Some things cannot be passed on: questions outside of a tool call to a client of 2026-07-28, since servers send no requests there;
+// progress of requests other than calls; experimental capabilities and extensions; elicitation/create with URLs in a call of 2026-07-28.
 
-// listTTL is how long clients may keep a list that has what all upstreams have: whoever listens is told of changes at once.
+// listTTL is how long clients may keep a list that is complete. Clients that listen learn of changes at once.
 const listTTL = time.Minute
 
-// WrappedName is the name of the upstream whose front runnel is.
+// WrappedName is the name of the upstream that runnel wraps.
 const WrappedName = "wrapped"
 
-// Serve is tools.Serve for the tools of the set, and adds the methods that only upstreams have something for. With wraps the server is
-// the front of the upstream named WrappedName.
+// Serve is tools.Serve for the tools of the set, and adds the methods that only upstreams need. With wraps, the server stands in front of
+// the upstream named WrappedName, and introduces itself as that one.
 func (s *Set) Serve(srv *rpc.Server, runner *tasks.Runner, wraps bool, o tools.ServeOptions) {
 	o.Source, o.Others = s, s
 	tools.Serve(srv, s.Tools, runner, o)
@@ -55,7 +55,7 @@ func (s *Set) Serve(srv *rpc.Server, runner *tasks.Runner, wraps bool, o tools.S
 	srv.OnSession(func(c *rpc.Caller) {
 		s.session.open.Store(c)
 		if !s.Meet(c) {
-			return // nothing was declared that could change, be there upstreams later
+			return // nothing was declared that could change, even if upstreams join later
 		}
 		tools.Announce(runner, c, "notifications/prompts/list_changed", &s.promptChanges)
 		tools.Announce(runner, c, "notifications/resources/list_changed", &s.resourceChanges)
@@ -69,7 +69,7 @@ func (s *Set) Serve(srv *rpc.Server, runner *tasks.Runner, wraps bool, o tools.S
 	s.handle(srv, rpc.Handshake, "logging/setLevel", s.setLevel)
 }
 
-// handle registers the handler of a method that runnel does not have without upstreams.
+// handle registers the handler of a method that only exists with upstreams.
 func (s *Set) handle(srv *rpc.Server, era rpc.Era, method string, h rpc.Handler) {
 	srv.Handle(era, method, func(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 		if !s.Meet(c) {
@@ -88,7 +88,7 @@ func (s *Set) rootsChanged() {
 	}
 }
 
-// setLevel answers logging/setLevel: for all servers, also those that start later.
+// setLevel answers logging/setLevel for all servers, including those that start later.
 func (s *Set) setLevel(ctx context.Context, _ *rpc.Caller, params json.RawMessage) (any, error) {
 	if err := s.session.setLevel(rawjson.StringMember(params, "level")); err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func (s *Set) setLevel(ctx context.Context, _ *rpc.Caller, params json.RawMessag
 	return struct{}{}, nil
 }
 
-// declare adds what the upstreams can do, and what one may be able to that has not said so yet.
+// declare adds the capabilities of the upstreams, including those that an upstream may turn out to have.
 func (s *Set) declare(caps *mcp.ServerCapabilities) {
 	s.recall()
 	s.mu.RLock()
@@ -127,7 +127,7 @@ func (s *Set) declare(caps *mcp.ServerCapabilities) {
 	}
 }
 
-// introduce says who the server is: the one that is wrapped, where it is known. Instructions are those of all.
+// introduce names the wrapped server, if it is known, and joins the instructions of all servers.
 func (s *Set) introduce(info mcp.Implementation, instructions string, wraps bool) (mcp.Implementation, string) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -172,19 +172,19 @@ func (s *Set) listPrompts(ctx context.Context, c *rpc.Caller, params json.RawMes
 	return result, nil
 }
 
-// Resources is a page of the resources of all upstreams, which start for them.
+// Resources returns a page of the resources of all upstreams, and starts these first.
 func (s *Set) Resources(ctx context.Context, c *rpc.Caller, cursor string) (page []json.RawMessage, next string) {
 	s.Need(ctx, c)
 	return entryPage(c.Version, s.joined()[resourceList], cursor)
 }
 
-// Templates is a page of the templates of resources of all upstreams, which start for them.
+// Templates returns a page of the resource templates of all upstreams, and starts these first.
 func (s *Set) Templates(ctx context.Context, c *rpc.Caller, cursor string) (page []json.RawMessage, next string) {
 	s.Need(ctx, c)
 	return entryPage(c.Version, s.joined()[templateList], cursor)
 }
 
-// Ours reports whether a cursor is one of Resources or Templates.
+// Ours reports whether a cursor came from Resources or Templates.
 func (s *Set) Ours(cursor string) bool {
 	_, ok := readShown(cursor)
 	return ok
@@ -195,12 +195,12 @@ func (s *Set) Read(ctx context.Context, c *rpc.Caller, uri string, params json.R
 	return s.forwardURI(ctx, c, uri, "resources/read", params)
 }
 
-// Changes are those of the lists of prompts and of resources.
+// Changes returns the broadcasts for changes of the lists of prompts and of resources.
 func (s *Set) Changes() (prompts, resources *rpc.Broadcast) {
 	return &s.promptChanges, &s.resourceChanges
 }
 
-// Hints are the caching hints for a list of the upstreams'.
+// Hints returns the caching hints for a list that upstreams add to.
 func (s *Set) Hints() mcp.Cacheable {
 	ttl := listTTL
 	if !s.Whole() {
@@ -209,7 +209,7 @@ func (s *Set) Hints() mcp.Cacheable {
 	return mcp.Cacheable{TTLMs: ttl.Milliseconds(), CacheScope: "private"}
 }
 
-// forwardPrompt passes on a request about a prompt to the server that has it; params makes the request's of the name that it has there.
+// forwardPrompt passes on a request about a prompt to the server that has it; params makes the params from the prompt's name there.
 func (s *Set) forwardPrompt(ctx context.Context, c *rpc.Caller, name, method string, params func(theirs string) json.RawMessage) (json.RawMessage, error) {
 	u := owner(s.joined()[promptList], name)
 	if u == nil {
@@ -243,7 +243,7 @@ func (s *Set) complete(ctx context.Context, c *rpc.Caller, params json.RawMessag
 	return nil, rpc.Errorf(mcp.CodeInvalidParams, `params.ref.type must be "ref/prompt" or "ref/resource"`)
 }
 
-// dressPrompt makes of the messages of a prompt what a version knows.
+// dressPrompt converts the messages of a prompt to what a version knows.
 func dressPrompt(v *mcp.Version, result json.RawMessage) json.RawMessage {
 	messages := rawjson.Member(result, "messages")
 	if v.Audio && v.ResourceLinks && v.ContentMeta || len(messages) == 0 || messages[0] != '[' {

@@ -15,7 +15,7 @@ type servedTool struct {
 	spec mcp.Tool // as the server describes it
 }
 
-// ServerOf names the server that a tool is from, "" if it is from none.
+// ServerOf returns the name of the server that has a tool, "" if the tool is runnel's own.
 func ServerOf(t tools.Tool) string {
 	if served, ok := t.(*servedTool); ok {
 		return served.u.name
@@ -23,7 +23,7 @@ func ServerOf(t tools.Tool) string {
 	return ""
 }
 
-// Describe returns the server's own description, with the prefix; how the tool can be called is runnel's to say.
+// Describe returns the server's own description with the prefix, but with runnel's ways to call the tool.
 func (t *servedTool) Describe() mcp.Tool {
 	spec := t.spec
 	spec.Name = t.u.config.Prefix + spec.Name
@@ -31,14 +31,17 @@ func (t *servedTool) Describe() mcp.Tool {
 	return spec
 }
 
-// Call calls the tool at the server and writes what comes of it to out. What the server says is passed on as it is: content of any
-// kind, errors, questions. A server that dies or hangs gives an error that says so.
+// Call calls the tool at the server and writes its output to out. Content of any kind, errors and questions are passed on as they are. If
+// the server dies or hangs, the error says so.
 func (t *servedTool) Call(ctx context.Context, in *tools.Call, out *tools.Output) (*mcp.CallToolResult, error) {
 	l, err := t.set.enter(ctx, t.u)
 	if err != nil {
 		return nil, err
 	}
 	defer t.u.busy.RUnlock()
+	if err := in.Begin(ctx); err != nil {
+		return nil, err
+	}
 	out.Log().SetLimit(int64(config.DefaultMaxOutput))
 	c, end := l.begin(in, out, &t.spec)
 	defer end()

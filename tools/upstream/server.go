@@ -20,36 +20,36 @@ import (
 
 // Server is another MCP server, whose tools stand among runnel's own.
 //
-// It starts when something of its own is needed, not before: some hosts start their servers only to see what they are. What it had
-// when it ran last is known meanwhile (kept.go). It is started again, after a pause that grows, as its restart policy says. While it is
-// down its tools stay in the list, and a call waits a little for it; when it is not to be started again, they leave the list.
+// It does not start before something that it has is needed, since some hosts start their servers only to see what they are. Until then its
+// lists from the last time are used (kept.go). Its restart policy decides whether it is started again, after a pause that grows. While it
+// is down, its tools stay in the list and a call waits a little for it; if it will not be started again, they leave the list.
 type Server struct {
 	*definition
-	capabilities mcp.ClientCapabilities // those that it is told; set with remember
+	capabilities mcp.ClientCapabilities // shown to the server; set by remember
 	remember     sync.Once
 
-	ctx    context.Context // ends when the server is not wanted any more, or not started again; its cause says why
+	ctx    context.Context // ends when the server is no longer wanted, or will not be started again; its cause says why
 	end    context.CancelCauseFunc
 	begin  sync.Once
-	opened context.Context // after begin: ends when the tools are known, when the first start has failed, or when it takes too long
+	opened context.Context // ends when the tools are known, the first start has failed, or it takes too long; set by begin
 	settle context.CancelFunc
 	busy   sync.RWMutex // read-locked by each call; retire takes it for good
 
-	// Owned by the Set that it belongs to, and guarded by that one's lock.
-	session *session        // set before it can be called
+	// Owned by the Set, and guarded by its lock.
+	session *session        // set before the server can be called
 	subs    *subscriptions  // likewise
-	told    bool            // it has said what it has, or it is not started again
-	catalog *catalog        // its lists, or those of when it ran last; nil: not known, or it is not started again
+	told    bool            // its lists are known, or it will not be started again
+	catalog *catalog        // its lists, or those from the last time; nil: unknown, or it will not be started again
 	tools   []tools.Tool    // those that the config wants
-	clashes map[string]bool // names that were taken, and warned of
+	clashes map[string]bool // taken names that a warning was logged for
 
 	mu      sync.Mutex
-	link    *link         // nil: it is being started, pauses before a start, or is over
-	down    error         // why there is no link
+	link    *link         // nil: it is starting, pauses before a start, or has ended
+	down    error         // why link is nil
 	changed chan struct{} // closed when link changes
 }
 
-// New checks a configuration and makes the server of a name, which starts when its tools are needed first. What is wrong with it is a
+// New checks a configuration and makes the server, which starts when its tools are needed first. An error in the configuration is a
 // *config.Error.
 func New(name string, conf config.Upstream, env config.Base, log zerolog.Logger) (*Server, error) {
 	def, err := define(name, conf, env, log)
@@ -69,8 +69,8 @@ func New(name string, conf config.Upstream, env config.Base, log zerolog.Logger)
 	return u, nil
 }
 
-// Servers makes the servers that a config describes, sorted by name, but for those that workers run. They run in the directory of the config
-// file, whatever env says of that.
+// Servers makes the servers that a config describes, sorted by name, except those that workers run. They run in the directory of the config
+// file, whatever env.Dir says.
 func Servers(c *config.Config, env config.Base, log zerolog.Logger) (list []*Server, err error) {
 	env.Dir = c.Dir()
 	var errs []error
@@ -87,7 +87,7 @@ func Servers(c *config.Config, env config.Base, log zerolog.Logger) (list []*Ser
 	return list, config.JoinErrors(errs)
 }
 
-// Probed is what a server said when it was tried by Probe.
+// Probed is what Probe has learnt about a server.
 type Probed struct {
 	Server   mcp.Implementation
 	Protocol string
@@ -106,14 +106,14 @@ func (u *Server) Probe(ctx context.Context, limit time.Duration) (Probed, error)
 		return Probed{}, err
 	}
 	p := Probed{l.client.Server(), l.client.Version().Name, len(has.tools(u.definition, zerolog.Nop())), time.Since(began)}
-	_ = l.client.Close() // how it ends is its own affair
+	_ = l.client.Close() // how it ends does not matter here
 	return p, nil
 }
 
 // stop ends the server.
 func (u *Server) stop() { u.end(errors.New("runnel is shutting down, or its config has changed")) }
 
-// retire ends the server when its last call has.
+// retire ends the server after its last call.
 func (u *Server) retire() {
 	go func() { // ends with the last call
 		u.busy.Lock()
@@ -121,7 +121,7 @@ func (u *Server) retire() {
 	}()
 }
 
-// open lets who needs the server wait for it, for a while.
+// open lets callers wait for the server, but not longer than times.list.
 func (u *Server) open() {
 	u.opened, u.settle = context.WithCancel(u.ctx)
 	time.AfterFunc(u.times.list, func() {
@@ -132,8 +132,8 @@ func (u *Server) open() {
 	})
 }
 
-// run starts the server, again and again as the policy says, until it is not wanted any more. publish takes what it has; nil
-// means nothing any more.
+// run starts the server, and restarts it by its policy, until it is no longer wanted. publish takes its catalog; nil means that it will not
+// be back.
 func (u *Server) run(publish func(*catalog)) {
 	defer u.settle()
 	for pause := u.times.pause; u.ctx.Err() == nil; pause = min(2*pause, u.times.longest) {
@@ -161,10 +161,10 @@ func (u *Server) run(publish func(*catalog)) {
 	}
 }
 
-// errEnded is how a server ends that nothing is wrong with.
+// errEnded is the end of a server that has exited without an error.
 var errEnded = errors.New("the server ended (exit code 0)")
 
-// start starts or reaches the server and reads what it has.
+// start starts or reaches the server and reads its catalog.
 func (u *Server) start() (*link, *catalog, error) {
 	ctx, cancel := context.WithTimeoutCause(u.ctx, u.times.start, fmt.Errorf("it did not start within %v", u.times.start))
 	defer cancel()
@@ -188,7 +188,7 @@ func (u *Server) start() (*link, *catalog, error) {
 	return l, has, nil
 }
 
-// read reads what the server has.
+// read reads the server's catalog.
 func (u *Server) read(ctx context.Context, l *link) (*catalog, error) {
 	ctx, cancel := context.WithTimeout(ctx, u.times.start)
 	defer cancel()
@@ -221,7 +221,7 @@ func (u *Server) serve(publish func(*catalog)) error {
 	})
 	u.relist(l, has, publish)
 	reason := client.Err()
-	u.connect(nil, errors.New("it is being stopped")) // before the calls on it end: who calls again then gets the next one
+	u.connect(nil, errors.New("it is being stopped")) // before its calls end, so that a caller who tries again gets the next connection
 	if errors.Is(reason, errHung) {
 		l.end(reason)
 	}
@@ -243,8 +243,8 @@ func (u *Server) serve(publish func(*catalog)) error {
 	return err
 }
 
-// relist reads the lists again when they have changed, at most once a second, and a few times more, after
-// pauses that grow, when one of them could not be read. It ends with the connection, or when the server is not wanted any more.
+// relist reads the lists again when they have changed, at most once a second. If one could not be read, it tries a few more times, after
+// growing pauses. It ends with the connection, or when the server is no longer wanted.
 func (u *Server) relist(l *link, has *catalog, publish func(*catalog)) {
 	for retry := u.times.relist; ; {
 		var again <-chan time.Time // nil: the lists are whole
@@ -275,7 +275,7 @@ func (u *Server) relist(l *link, has *catalog, publish func(*catalog)) {
 	}
 }
 
-// connect takes the connection, or why there is none.
+// connect sets the connection, or the reason why it is missing.
 func (u *Server) connect(l *link, down error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -284,7 +284,7 @@ func (u *Server) connect(l *link, down error) {
 	u.changed = make(chan struct{})
 }
 
-// up is the connection, nil if there is none.
+// up returns the connection; nil if the server is down.
 func (u *Server) up() *link {
 	u.mu.Lock()
 	defer u.mu.Unlock()

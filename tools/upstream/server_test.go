@@ -28,7 +28,7 @@ import (
 	"runnel/tools/config"
 )
 
-// What dies is told with its exit code and its last words, and started again: the next call works.
+// A server that dies is reported with its exit code and its last words, and started again: the next call works.
 func TestUpstreamDies(t *testing.T) {
 	t.Parallel()
 	b := newBehind(t, fake(t, "fake", nil, "die", "pid"))
@@ -168,7 +168,7 @@ func TestHungUpstreamIsTakenOutFirst(t *testing.T) {
 	}
 }
 
-// What a server says of its work while it works is output: progress messages as text, log lines as what a command writes to stderr.
+// A server's messages while it works are output: progress messages as text, log lines as what a command writes to stderr.
 func TestUpstreamTalks(t *testing.T) {
 	t.Parallel()
 	b := newBehind(t, fake(t, "fake", nil, "talk", "chunks"))
@@ -187,7 +187,7 @@ func TestUpstreamTalks(t *testing.T) {
 	}
 }
 
-// What a server says of its progress reaches the client as the server said it: number and message together, the last one, too.
+// A server's progress reaches the client as the server sent it: number and message together, the last one, too.
 func TestUpstreamProgress(t *testing.T) {
 	t.Parallel()
 	b := newBehind(t, fake(t, "fake", nil, "talk"))
@@ -277,7 +277,7 @@ func TestWhoseQuestionIsIt(t *testing.T) {
 	}
 }
 
-// What makes no sense is passed over.
+// Messages that make no sense are passed over.
 func TestUpstreamTalksRubbish(t *testing.T) {
 	t.Parallel()
 	b := newBehind(t, fake(t, "fake", nil, "rubbish"))
@@ -342,7 +342,7 @@ func TestUpstreamListChanges(t *testing.T) {
 	b.await("f.grow f.grown")
 }
 
-// What a tool is said to be is passed on unchanged, but for its name and how it can be called.
+// A tool's description is passed on unchanged, but for its name and how it can be called.
 func TestUpstreamDescribes(t *testing.T) {
 	t.Parallel()
 	b := newBehind(t, fake(t, "fake", func(u *config.Upstream) { u.Prefix = "f_" }, "pid"))
@@ -456,7 +456,7 @@ func TestUpstreamsAreReplaced(t *testing.T) {
 	}
 }
 
-// What a server inherits is what a command inherits: the environment of runnel, and what config adds.
+// A server inherits what a command inherits: the environment of runnel, and what config adds.
 func TestUpstreamEnvironment(t *testing.T) {
 	t.Parallel()
 	b := newBehind(t, fake(t, "fake", func(u *config.Upstream) { u.Env["ADDED"] = "yes" }, "env"))

@@ -17,27 +17,27 @@ import (
 	"runnel/tools/remote"
 )
 
-// session is the client of the servers: it takes what they say and ask outside of calls.
+// session stands for the client outside of calls: it takes the servers' notifications and requests.
 type session struct {
-	first atomic.Pointer[rpc.Caller] // who asked for anything first: servers are told what it can do; nil: nobody yet
-	open  atomic.Pointer[rpc.Caller] // the client of the handshake era; nil: there is none
-	level atomic.Value               // a string: servers shall send log messages from it on; nil: nobody has said
+	first atomic.Pointer[rpc.Caller] // the first caller, whose capabilities the servers are told; nil: nobody has called
+	open  atomic.Pointer[rpc.Caller] // the client of the handshake era, if there is one
+	level atomic.Value               // a string, the lowest level of log messages that servers send; nil: nobody has set it
 	hops  hops
 
 	elsewhere bool // the clients are (Set.ServeOthers)
 }
 
-// meet takes note of who asks.
+// meet records a caller.
 func (s *session) meet(c *rpc.Caller) { s.first.CompareAndSwap(nil, c) }
 
-// least is the level from which on the session wants log messages, "" if nobody has said.
+// least returns the lowest level of log messages that the session wants, "" if nobody has set it.
 func (s *session) least() string {
 	level, _ := s.level.Load().(string)
 	return level
 }
 
-// capabilities are what servers are told of runnel: what it does itself, and what the client does. One of the stateless era says
-// that anew with each request, so that calls may ask for more than the first request allows.
+// capabilities returns what servers are told: runnel's own capabilities and the client's. A client of the stateless era declares its own
+// anew with each request, so a call may ask for more than the first request allowed.
 func (s *session) capabilities() mcp.ClientCapabilities {
 	c := s.first.Load()
 	if s.elsewhere {
@@ -56,14 +56,14 @@ func (s *session) capabilities() mcp.ClientCapabilities {
 	return caps
 }
 
-// tell passes a notification on, if there is a session. It is dropped where very much is unread.
+// tell passes a notification on, if there is a session. The notification is dropped while too much is unread.
 func (s *session) tell(method string, params json.RawMessage) {
 	if c := s.open.Load(); c != nil {
 		_ = c.TryNotify(method, params) // fails only when nobody is there to read it
 	}
 }
 
-// request puts a request of a server's to the session.
+// request passes a server's request to the session.
 func (s *session) request(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 	if c := s.open.Load(); c != nil {
 		return tools.Request(ctx, c, method, params)
@@ -74,8 +74,8 @@ func (s *session) request(ctx context.Context, method string, params json.RawMes
 // logLevels are the levels of log messages, the least severe first.
 var logLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
-// logMessage passes on a log message of a server: to the session, from the level on that it has asked for, or to the client of the call, if
-// it asked for log messages with it. caller is nil if the message is of no call, or nobody knows of which.
+// logMessage passes on a server's log message: to the session if the level is high enough, or to the client of the call if that asked for
+// log messages. caller is nil if the call is unknown.
 func (s *session) logMessage(caller *rpc.Caller, params json.RawMessage) {
 	to, least := s.open.Load(), s.least()
 	if caller != nil && caller.Era == rpc.Stateless {
@@ -89,7 +89,7 @@ func (s *session) logMessage(caller *rpc.Caller, params json.RawMessage) {
 	}
 }
 
-// setLevel takes the level of log messages, also for servers that start later.
+// setLevel sets the level of log messages for all servers, including those that start later.
 func (s *session) setLevel(level string) error {
 	if !slices.Contains(logLevels, level) {
 		return rpc.Errorf(mcp.CodeInvalidParams, "params.level must be one of %v", logLevels)
@@ -98,7 +98,7 @@ func (s *session) setLevel(level string) error {
 	return nil
 }
 
-// tellLevel tells a server from which level on it shall send log messages, if anybody has said so.
+// tellLevel tells a server the lowest level of log messages to send, if somebody has set one.
 func (s *session) tellLevel(ctx context.Context, client *rpc.Client, log zerolog.Logger) {
 	level := s.least()
 	if level == "" || client.Era() == rpc.Stateless || client.Capabilities().Logging == nil {
@@ -109,7 +109,7 @@ func (s *session) tellLevel(ctx context.Context, client *rpc.Client, log zerolog
 	}
 }
 
-// forwarded are params without what is between runnel and its own client.
+// forwarded returns params without the _meta that concerns only runnel and its own client.
 func forwarded(params json.RawMessage) json.RawMessage {
 	if len(params) == 0 {
 		return json.RawMessage("{}")
@@ -119,7 +119,7 @@ func forwarded(params json.RawMessage) json.RawMessage {
 	})
 }
 
-// withoutMeta is params or a result without some of its _meta.
+// withoutMeta returns params or a result without some members of its _meta.
 func withoutMeta(object json.RawMessage, drop func(name string, _ json.RawMessage) bool) json.RawMessage {
 	raw := rawjson.Member(object, "_meta")
 	if raw == nil {

@@ -15,7 +15,7 @@ import (
 	"runnel/tools"
 )
 
-// Set are the tools of a registry together with other servers, whose tools join them, and whose prompts and resources it lists.
+// Set holds a registry of tools and the servers whose tools join it, and lists the servers' prompts and resources.
 type Set struct {
 	Tools *tools.Registry
 
@@ -30,7 +30,7 @@ type Set struct {
 	// Fleet waits, for a while, until it is known which tools workers have (Lend); nil = none are asked for. Set before anything is asked.
 	Fleet func(ctx context.Context)
 
-	promptChanges, resourceChanges rpc.Broadcast // told when its lists change
+	promptChanges, resourceChanges rpc.Broadcast // sent when its lists change
 
 	mu      sync.RWMutex // taken before that of Tools
 	servers []*Server    // by name
@@ -42,8 +42,8 @@ type Set struct {
 // NewSet makes a set without servers, for Add.
 func NewSet(registry *tools.Registry) *Set { return &Set{Tools: registry} }
 
-// Add adds a server, whose tools, prompts and resources join the lists when it has told them. A tool of runnel's own wins over one of its
-// name, and of two servers the one whose name comes first.
+// Add adds a server, whose tools, prompts and resources join the lists as soon as they are known. If two tools have the same name, runnel's
+// own wins, otherwise that of the server whose name sorts first.
 func (s *Set) Add(u *Server) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,11 +56,11 @@ func (s *Set) Add(u *Server) error {
 	return nil
 }
 
-// ServeOthers is instead of Serve where nobody is served, and calls are of clients elsewhere: servers are told that they may ask for all that
-// can be put to these.
+// ServeOthers takes the place of Serve in a worker, whose calls come from clients of other processes. Servers are told that they may ask
+// for everything that such clients can be asked.
 func (s *Set) ServeOthers() { s.session.elsewhere = true }
 
-// Close ends all servers and returns when nothing is left of them. Calls of theirs fail.
+// Close ends all servers and returns when nothing is left of them. Calls in flight fail.
 func (s *Set) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -78,14 +78,15 @@ func (s *Set) all() []*Server {
 	return s.servers
 }
 
-// joined are the lists of all servers.
+// joined returns the lists of all servers.
 func (s *Set) joined() lists {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.lists
 }
 
-// Lend makes tools of workers join the lists, instead of those before. All others win over one of its name.
+// Lend puts the tools of workers into the lists, in place of those lent before. A tool of runnel's own or of a server wins over a lent one
+// of the same name.
 func (s *Set) Lend(list []tools.Tool) {
 	s.mu.Lock()
 	s.lent = list
@@ -103,16 +104,15 @@ func (s *Set) needFleet(ctx context.Context) {
 	}
 }
 
-// Meet takes note of the first client: servers are told that they may ask for what that client can do. It reports whether there
-// are servers.
+// Meet records the first client, whose capabilities servers are told. It reports whether the set has servers.
 func (s *Set) Meet(c *rpc.Caller) bool {
 	s.session.meet(c)
 	s.recall()
 	return len(s.all()) > 0
 }
 
-// Need starts the servers that have not been started, and waits until it is known what they have; not longer than a server may
-// keep a client waiting: what comes later is told as a change of the list.
+// Need starts the servers that have not been started, and waits until their lists are known, or until a server has taken too long: its
+// tools are then announced as a change of the list.
 func (s *Set) Need(ctx context.Context, c *rpc.Caller) {
 	s.Meet(c)
 	defer s.shown.Store(true)
@@ -127,14 +127,14 @@ func (s *Set) Need(ctx context.Context, c *rpc.Caller) {
 	s.needFleet(ctx)
 }
 
-// unknown reports whether it is not known what a server has.
+// unknown reports whether a server's lists are not known yet.
 func (s *Set) unknown(u *Server) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return u.catalog == nil
 }
 
-// NeedTool is Need for the servers that may have a tool, none if its name is known.
+// NeedTool is Need for the servers that may have a tool. It does nothing if the name is known.
 func (s *Set) NeedTool(ctx context.Context, name string) {
 	s.recall()
 	if s.Tools.Lookup(name) == nil {
@@ -143,7 +143,7 @@ func (s *Set) NeedTool(ctx context.Context, name string) {
 	}
 }
 
-// needFresh is Need for what some of the servers have now, whatever they had when they ran last.
+// needFresh is Need for the present lists of some servers: lists from the last time do not count.
 func (s *Set) needFresh(ctx context.Context, wanted func(*Server) bool) {
 	var begun []*Server
 	for _, u := range s.all() {
@@ -160,7 +160,7 @@ func (s *Set) needFresh(ctx context.Context, wanted func(*Server) bool) {
 	}
 }
 
-// recall reads what the servers had when they ran last.
+// recall reads the servers' lists from the last time.
 func (s *Set) recall() {
 	for _, u := range s.all() {
 		u.remember.Do(func() {
@@ -198,8 +198,8 @@ func (s *Set) start(u *Server) {
 	})
 }
 
-// enter gives a call the server, until u.busy.RUnlock. It waits for the server, which it starts if nobody has: what it has may be
-// known from when it ran last.
+// enter keeps the server for a call until u.busy.RUnlock. It waits for the server, and starts it if nobody has, since its tools may be
+// known from the last time.
 func (s *Set) enter(ctx context.Context, u *Server) (*link, error) {
 	if !u.busy.TryRLock() {
 		return nil, u.failure(errors.New("it was taken out of the config"))
@@ -212,7 +212,7 @@ func (s *Set) enter(ctx context.Context, u *Server) (*link, error) {
 	return l, err
 }
 
-// take takes what a server has, instead of what it had. told: it has just said so.
+// take replaces a server's catalog. told: the server has just sent it.
 func (s *Set) take(u *Server, c *catalog, told bool) {
 	var list []tools.Tool
 	if c != nil {
@@ -242,7 +242,7 @@ func (s *Set) take(u *Server, c *catalog, told bool) {
 	}
 }
 
-// join makes the lists of what the servers have, and puts their tools into those of a registry; it reports in which lists clients see a
+// join makes the lists from those of the servers, and puts the servers' tools into a registry. It reports in which lists clients see a
 // difference. s.mu is held.
 func (s *Set) join(registry *tools.Registry) (newTools, newPrompts, newResources bool) {
 	before := s.lists
@@ -279,16 +279,16 @@ func (s *Set) tell(tools, prompts, resources bool) {
 	}
 }
 
-// Whole reports whether the lists have what all servers have.
+// Whole reports whether the lists of all servers are known.
 func (s *Set) Whole() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return !slices.ContainsFunc(s.servers, func(u *Server) bool { return !u.told })
 }
 
-// Replace takes the tools and the servers of another set instead of its own. Servers that are the same go on, others end with their last
-// call. Clients that listen are told, if what they can see is not the same. A client that subscribed to a resource of a server that does not go on
-// is told that it has changed: it may be gone, or the next server of the name has it.
+// Replace replaces the tools and the servers by those of another set. Servers that are the same go on; the others end after their last
+// call. Clients that listen are told if they can see a difference. A client that subscribed to a resource of a server that ends is told
+// that the resource has changed, since it may be gone, or belong to the next server with that name.
 func (s *Set) Replace(with *Set) {
 	next := slices.Clone(with.servers)
 	s.mu.Lock()
@@ -320,12 +320,12 @@ func (s *Set) Replace(with *Set) {
 			continue
 		}
 		if i := slices.IndexFunc(next, func(u *Server) bool { return u.name == old.name }); i >= 0 {
-			s.start(next[i]) // it takes the subscriptions again
+			s.start(next[i]) // it renews the subscriptions
 		}
 	}
 }
 
-// Came takes note of a client that says how many runnels stand before this one. The error is why it is not to be served.
+// Came records a client's number of runnels before this one. It returns an error if the client must not be served.
 func (s *Set) Came(hops int) error {
 	if hops > maxHops {
 		return fmt.Errorf("%s: a url among their upstreams leads back to where it is used", tooManyHops(hops))

@@ -13,7 +13,7 @@ import (
 	"runnel/tools/config"
 )
 
-// What a server starts ends with it, though it has left its group.
+// A process that a server starts ends with the server, though it has left its group.
 func TestStrayEndsWithItsServer(t *testing.T) {
 	line := newLifeline(t)
 	ready := filepath.Join(t.TempDir(), "ready")

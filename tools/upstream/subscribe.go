@@ -17,8 +17,7 @@ import (
 	"runnel/tools/secrets"
 )
 
-// subscriptions are the resources of a server's that somebody wants to hear of. They outlive a connection, and a server whose config has
-// changed.
+// subscriptions are the resources of a server that somebody listens to. They outlive a connection, and a change of the server's config.
 type subscriptions struct {
 	log zerolog.Logger
 
@@ -27,13 +26,14 @@ type subscriptions struct {
 	byURI  map[string]*subscription
 }
 
-// subscription is one resource. The server is asked once, however many listen.
+// subscription is one resource. The server has one subscription for all listeners.
 type subscription struct {
 	tell   []*func(params json.RawMessage)
-	cancel context.CancelFunc // ends the subscriptions/listen of a server of the stateless era; nil: there is none
+	cancel context.CancelFunc // ends the subscriptions/listen of a server of the stateless era, if one is open
 }
 
-// add begins to listen to a resource. tell gets the params of each notifications/resources/updated; it must not wait.
+// add begins to listen to a resource. tell gets the params of each notifications/resources/updated; it must neither wait nor keep
+// them.
 func (s *subscriptions) add(ctx context.Context, client *rpc.Client, uri string, tell func(json.RawMessage)) (stop func(), err error) {
 	s.mu.Lock()
 	s.client = client
@@ -65,9 +65,12 @@ func (s *subscriptions) ask(ctx context.Context, client *rpc.Client, uri string)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sub := s.byURI[uri]
-	if sub == nil { // stopped meanwhile
+	if sub == nil || sub.cancel != nil && client != s.client { // ended meanwhile, or renewed by a newer connection
 		cancel()
 		return nil
+	}
+	if sub.cancel != nil { // requested already, or by a connection that is gone
+		sub.cancel()
 	}
 	sub.cancel = cancel
 	go func() { // ends with the subscription, and with the connection
@@ -83,7 +86,7 @@ func (s *subscriptions) ask(ctx context.Context, client *rpc.Client, uri string)
 	return nil
 }
 
-// renew asks a server that has been started again for what is listened to.
+// renew subscribes again at a server that was restarted.
 func (s *subscriptions) renew(client *rpc.Client) {
 	s.mu.Lock()
 	s.client = client
@@ -96,7 +99,7 @@ func (s *subscriptions) renew(client *rpc.Client) {
 	}
 }
 
-// unsubscribeTime is how long a server may take to answer that nobody listens any more.
+// unsubscribeTime is how long a server may take to answer an unsubscription.
 const unsubscribeTime = 10 * time.Second
 
 // leave ends one listener, and with the last one the subscription.
@@ -120,8 +123,8 @@ func (s *subscriptions) leave(uri string, t *func(json.RawMessage)) {
 	}
 }
 
-// updated passes on that a resource has changed, to those who listen to it or to what it is part of: the URI "might be a sub-resource of
-// the one that the client actually subscribed to".
+// updated tells the listeners of a resource, and of resources that contain it, that it has changed: the URI "might be a sub-resource of the
+// one that the client actually subscribed to".
 func (s *subscriptions) updated(params json.RawMessage, hide *secrets.Set) {
 	uri := rawjson.StringMember(params, "uri")
 	s.mu.Lock()
@@ -137,7 +140,7 @@ func (s *subscriptions) updated(params json.RawMessage, hide *secrets.Set) {
 	}
 }
 
-// tellAll tells all who listen that their resources have changed: another server has them, or none. It reports whether anybody listens.
+// tellAll tells all listeners that their resources have changed, since their server is gone. It reports whether anybody listens.
 func (s *subscriptions) tellAll() bool {
 	s.mu.Lock()
 	uris := slices.Collect(maps.Keys(s.byURI))

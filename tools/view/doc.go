@@ -10,9 +10,13 @@
 //
 // Goroutines: one of a view_output that waits, which ends with the wait. It has no locks of its own.
 //
+//	page   the HTML that shows a task or the list of them
+//	host   the program that shows the page: a host of MCP Apps, or "runnel ui"
+//	news   what a page has not seen of a log: bytes after the position that it names
+//
 // Where things stand:
 //
-//	who is shown the page and its tools     rpc.Caller.ShowsApps; package tools, app.go
+//	who is shown the page and its tools     rpc.Caller.ShowsApps; package tools, entry.withPage
 //	a plain call becomes a task             tools.Call.Recent
 //	a log becomes text                      logs.AppendText
 //	what a task is to the page              view.show (task.go)

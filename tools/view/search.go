@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"regexp"
 	"time"
 
@@ -43,7 +44,7 @@ type searchAnswer struct {
 	Bytes   int64   `json:"bytes"`
 }
 
-// search is view_search. Escape sequences are no part of a line.
+// search is view_search. Escape sequences are not part of a line.
 func (v *view) search(ctx context.Context, _ *tools.Call, p searchParams) (any, error) {
 	pattern, err := regexp.Compile("(?i)" + p.Pattern)
 	if err != nil {
@@ -58,17 +59,26 @@ func (v *view) search(ctx context.Context, _ *tools.Call, p searchParams) (any, 
 	most := cmp.Or(p.Max, defaultMatches)
 	searched := p.After // the lines before it
 	over, deadline := false, time.Now().Add(maxSearchTime)
+	expired := func() bool { return ctx.Err() != nil || time.Now().After(deadline) }
 	full := func() bool {
-		over = over || len(answer.Matches) >= most || searched > p.After && time.Now().After(deadline)
+		over = over || len(answer.Matches) >= most || searched > p.After && expired()
 		return over
 	}
 	inItem := false // whose lines are found together: a search cannot go on between them
+	late := false   // the time was over within a line, or an item
 	lines := text.Lines{Take: func(line []byte, at int64) {
 		if over || !inItem && full() {
 			return
 		}
+		plain := text.StripANSI(line)
+		m := matching{expired: expired}
+		found := m.match(pattern, plain)
+		if late = m.late || inItem && expired(); late {
+			over = true
+			return
+		}
 		searched = at + int64(len(line))
-		if plain := text.StripANSI(line); pattern.Match(plain) {
+		if found {
 			answer.Matches = append(answer.Matches, match{at, text.Clip(string(bytes.TrimRight(plain, "\r\n")), maxMatchLine)})
 		}
 	}}
@@ -85,9 +95,12 @@ func (v *view) search(ctx context.Context, _ *tools.Call, p searchParams) (any, 
 			} else if said, ok := mcp.TextOf(c.Data); ok {
 				lines.End()
 				inItem = !full()
+				before, found := searched, len(answer.Matches)
 				lines.Write([]byte(said), at)
 				lines.End()
-				if inItem {
+				if late {
+					searched, answer.Matches = before, answer.Matches[:found]
+				} else if inItem {
 					inItem, searched = false, at+int64(len(c.Data)) // its text is shorter
 				}
 			}
@@ -101,6 +114,9 @@ func (v *view) search(ctx context.Context, _ *tools.Call, p searchParams) (any, 
 	if pos >= size {
 		lines.End()
 	}
+	if late && searched <= p.After {
+		return nil, fmt.Errorf("the pattern takes more than %v for one line: use a simpler one", maxSearchTime)
+	}
 	if over || pos < size {
 		if searched <= p.After {
 			searched = pos // there was no line
@@ -108,4 +124,32 @@ func (v *view) search(ctx context.Context, _ *tools.Call, p searchParams) (any, 
 		answer.Next = &searched
 	}
 	return answer, nil
+}
+
+// atOnce is how long a line may be that is matched in one go, in bytes: one of 64 KiB takes seconds with an expression that is bad enough.
+const atOnce = 4 << 10
+
+// matching matches one line, unless the time expires meanwhile: then it is late.
+type matching struct {
+	expired func() bool
+	rest    bytes.Reader
+	read    int
+	late    bool
+}
+
+func (m *matching) match(pattern *regexp.Regexp, line []byte) bool {
+	if len(line) <= atOnce {
+		return pattern.Match(line)
+	}
+	m.rest.Reset(line)
+	return pattern.MatchReader(m)
+}
+
+// ReadRune implements io.RuneReader.
+func (m *matching) ReadRune() (rune, int, error) {
+	if m.read++; m.read%128 == 0 && m.expired() {
+		m.late = true
+		return 0, 0, io.EOF
+	}
+	return m.rest.ReadRune()
 }

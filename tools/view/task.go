@@ -11,6 +11,9 @@ import (
 	"runnel/tools/text"
 )
 
+// view answers the calls of the page.
+type view struct{ runner *tasks.Runner }
+
 // shownTask is a task as the page gets it. What is not known is left out.
 type shownTask struct {
 	TaskID        string          `json:"taskId"`
@@ -77,4 +80,17 @@ func (v *view) task(ctx context.Context, in *tools.Call, p taskParams) (any, err
 		return nil, err
 	}
 	return v.show(ctx, in, &t, v.runner.Own()), nil
+}
+
+// times is view_times.
+func (v *view) times(ctx context.Context, _ *tools.Call, p taskParams) (any, error) {
+	t, err := v.runner.Head(ctx, p.TaskID)
+	if err != nil {
+		return nil, err
+	}
+	pairs := [][2]int64{}
+	for _, s := range t.Times {
+		pairs = append(pairs, [2]int64{s.At.Milliseconds(), s.Bytes})
+	}
+	return map[string][][2]int64{"times": pairs}, nil
 }

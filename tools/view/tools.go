@@ -31,13 +31,11 @@ func App(runner *tasks.Runner) *tools.App {
 			fmt.Sprintf(`%s,"pattern":{"type":"string","minLength":1,"maxLength":%d},"after":%s,"max":{"type":"integer","minimum":1,"maximum":%d}`,
 				taskID, maxPattern, position, maxMatches), `"taskId","pattern"`, v.search},
 		tool[historyParams]{"view_history", "List the last runs of a tool.", `"tool":{"type":"string"}`, `"tool"`, v.history},
+		tool[taskParams]{"view_times", "Get when the output of a task came, as pairs of milliseconds since its beginning and bytes.", taskID, `"taskId"`, v.times},
 		tool[taskParams]{"view_cancel", "Cancel a task.", taskID, `"taskId"`, v.cancel},
 		tool[taskParams]{"view_again", "Run the tool of a task again, with the same arguments.", taskID, `"taskId"`, v.again},
 	}}
 }
-
-// view answers the calls of the page.
-type view struct{ runner *tasks.Runner }
 
 // tool is one that only the page calls.
 type tool[P any] struct {

@@ -235,7 +235,7 @@ func TestWhoSeesThePage(t *testing.T) {
 					return
 				}
 				want := []string{"list_tasks" + long, `paged {"ui":{"resourceUri":"ui://own/page"}}`, "say" + long, "start_task" + long,
-					"view_again" + app, "view_cancel" + app, "view_history" + app, "view_mine" + app, "view_output" + app, "view_search" + app, "view_task" + app, "view_tasks" + app}
+					"view_again" + app, "view_cancel" + app, "view_history" + app, "view_mine" + app, "view_output" + app, "view_search" + app, "view_task" + app, "view_tasks" + app, "view_times" + app}
 				if !slices.Equal(ui, want) {
 					t.Errorf("tools %q", ui)
 				}
@@ -389,7 +389,7 @@ func TestCancelAndAgain(t *testing.T) {
 	close(w.say)
 }
 
-// What is another owner's is unknown to every tool, and so is what is not there.
+// A task of another owner is unknown to every tool, just as one that does not exist.
 func TestOwners(t *testing.T) {
 	state := tasks.NewMemory()
 	theirs := serve(t, tasks.Options{State: state, Owner: "theirs"})
@@ -563,6 +563,21 @@ func TestSearchIsBounded(t *testing.T) {
 	}
 	if r.Next != nil && *r.Next <= 0 {
 		t.Errorf("it goes on at %d", *r.Next)
+	}
+}
+
+// It is bounded within a line, too, and says why it found nothing.
+func TestSearchIsBoundedInALine(t *testing.T) {
+	w := serve(t, tasks.Options{})
+	c := w.dial("2025-11-25", shows)
+	done := c.begin(args{})
+	id := c.mine(args{})
+	w.say <- strings.Repeat("xab", 60<<10/3)
+	close(w.say)
+	<-done
+	slow := "(x?x?x?){300}"
+	if said := c.refused("view_search", args{"taskId": id, "pattern": strings.Repeat("b"+slow+"y|", 8) + slow + "y"}); !strings.Contains(said, "use a simpler one") {
+		t.Error(said)
 	}
 }
 

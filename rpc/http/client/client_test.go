@@ -14,12 +14,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 )
 
 // watchdog is far longer than anything here takes.
-const watchdog = 30 * time.Second
+const watchdog = 2 * time.Minute
 
 const secret = "s3cr3t-s3cr3t"
 
@@ -225,7 +227,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// What cannot be resumed is asked again, under another id, unless it runs a tool.
+// A request that cannot be resumed is made again, under another id, unless it runs a tool.
 func TestAskedAgain(t *testing.T) {
 	var mu sync.Mutex
 	ids := map[string]bool{}
@@ -436,7 +438,7 @@ func TestNoStandingStream(t *testing.T) {
 	}
 }
 
-// What a server does that cannot be used is said, with what to do.
+// A server's answer that cannot be used is reported, with what to do.
 func TestRefusals(t *testing.T) {
 	elsewhere := newFake(t, func(http.ResponseWriter, *http.Request, *message) bool {
 		t.Error("a request, with its headers, went where it was redirected to")
@@ -496,6 +498,10 @@ func TestRefusals(t *testing.T) {
 	if _, err := dial(t, Options{URL: closed.URL}, rpc.DialOptions{}); err == nil || !strings.Contains(err.Error(), "connection refused") {
 		t.Error(err)
 	}
+	inURL, err := NewOptions(closed.URL+"/${KEY}", nil, func(string) string { return secret }, zerolog.Nop())
+	if _, failed := dial(t, inURL, rpc.DialOptions{}); err != nil || inURL.URL != closed.URL+"/"+secret || failed == nil {
+		t.Error(inURL.URL, err, failed)
+	}
 	tls := httptest.NewTLSServer(nil)
 	t.Cleanup(tls.Close)
 	if _, err := dial(t, Options{URL: tls.URL}, rpc.DialOptions{}); err == nil || !strings.Contains(err.Error(), "certificate") {
@@ -505,6 +511,21 @@ func TestRefusals(t *testing.T) {
 		if _, err := Open(o); err == nil {
 			t.Errorf("%v is taken", o)
 		}
+	}
+}
+
+// A server that says where it was asked does not show the secret that a variable has put into the URL.
+func TestSecretInTheURL(t *testing.T) {
+	f := newFake(t, func(w http.ResponseWriter, r *http.Request, _ *message) bool {
+		http.Redirect(w, r, r.URL.Path+"/", http.StatusMovedPermanently) // which turns a POST into a GET
+		return true
+	})
+	o, err := NewOptions(f.URL+"/${KEY}", nil, func(string) string { return secret }, zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := dial(t, o, rpc.DialOptions{}); err == nil || !strings.Contains(err.Error(), f.URL+"/${KEY}: it redirects to /[hidden]/ in a way") {
+		t.Error(err) // dial looks for the secret itself
 	}
 }
 
@@ -521,7 +542,7 @@ func TestRedirectOnTheServer(t *testing.T) {
 	}
 }
 
-// What a host sends without waiting for the answer to initialize goes out with the session of that answer.
+// Lines that a host sends without waiting for the answer to initialize go out with the session of that answer.
 func TestLinesAfterInitialize(t *testing.T) {
 	f := newFake(t, func(w http.ResponseWriter, r *http.Request, m *message) bool {
 		switch {
@@ -569,6 +590,25 @@ func TestFinish(t *testing.T) {
 	}
 }
 
+// What is written when the server has refused the first line gets no answer, and nobody waits for one.
+func TestFinishAfterARefusal(t *testing.T) {
+	f := newFake(t, func(w http.ResponseWriter, _ *http.Request, _ *message) bool {
+		w.WriteHeader(http.StatusUnauthorized)
+		return true
+	})
+	tr, err := Open(f.options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	_, err = io.WriteString(tr, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}`+"\n"+`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`+"\n")
+	ctx, cancel := context.WithTimeout(t.Context(), watchdog)
+	defer cancel()
+	if tr.Finish(ctx); err == nil || ctx.Err() != nil {
+		t.Error(err, ctx.Err())
+	}
+}
+
 // A server whose streams bring no answer is not asked without pause, nor is what is wrong with its events hidden.
 func TestStreamsWithoutAnAnswer(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
@@ -598,7 +638,7 @@ func TestStreamsWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// What is not JSON on a stream does not keep the answer from coming.
+// An event that is not JSON does not keep the answer from coming.
 func TestOddEvent(t *testing.T) {
 	f := newFake(t, func(w http.ResponseWriter, _ *http.Request, m *message) bool {
 		if m.Method == "tools/call" {

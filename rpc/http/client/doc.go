@@ -20,4 +20,13 @@
 // Locks: link.mu, never held across I/O.
 //
 // Words: the standing stream is what GET opens without an event's id: messages that answer nothing.
+//
+// Where things stand:
+//
+//	a line becomes a request                  Transport.send (transport.go), link.describe (headers.go)
+//	a stream is resumed, or sent again        request.exchange, request.goesOn, request.harmless (request.go); how long: tries (events.go)
+//	an answer whose status is an error        request.refused (request.go)
+//	credentials go to no other server         sameServer (link.go)
+//	arguments that are also headers           mirrorsOf (mirror.go), link.learn (headers.go)
+//	a request is cancelled                    Transport.cancel (transport.go)
 package httpclient

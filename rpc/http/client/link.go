@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -56,17 +57,23 @@ func newLink(o Options) (*link, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	u, _ := url.Parse(o.URL) // it can be
+	name := "the URL"
+	if u, err := url.Parse(cmp.Or(o.written, o.URL)); err == nil {
+		name = (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+		name = strings.NewReplacer("%7B", "{", "%7D", "}").Replace(name) // ${NAME} as it was written
+	}
 	o.MaxLine = cmp.Or(o.MaxLine, defaultMaxLine)
-	l := &link{o: o, name: (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String(), mirrored: map[string][]mirror{}}
-	secrets := []string{}
+	l := &link{o: o, name: name, mirrored: map[string][]mirror{}}
+	words := slices.Clone(o.hidden)
 	for _, values := range o.Header {
 		for _, value := range values {
-			for _, word := range append(strings.Fields(value), value) { // "Bearer TOKEN": also the token alone
-				if len(word) > 6 {
-					secrets = append(secrets, word, "[hidden]")
-				}
-			}
+			words = append(append(words, strings.Fields(value)...), value) // "Bearer TOKEN": also the token alone
+		}
+	}
+	secrets := []string{}
+	for _, word := range words {
+		if len(word) > 6 {
+			secrets = append(secrets, word, "[hidden]")
 		}
 	}
 	l.hide = strings.NewReplacer(secrets...)

@@ -21,27 +21,40 @@ type Options struct {
 	MaxLine int         // bytes of the longest message that comes; 0 = 16 MiB
 	Hops    func() int  // how many runnels stand before the server, which it is told; nil: it is told nothing
 	Log     zerolog.Logger
+
+	written string   // the URL as it may be shown, without the values of variables; "" = as URL
+	hidden  []string // the values of variables in the URL
 }
 
 var variable = regexp.MustCompile(`\$\{[A-Za-z_][A-Za-z0-9_]*\}`)
 
-// NewOptions are those of a server at a URL. ${NAME} in the value of a header is a variable, so that a token need not stand there.
+// NewOptions are those of a server at a URL. ${NAME} in the URL and in the value of a header is a variable, so that a secret need not stand
+// there.
 func NewOptions(url string, headers map[string]string, variables func(name string) string, log zerolog.Logger) (o Options, err error) {
-	o = Options{URL: url, Header: http.Header{}, Log: log}
-	for name, value := range headers {
-		o.Header.Set(name, variable.ReplaceAllStringFunc(value, func(reference string) string {
-			variable := reference[2 : len(reference)-1]
-			value := variables(variable)
+	var values []string
+	filled := func(what, text string) string {
+		return variable.ReplaceAllStringFunc(text, func(reference string) string {
+			name := reference[2 : len(reference)-1]
+			value := variables(name)
+			values = append(values, value)
 			if value == "" {
-				err = fmt.Errorf("the header %s needs the variable %s, which %w", name, variable, ErrNotSet)
+				err = fmt.Errorf("the %s needs the variable %s, which %w", what, name, ErrNotSet)
 			}
 			return value
-		}))
+		})
+	}
+	o = Options{URL: filled("URL", url), Header: http.Header{}, Log: log, written: url}
+	o.hidden = values
+	if err != nil {
+		return o, err // what is left of the URL may be none
+	}
+	for name, value := range headers {
+		o.Header.Set(name, filled("header "+name, value))
 	}
 	return o, cmp.Or(o.check(), err)
 }
 
-// ErrNotSet means that a header lacks a variable.
+// ErrNotSet means that a URL or a header lacks a variable.
 var ErrNotSet = errors.New("is not set")
 
 // check says what is wrong with the URL or the headers: they cannot be sent, or say what the transport says itself.

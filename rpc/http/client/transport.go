@@ -73,7 +73,7 @@ func (t *Transport) Write(p []byte) (int, error) {
 	}
 }
 
-// Finish waits until all requests are answered, or ctx ends.
+// Finish waits until all requests are answered, or ctx ends. Call it after the last Write.
 func (t *Transport) Finish(ctx context.Context) {
 	answered := make(chan struct{})
 	go func() { // ends with the requests, at Close at the latest
@@ -133,7 +133,7 @@ func (t *Transport) send(line []byte) {
 		t.requests[string(c.id)] = c
 		t.mu.Unlock()
 		t.asked.Add(1)
-		t.start(func() {
+		started := t.start(func() {
 			c.run()
 			t.asked.Done()
 			t.mu.Lock()
@@ -142,6 +142,9 @@ func (t *Transport) send(line []byte) {
 				delete(t.requests, string(c.id))
 			}
 		})
+		if !started {
+			t.asked.Done()
+		}
 		return
 	}
 	ctx, cancel := context.WithTimeout(t.ctx, noticePatience)
@@ -156,13 +159,15 @@ func (t *Transport) send(line []byte) {
 	}
 }
 
-// start starts what Close waits for, unless it has begun.
-func (t *Transport) start(f func()) {
+// start starts what Close waits for, unless the transport has ended.
+func (t *Transport) start(f func()) (started bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.ctx.Err() == nil {
-		t.work.Go(f)
+	if t.ctx.Err() != nil {
+		return false
 	}
+	t.work.Go(f)
+	return true
 }
 
 // cancel gives up a request that is cancelled. It returns what gives up its stream once the server has been told, for servers that keep it

@@ -8,4 +8,15 @@
 // Nothing that a token says is fetched: the only addresses are the issuer's metadata and the jwks_uri in it.
 //
 // Goroutines: one reads old keys again while they are still used, for fetchPatience at most. Locks: keys.mu is never held across I/O.
+//
+//	issuer    the authorization server that signs the tokens
+//	audience  this server, as tokens name it
+//	bearer    who a good token says it is for
+//
+// Where things stand:
+//
+//	a token counts                            Issuer.read (issuer.go)
+//	which keys may have signed it             keys.find (keys.go)
+//	an issuer is not asked again and again    fetchPause, keys.refresh (keys.go)
+//	where keys may be fetched from            keys.discover, secureURL (keys.go)
 package oauth

@@ -145,7 +145,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// Who is not the issuer makes no token that counts.
+// A token that somebody other than the issuer has made is refused.
 func TestForgery(t *testing.T) {
 	t.Parallel()
 	key := newKey(t, "1")
@@ -243,7 +243,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// What the issuer says is read with care.
+// The issuer's metadata is read with care.
 func TestMetadata(t *testing.T) {
 	t.Parallel()
 	key := newKey(t, "1")

@@ -4,11 +4,9 @@ package natstest
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -32,14 +30,16 @@ type Cluster struct {
 }
 
 type node struct {
-	o   nodeOptions
-	cmd *exec.Cmd // nil while it is dead
-	log syncBuffer
+	name string
+	port int
+	args []string
+	cmd  *exec.Cmd // nil while it is dead
+	log  syncBuffer
 }
 
 const (
 	// patience is how long a cluster may take until it is whole: with the race detector, beside other tests, everything is slow.
-	patience = 2 * time.Minute
+	patience = 5 * time.Minute
 	look     = 50 * time.Millisecond
 )
 
@@ -48,12 +48,17 @@ func Start(t testing.TB, n int, env []string) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t, env: env}
 	ports := freePorts(t, 2*n)
+	var routes []string
+	for _, port := range ports[n:] {
+		routes = append(routes, fmt.Sprint("nats://127.0.0.1:", port))
+	}
 	for i := range n {
-		o := nodeOptions{Name: fmt.Sprint("node", i), Dir: t.TempDir(), Port: ports[i]}
+		o := &node{name: fmt.Sprint("node", i), port: ports[i]}
+		o.args = []string{"-name", o.name, "-dir", t.TempDir(), "-port", fmt.Sprint(o.port)}
 		if n > 1 {
-			o.Route, o.Routes = ports[n+i], ports[n:]
+			o.args = append(o.args, "-route", fmt.Sprint(ports[n+i]), "-routes", strings.Join(routes, ","))
 		}
-		c.nodes = append(c.nodes, &node{o: o})
+		c.nodes = append(c.nodes, o)
 	}
 	t.Cleanup(c.end)
 	for i := range c.nodes {
@@ -97,30 +102,26 @@ func freePorts(t testing.TB, n int) []int {
 func (c *Cluster) URL() string {
 	var hosts []string
 	for _, n := range c.nodes {
-		hosts = append(hosts, fmt.Sprintf("127.0.0.1:%d", n.o.Port))
+		hosts = append(hosts, fmt.Sprintf("127.0.0.1:%d", n.port))
 	}
 	return "nats://" + strings.Join(hosts, ",")
 }
 
 // Node is the one that a client has connected to.
 func (c *Cluster) Node(url string) int {
-	return slices.IndexFunc(c.nodes, func(n *node) bool { return strings.HasSuffix(url, fmt.Sprint(":", n.o.Port)) })
+	return slices.IndexFunc(c.nodes, func(n *node) bool { return strings.HasSuffix(url, fmt.Sprint(":", n.port)) })
 }
 
 // Restart starts a dead node on its disk.
 func (c *Cluster) Restart(i int) {
 	c.t.Helper()
 	n := c.nodes[i]
-	encoded, err := json.Marshal(n.o)
+	file, err := program()
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	program, err := os.Executable()
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	n.cmd = exec.Command(program)
-	n.cmd.Env = append(slices.Clone(c.env), asNode+"="+string(encoded), "GORACE=atexit_sleep_ms=0")
+	n.cmd = exec.Command(file, n.args...)
+	n.cmd.Env = c.env
 	n.cmd.Stderr = &n.log
 	n.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if _, err := n.cmd.StdinPipe(); err != nil {
@@ -149,7 +150,7 @@ func (c *Cluster) signal(i int, s syscall.Signal) {
 	c.t.Helper()
 	n := c.nodes[i]
 	if err := syscall.Kill(-n.cmd.Process.Pid, s); err != nil {
-		c.t.Errorf("%v of %s: %v", s, n.o.Name, err)
+		c.t.Errorf("%v of %s: %v", s, n.name, err)
 	}
 }
 
@@ -164,7 +165,7 @@ func (c *Cluster) Elected(stream string, before int) (leader int) {
 		if err != nil {
 			return err
 		}
-		leader = slices.IndexFunc(c.nodes, func(n *node) bool { return info.Cluster != nil && n.o.Name == info.Cluster.Leader })
+		leader = slices.IndexFunc(c.nodes, func(n *node) bool { return info.Cluster != nil && n.name == info.Cluster.Leader })
 		if leader < 0 || leader == before {
 			return errors.New("there is none")
 		}
@@ -219,7 +220,7 @@ func (c *Cluster) Clear(prefix string) {
 	}
 }
 
-// eventually tries until there is no error.
+// eventually tries until it succeeds.
 func (c *Cluster) eventually(what string, try func() error) {
 	c.t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(look) {
@@ -229,7 +230,7 @@ func (c *Cluster) eventually(what string, try func() error) {
 		}
 		if time.Now().After(deadline) {
 			for _, n := range c.nodes {
-				c.t.Logf("%s: %s", n.o.Name, &n.log)
+				c.t.Logf("%s: %s", n.name, &n.log)
 			}
 			c.t.Fatalf("%s: %v", what, err)
 		}

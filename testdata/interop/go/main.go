@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -32,7 +31,7 @@ func main() {
 		name string
 		run  func(context.Context) error
 	}{
-		{"handshake era", p.handshake}, {"stateless era", p.stateless}, {"corrected version", p.corrected}, {"fall back", p.fallBack}, {"tasks", p.tasks},
+		{"handshake era", p.handshake}, {"stateless era", p.stateless}, {"corrected version", p.corrected}, {"fall back", p.fallBack}, {"tasks", p.tasks}, {"resumption", p.resumption},
 	} {
 		if err := part.run(ctx); err != nil {
 			fmt.Fprintf(os.Stderr, "%s: %v\n", part.name, err)
@@ -72,7 +71,7 @@ func (p *program) connect(ctx context.Context, o *mcp.ClientOptions, version str
 		use(client)
 	}
 	var transport mcp.Transport
-	if strings.HasPrefix(p.name, "http") {
+	if p.overHTTP() {
 		transport = &mcp.StreamableClientTransport{Endpoint: p.name}
 	} else {
 		s.command = exec.Command(p.name, "--selftest", "--config", p.config)

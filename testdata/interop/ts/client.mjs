@@ -25,8 +25,8 @@ const client = new Client(
 );
 client.onerror = error => {
   // The SDK forgets a call's token before it handles a progress notification that it read together with the result. It reports the streams
-  // that it aborts itself when it is closed.
-  if (!/progress notification for an unknown token|SSE stream disconnected: AbortError/.test(error.message)) throw error; // a message that it does not accept
+  // and messages that it aborts itself when it is closed.
+  if (!/progress notification for an unknown token|SSE stream disconnected: AbortError|Failed to send cancellation: AbortError/.test(error.message)) throw error; // a message that it does not accept
 };
 const tasks = client.experimental.tasks;
 

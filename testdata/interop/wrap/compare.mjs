@@ -53,6 +53,10 @@ async function all(list, member) {
   }
 }
 
+// lasting leaves out resources that a server has only in the session that made them: a list that runnel knows from before has them still, until
+// the server has started and said otherwise.
+const lasting = list => list.filter(r => !r.uri.startsWith('demo://resource/session/'));
+
 const failed = async promise => {
   try {
     return await promise;
@@ -75,7 +79,7 @@ async function ask(command) {
   got['instructions'] = c.getInstructions();
   got['tools/list'] = await all(p => c.listTools(p), 'tools');
   got['prompts/list'] = await all(p => c.listPrompts(p), 'prompts');
-  got['resources/list'] = await all(p => c.listResources(p), 'resources');
+  got['resources/list'] = lasting(await all(p => c.listResources(p), 'resources'));
   got['resources/templates/list'] = await all(p => c.listResourceTemplates(p), 'resourceTemplates');
   for (const prompt of got['prompts/list']) {
     const args = Object.fromEntries((prompt.arguments ?? []).map(a => [a.name, a.name === 'resourceType' ? 'Text' : '1']));

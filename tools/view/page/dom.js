@@ -29,13 +29,14 @@ function announce(text) {
 
 /** plain is a text of others on one line: without escape sequences and controls, and not long. */
 function plain(text, most = 300) {
-  const cut = String(text ?? "").slice(0, most * 8);
-  return parse(cut, PLAIN).runs.map(run => run.text).join("").replace(/\s+/g, " ").trim().slice(0, most);
+  const cut = String(text ?? "").slice(0, most * 8).replace(/\s+/g, " "); // parse leaves out the end of a line
+  return parse(cut, PLAIN).runs.map(run => run.text).join("").trim().slice(0, most);
 }
 
 function duration(ms) {
   const s = ms / 1000;
-  if (s < 10) return `${Math.max(0, s).toFixed(1)} s`;
+  if (s < .1) return `${Math.max(1, Math.round(ms))} ms`;
+  if (s < 10) return `${s.toFixed(1)} s`;
   if (s < 60) return `${Math.round(s)} s`;
   if (s < 3600) return `${Math.floor(s / 60)} min ${Math.floor(s % 60)} s`;
   return s < 172800 ? `${Math.floor(s / 3600)} h ${Math.floor(s / 60) % 60} min` : `${Math.floor(s / 86400)} days`;

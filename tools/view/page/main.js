@@ -19,11 +19,21 @@ function shows(what) {
   say(at("all"), what === "list" ? "Back" : "All tasks");
 }
 
+/** addressed is the task that the address names, null if it names none. */
+function addressed() {
+  const hash = location.hash.slice(1);
+  try {
+    return hash.startsWith("token=") ? null : decodeURIComponent(hash) || null;
+  } catch {
+    return null; // a % that begins nothing
+  }
+}
+
 function open(id) {
   view.show(id);
   list.select(id);
   shows(id ? "task" : "list");
-  if (!door.app && decodeURIComponent(location.hash.slice(1)) !== (id ?? "")) history.pushState(null, "", id ? `#${encodeURIComponent(id)}` : location.pathname);
+  if (!door.app && addressed() !== id) history.pushState(null, "", id ? `#${encodeURIComponent(id)}` : location.pathname);
   if (!id) document.title = "runnel";
 }
 
@@ -76,10 +86,7 @@ setInterval(() => { if (!document.hidden) view.tick(); }, 1000);
 
 if (door.app) runApp();
 else {
-  const fromAddress = () => {
-    const id = decodeURIComponent(location.hash.slice(1));
-    open(id && !id.startsWith("token=") ? id : null);
-  };
+  const fromAddress = () => open(addressed());
   addEventListener("popstate", fromAddress);
   fromAddress();
   list.watch();

@@ -26,7 +26,7 @@ func TestPageIsSmallAndWhole(t *testing.T) {
 	}
 }
 
-// What a task writes must never become markup.
+// A task's output must never become markup.
 func TestNothingAssignsMarkup(t *testing.T) {
 	markup := regexp.MustCompile(`\b(innerHTML|outerHTML|insertAdjacentHTML|document\.write|createContextualFragment|DOMParser|eval|Function|srcdoc|setHTMLUnsafe)\b`)
 	entries, err := os.ReadDir(".")

@@ -91,7 +91,8 @@ class TaskView {
     say(at("name"), plain(task.title || task.tool));
     say(at("badge"), `${STATUS[task.status] ?? ""} ${statusWord(task.status)}`);
     at("badge").className = `badge ${statusClass(task.status)}`;
-    const message = plain(task.statusMessage), repeated = [task.lastLine, task.progress?.message].some(line => plain(line) === message);
+    const message = plain(task.statusMessage?.trim().replace(/\n+/, ": ")), // exit code 1: its last words
+      repeated = [task.lastLine, task.progress?.message].some(line => plain(line) === message);
     say(at("message"), repeated ? "" : message);
     at("given").hidden = !task.arguments || Object.keys(task.arguments).length === 0;
     if (!before) say(at("arguments"), plainLines(JSON.stringify(task.arguments ?? {}, null, 2)));
@@ -135,7 +136,7 @@ class TaskView {
     const {log} = this;
     if (!log.size) return say(at("where"), this.task && ended(this.task.status) ? "It wrote nothing." : "Nothing has come yet.");
     const all = log.start === 0 && log.end >= log.size;
-    say(at("where"), all ? `${size(log.size)}, all of it in memory` : `${size(log.position())} of ${size(log.size)} before the first row in sight; ${size(log.end - log.start)} in memory`);
+    say(at("where"), all ? "" : `${size(log.position())} of ${size(log.size)} before the first row in sight; ${size(log.end - log.start)} in memory`);
   }
 
   async history() {
@@ -144,6 +145,10 @@ class TaskView {
       const {id} = this;
       const {runs} = await door.call("view_history", {tool: this.task.tool}, this.stop.signal);
       if (id === this.id) showHistory(runs ?? [], id, this.open);
+      const {times} = await door.call("view_times", {taskId: id}, this.stop.signal);
+      if (id !== this.id) return;
+      this.timeline.stored = times ?? [];
+      this.tick();
     } catch (e) {
       if (e.name !== "AbortError") say(at("runs-text"), e.message);
     }

@@ -1,15 +1,20 @@
-// The list of tasks, newest first.
+// The list of tasks, newest first. A state of many tasks takes a while to list them: what is asked again and again is the first page, and less often
+// if that takes long. The pages below, of older tasks, stay as they are for ten seconds.
+
+/** restFor is how often longer than a listing the pause after it is at least; wholeEvery after how many milliseconds all pages are asked for. */
+const restFor = 20, wholeEvery = 10000;
 
 class TaskList {
   constructor(open, trouble) {
-    Object.assign(this, {open, trouble, tasks: [], items: new Map(), pages: 1, current: null});
-    at("status").onchange = at("tool").onchange = () => { this.pages = 1; this.refresh(); };
-    at("more").onclick = () => { this.pages = Math.min(this.pages + 1, 20); this.refresh(); };
+    Object.assign(this, {open, trouble, tasks: [], items: new Map(), pages: 1, current: null, whole: 0});
+    at("status").onchange = at("tool").onchange = () => { this.pages = 1; this.whole = 0; this.refresh(); };
+    at("more").onclick = () => { this.pages = Math.min(this.pages + 1, 20); this.whole = 0; this.refresh(); };
   }
 
   /** watch asks again and again, as long as somebody looks. */
   async watch() {
     for (let failures = 0; ;) {
+      const began = Date.now();
       if (!document.hidden && at("list").offsetParent !== null) {
         try {
           await this.refresh();
@@ -20,7 +25,7 @@ class TaskList {
           failures++;
         }
       }
-      await pause(Math.min(10000, 1500 * 2 ** failures));
+      await pause(Math.min(10000, Math.max(1500 * 2 ** failures, restFor * (Date.now() - began))));
     }
   }
 
@@ -28,7 +33,7 @@ class TaskList {
     const filter = {};
     if (at("status").value) filter.status = at("status").value;
     if (at("tool").value) filter.tool = at("tool").value;
-    const tasks = [];
+    const tasks = [], whole = Date.now() - this.whole > wholeEvery, before = this.tasks;
     let cursor, tools = [];
     for (let page = 0; page < this.pages; page++) {
       const answer = await door.call("view_tasks", cursor ? {...filter, cursor} : filter);
@@ -36,14 +41,22 @@ class TaskList {
       tools = answer.tools ?? tools;
       cursor = answer.nextCursor;
       if (!cursor) break;
+      const known = whole ? -1 : before.findIndex(task => task.taskId === cursor);
+      if (known >= 0) {
+        tasks.push(...before.slice(known + 1));
+        cursor = this.cursor;
+        break;
+      }
     }
     if (filter.status !== (at("status").value || undefined) || filter.tool !== (at("tool").value || undefined)) return; // asked for something else meanwhile
+    if (whole) this.whole = Date.now();
     this.tasks = tasks;
+    this.cursor = cursor;
     for (const task of tasks) if (!ended(task.status)) sight(task);
     at("more").hidden = !cursor;
     at("none").hidden = tasks.length > 0;
     say(at("none"), filter.status || filter.tool ? "No such tasks." : "No tasks yet. They appear here as hosts call tools.");
-    this.choices(tools);
+    this.choices([...tools, ...tasks.map(task => task.tool)].sort());
     this.show();
   }
 

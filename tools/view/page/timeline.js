@@ -1,4 +1,4 @@
-// When output came, and when it was silent, as far as this page has watched: states do not keep the times of output.
+// When output came, and when it was silent: coarsely, as it is stored with the task, and since then as this page has watched.
 
 /** maxSamples bounds what is kept: at the bound, every second one goes. */
 const maxSamples = 2000;
@@ -24,10 +24,11 @@ function sight(task, bytes = task.bytes) {
 
 class Timeline {
   constructor(box, text) {
-    Object.assign(this, {box, text});
+    Object.assign(this, {box, text, stored: []}); // stored: [ms since the beginning, bytes so far]
   }
 
   clear() {
+    this.stored = [];
     this.box.replaceChildren();
     say(this.text, "");
   }
@@ -36,9 +37,10 @@ class Timeline {
     const begin = Date.parse(task.createdAt), end = ended(task.status) ? begin + task.durationMs : Math.max(Date.now(), begin + 1);
     const span = Math.max(1, end - begin), width = 1000, height = 50;
     const x = ms => Math.min(width, Math.max(0, (ms - begin) / span * width));
-    const {since, samples} = sight(task);
-    const known = Math.max(begin, Math.min(since, end));
-    const seen = samples.map(([ms, bytes]) => [Math.min(Math.max(ms, begin), end), bytes]); // the last of it is seen after its end
+    const {since, samples} = sight(task), stored = this.stored.map(([ms, bytes]) => [begin + ms, bytes]), last = stored.at(-1);
+    const known = last ? begin : Math.max(begin, Math.min(since, end));
+    const all = last ? [[begin, 0], ...stored, ...samples.filter(([ms, bytes]) => ms > last[0] && bytes > last[1])] : samples;
+    const seen = all.map(([ms, bytes]) => [Math.min(Math.max(ms, begin), end), bytes]); // the last of it is seen after its end
     const columns = new Float64Array(200);
     let before = 0;
     for (const [k, [ms, bytes]] of seen.entries()) {
@@ -64,13 +66,12 @@ class Timeline {
     });
     const longest = silences.reduce((m, [a, b]) => Math.max(m, b - a), 0);
     const parts = [];
-    if (known > begin + 1000) {
-      parts.push(known >= end ? "The page did not watch this run, so it does not know when its output came." : `Known since ${clock(known)}; the hatched part was before this page watched.`);
-    }
+    if (known >= end && ended(task.status)) parts.push(`It is not known when its output came: the run was short${span < 1000 ? "" : ", or of an older runnel"}.`);
+    else if (known > begin + 1000) parts.push(`Known since ${clock(known)}; the hatched part was before this page watched.`);
     if (known < end) {
-      parts.push(silences.length ? `Silent ${silences.length === 1 ? "once" : `${silences.length} times`}, ${duration(longest)} at most.` : "Never silent for long.");
+      parts.push(silences.length > 1 ? `Silent ${silences.length} times, for ${duration(longest)} at most.` : silences.length ? `Silent once, for ${duration(longest)}.` : "Never silent for long.");
       const last = seen.at(-1);
-      if (last && !ended(task.status)) parts.push(`Last output ${duration(end - last[0])} ago.`);
+      if (last && !ended(task.status)) parts.push(`Last output ${end - last[0] < 1000 ? "just now" : `${duration(end - last[0])} ago`}.`);
     }
     const text = parts.join(" ");
     picture.setAttribute("aria-label", `Output over ${duration(span)}. ${text}`);

@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"runnel/internal/serve"
+	"runnel/internal/term"
+	"runnel/tools/config"
+)
+
+// trustCommand is "runnel trust".
+func (i *invocation) trustCommand() *cobra.Command {
+	var list, remove bool
+	cmd := &cobra.Command{
+		Use:   "trust [FILE]",
+		Short: "Let the runnel.yaml of this directory run its commands",
+		Long: `A runnel.yaml in the current directory starts programs, and it may have come with somebody else's files. So runnel leaves it out until
+you trust it. Read it first: this command shows all of it. Your trust lasts until the file changes; then runnel asks for it again.
+
+A file that you name (--config, $RUNNEL_CONFIG) and the one in your own config directory need no trust.`,
+		Example: `  runnel trust
+
+  # the file of another directory
+  runnel trust ~/src/app/runnel.yaml
+
+  # which files are trusted? take that back
+  runnel trust --list
+  runnel trust --remove ~/src/app/runnel.yaml`,
+		Args: atMostOne,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := i.readEnvironment(cmd); err != nil {
+				return err
+			}
+			if list {
+				lines, err := i.Trust().List()
+				if err == nil && lines == "" {
+					i.Say(zerolog.InfoLevel, "no file is trusted")
+				}
+				_, unwritten := io.WriteString(i.Stdout, lines)
+				return cmp.Or(unwritten, err)
+			}
+			file := config.FileName
+			if len(args) > 0 {
+				file = args[0]
+			}
+			if remove {
+				if err := i.Trust().Remove(file); err != nil {
+					return err
+				}
+				i.Say(zerolog.InfoLevel, "no longer trusted: "+serve.ShownPath(file))
+				return nil
+			}
+			if filepath.Base(file) != config.FileName {
+				return misuse(cmd, "%s needs no trust: only a file named %s is ever found without being named", serve.ShownPath(file), config.FileName)
+			}
+			text, _, err := serve.ReadRegular(file)
+			if errors.Is(err, fs.ErrNotExist) {
+				return misuse(cmd, "there is no %s", serve.ShownPath(file))
+			} else if err != nil {
+				return fmt.Errorf("%s: %w", serve.ShownPath(file), err)
+			}
+			conf, err := config.Parse(file, text)
+			if err == nil {
+				_, _, err = i.Registry(conf)
+			}
+			if err != nil {
+				return &serve.UsageError{Err: err, Hint: "it is not trusted: mend it first"}
+			}
+			path, err := i.Trust().Add(file, text)
+			if err != nil {
+				return fmt.Errorf("storing the trust: %w", err)
+			}
+			// The whole file: a summary could leave out what matters, such as a variable that changes what a program does.
+			if _, err := io.WriteString(i.Stdout, strings.TrimSuffix(term.PrintableLines(string(text)), "\n")+"\n"); err != nil {
+				return err
+			}
+			i.Say(zerolog.InfoLevel, "trusted until it changes: "+serve.ShownPath(path))
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&list, "list", false, "show the files that are trusted")
+	cmd.Flags().BoolVar(&remove, "remove", false, "stop trusting the file")
+	return cmd
+}

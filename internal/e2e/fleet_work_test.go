@@ -1,0 +1,395 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"runnel/rpc/mcp"
+)
+
+// crew is what tests of workers start: real processes on one NATS server, with one config.
+type crew struct {
+	t            testing.TB
+	program, dir string // commands find dir as $DIR
+	env, config  []string
+}
+
+func newCrew(t *testing.T, config string) *crew {
+	t.Helper()
+	dir := t.TempDir()
+	return &crew{
+		t: t, program: builtNATS.program(t, "runnel-nats", "-tags", "nats"), dir: dir,
+		env: append(environ(t), "RUNNEL_STATE="+startNATS(t), "DIR="+dir), config: writeConfig(t, config),
+	}
+}
+
+// work starts a worker, whose commands find its name as $WHO, as a script does with &: SIGINT is ignored then. A test that has failed shows its log.
+func (c *crew) work(name string, args ...string) (worker *exec.Cmd, log *syncBuffer) {
+	c.t.Helper()
+	script := []string{"-c", `trap '' INT; exec "$@"`, "sh", c.program, "work"}
+	worker, log = exec.Command("sh", append(append(script, args...), c.config...)...), &syncBuffer{}
+	worker.Env, worker.Stderr = append(c.env, "WHO="+name), log
+	if err := worker.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() {
+		_ = worker.Process.Kill()
+		_ = worker.Wait()
+		if c.t.Failed() {
+			c.t.Logf("%s:\n%s", name, log)
+		}
+	})
+	return worker, log
+}
+
+// runs runs the program to its end.
+func (c *crew) runs(args ...string) string {
+	cmd := exec.Command(c.program, append(args, c.config...)...)
+	cmd.Env = c.env
+	out, _ := cmd.CombinedOutput() // what it says is looked at
+	return string(out)
+}
+
+// offer calls a tool, and returns the id of its task when that waits for a worker.
+func (c *crew) offer(args ...string) string {
+	c.t.Helper()
+	out := c.runs(append([]string{"call", "--detach"}, args...)...)
+	id := regexp.MustCompile(`(?m)^[0-9a-f-]{36}$`).FindString(out)
+	if id == "" {
+		c.t.Fatal(out)
+	}
+	return id
+}
+
+// until waits until the program says something.
+func (c *crew) until(what string, args ...string) {
+	c.t.Helper()
+	looks := regexp.MustCompile(what)
+	for deadline := time.Now().Add(watchdog); ; time.Sleep(100 * time.Millisecond) {
+		out := c.runs(args...)
+		if looks.MatchString(out) {
+			return
+		}
+		if time.Now().After(deadline) {
+			c.t.Fatalf("no %q:\n%s", what, out)
+		}
+	}
+}
+
+// file waits until a file in the directory looks as said.
+func (c *crew) file(name, what string) string {
+	c.t.Helper()
+	looks := regexp.MustCompile(what)
+	for deadline := time.Now().Add(watchdog); ; time.Sleep(20 * time.Millisecond) {
+		text, _ := os.ReadFile(filepath.Join(c.dir, name)) // it may not be there yet
+		if looks.Match(text) {
+			return string(text)
+		}
+		if time.Now().After(deadline) {
+			c.t.Fatalf("no %q in %s:\n%s", what, name, text)
+		}
+	}
+}
+
+func (c *crew) write(name string) {
+	c.t.Helper()
+	if err := os.WriteFile(filepath.Join(c.dir, name), nil, 0o600); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// ends waits for the end of a worker.
+func (c *crew) ends(worker *exec.Cmd, most time.Duration) error {
+	c.t.Helper()
+	ended := make(chan error, 1)
+	go func() { ended <- worker.Wait() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(most):
+		c.t.Errorf("the worker has not ended after %v", most)
+		_ = worker.Process.Kill()
+		return <-ended
+	}
+}
+
+// A worker that is told to end lets its tasks end there and gives back what has not begun, which another worker runs, once. A second signal ends it
+// at once, and so does the deadline; no child is left. The metrics of both say what they did.
+func TestWorkEnds(t *testing.T) {
+	t.Parallel()
+	c := newCrew(t, `
+tools:
+  build: {shell: 'echo $WHO >> $DIR/ran; echo begun on $WHO; while [ ! -e $DIR/go-$WHO ]; do sleep 0.02; done; echo done', maxConcurrent: 1, runs: builds, retry: 1}
+  stubborn: {shell: "trap '' TERM; echo $$ >> $DIR/pids; while :; do sleep 0.02; done", grace: 1m, runs: builds}
+  slow: {shell: 'echo $$ >> $DIR/pids; exec sleep 600', runs: builds}
+`)
+	one, ones := c.work("one", "--slots", "2", "--metrics", "127.0.0.1:0", "--log-format", "json")
+	first, second := c.offer("build"), c.offer("build")
+	c.file("ran", "one")
+	c.until(`"running":\["[0-9a-f-]+","[0-9a-f-]+"\]`, "fleet", "-o", "json")
+	if err := one.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	c.until(`waiting for a worker of class builds: 0 before it`, "tasks", "get", second)
+	two, log := c.work("two", "--slots", "2", "--metrics", "127.0.0.1:0", "--log-format", "json")
+	c.file("ran", `\Aone\ntwo\n\z`)
+	c.write("go-two")
+	_ = c.runs("tasks", "wait", second)
+	page := scrape(t, ones)
+	for _, line := range []string{`runnel_tasks_live 1`, `runnel_worker_slots 0`, `runnel_worker_handed_back_total{class="builds",why="leaving"} 1`} {
+		if !strings.Contains(page, line+"\n") || strings.Contains(page, "runnel_tasks_ended_total") {
+			t.Errorf("no %s, or an end that was another worker's, in:\n%s", line, page)
+		}
+	}
+	c.write("go-one")
+	if err := c.ends(one, watchdog); err != nil {
+		t.Error(err)
+	}
+	for id, who := range map[string]string{first: "one", second: "two"} {
+		if out := c.runs("tasks", "wait", id) + c.runs("tasks", "result", id); !strings.Contains(out, "begun on "+who+"\ndone\n") || strings.Contains(out, "attempt") {
+			t.Errorf("%s: %s", who, out)
+		}
+	}
+	c.file("ran", `\Aone\ntwo\n\z`)
+
+	waits := c.offer("slow") // taken by two
+	pid, err := strconv.Atoi(strings.TrimSpace(c.file("pids", `\d+\n`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page = scrape(t, log)
+	for _, line := range []string{
+		`runnel_worker_taken_total{class="builds",tool="build",attempt="1"} 1`,
+		`runnel_worker_taken_total{class="builds",tool="slow",attempt="1"} 1`,
+		`runnel_worker_wait_seconds_count{class="builds"} 2`,
+		`runnel_tasks_ended_total{status="completed",tool="build"} 1`,
+		`runnel_tasks_live 1`, `runnel_worker_slots 2`,
+		`runnel_fleet_up{owner="local"} 1`, `runnel_fleet_workers{owner="local",class="builds"} 1`, `runnel_fleet_slots{owner="local",class="builds"} 2`,
+		`runnel_fleet_waiting{owner="local",class="builds"} 0`,
+	} {
+		if !strings.Contains(page, line+"\n") {
+			t.Errorf("no %s in:\n%s", line, page)
+		}
+	}
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		if err := two.Process.Signal(s); err != nil {
+			t.Fatal(err)
+		}
+		if s == syscall.SIGTERM {
+			c.until("stopping", "fleet")
+		}
+	}
+	if err := c.ends(two, watchdog); err == nil || two.ProcessState.ExitCode() != 130 {
+		t.Errorf("%v", err)
+	}
+	gone(t, pid)
+	_ = c.runs("tasks", "cancel", waits)
+
+	three, _ := c.work("three", "--slots", "1", "--drain", "100ms")
+	c.offer("slow")
+	pids := strings.Fields(c.file("pids", `\d+\n\d+\n`))
+	if pid, err = strconv.Atoi(pids[1]); err != nil {
+		t.Fatal(err)
+	}
+	if err := three.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.ends(three, watchdog); err != nil {
+		t.Error(err)
+	}
+	gone(t, pid)
+}
+
+// A user who has confirmed a call on a worker that then hands it back is not asked again by a worker that nobody may answer.
+func TestHandedBackConfirmed(t *testing.T) {
+	t.Parallel()
+	c := newCrew(t, `
+tools:
+  guarded: {shell: 'echo $WHO >> $DIR/ran; while [ ! -e $DIR/go ]; do sleep 0.02; done', confirm: "Really?", maxConcurrent: 1, runs: builds}
+  other: {shell: 'true', runs: builds}
+`)
+	front := writeConfig(t, "tools: {guarded: {runs: builds}}")
+	call := func() *exec.Cmd {
+		cmd := exec.Command(c.program, append([]string{"call", "--yes", "guarded"}, front...)...)
+		cmd.Env = c.env
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+		return cmd
+	}
+	one, _ := c.work("one", "--slots", "2")
+	call()
+	c.file("ran", `\Aone\n\z`)
+	second := call()
+	c.until(`"running":\["[0-9a-f-]+","[0-9a-f-]+"\]`, "fleet", "-o", "json")
+	if err := one.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	c.until(`"waiting":\{"builds":1\}`, "fleet", "-o", "json")
+	_ = second.Process.Kill()
+	c.work("two")
+	c.file("ran", `\Aone\ntwo\n\z`)
+	c.write("go")
+}
+
+// A task that is handed back in its second attempt, before that has begun, says once where it runs: where it has begun.
+func TestHandedBackAttempt(t *testing.T) {
+	t.Parallel()
+	c := newCrew(t, `
+tools:
+  build: {shell: 'echo $WHO >> $DIR/ran; echo begun on $WHO; while [ ! -e $DIR/go-$WHO ]; do sleep 0.02; done', maxConcurrent: 1, runs: builds, retry: 1}
+  other: {shell: 'true', runs: builds}
+`)
+	zero, _ := c.work("zero", "--slots", "1")
+	task := c.offer("build")
+	c.file("ran", `zero\n`)
+	if err := zero.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	one, _ := c.work("one", "--slots", "2")
+	c.offer("build")
+	c.file("ran", `\Azero\none\n\z`)
+	c.until(`"running":\["[0-9a-f-]+","`+task+`"\]`, "fleet", "-o", "json")
+	if err := one.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	c.until(`waiting for a worker of class builds: 0 before it \(attempt 2`, "tasks", "get", task)
+	c.work("two")
+	c.file("ran", `\Azero\none\ntwo\n\z`)
+	c.write("go-one")
+	c.write("go-two")
+	if out := c.runs("tasks", "tail", "-f", task); strings.Count(out, "attempt 2 on ") != 1 || !strings.Contains(out, "\nbegun on two\n") {
+		t.Errorf("%s", out)
+	}
+}
+
+// A worker takes nothing of a class whose tools run as often as they may: another worker may have time for it. When one has ended it takes more.
+func TestWorkerTakesWhatItCanRun(t *testing.T) {
+	t.Parallel()
+	c := newCrew(t, `
+tools:
+  build: {shell: 'echo $WHO >> $DIR/ran; while [ ! -e $DIR/go-$WHO ]; do sleep 0.02; done', maxConcurrent: 1, runs: builds}
+  check: {shell: 'echo $WHO >> $DIR/checked', runs: checks}
+`)
+	c.work("one", "--slots", "3")
+	c.offer("build")
+	c.file("ran", `\Aone\n\z`)
+	c.offer("build")
+	c.offer("check") // of another class
+	c.file("checked", `\Aone\n\z`)
+	c.until(`"waiting":\{"builds":1\}`, "fleet", "-o", "json")
+	c.work("two", "--slots", "3")
+	c.file("ran", `\Aone\ntwo\n\z`)
+	c.offer("build")
+	c.until(`"waiting":\{"builds":1\}`, "fleet", "-o", "json")
+	c.write("go-one")
+	c.file("ran", `\Aone\ntwo\none\n\z`)
+	c.write("go-two")
+}
+
+// scrape reads the metrics of a process whose log, as JSON, says where they are.
+func scrape(t *testing.T, log *syncBuffer) string {
+	t.Helper()
+	address := regexp.MustCompile(`"address":"(127\.0\.0\.1:[0-9]+)"`).FindStringSubmatch(log.String())
+	if address == nil {
+		t.Fatalf("no address on loopback:\n%s", log)
+	}
+	response, err := http.Get(fmt.Sprintf("http://%s/metrics", address[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	page, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(bytes.TrimSpace(page)) + "\n"
+}
+
+// An owner who offers many tasks does not keep another owner's tasks waiting, and is not told their ids.
+func TestFleetIsFair(t *testing.T) {
+	t.Parallel()
+	c := newCrew(t, `
+tools:
+  note: {shell: 'echo "$who" >> $DIR/order', input: {who: {type: string}}, runs: builds, task: optional}
+  slow: {shell: 'exec sleep 600', runs: builds}
+`)
+	cmd := exec.Command(c.program, append(c.config, "--owner", "much")...)
+	cmd.Env = c.env
+	front := process(t, cmd)
+	front.open()
+	const many = 100
+	for n := range many {
+		front.sendLine(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"note","arguments":{"who":"much"},"task":{}}}`, n+1)
+	}
+	c.until(fmt.Sprintf(`"waiting":{"builds":%d}`, many), "fleet", "-o", "json", "--owner", "much")
+	for range 2 {
+		c.offer("note", "who=little", "--owner", "little")
+	}
+	c.work("one", "--slots", "1", "--owners", "much,little")
+	order := strings.Fields(c.file("order", `(little\n(.*\n)*){2}`))
+	for n, who := range order {
+		if who == "little" && n > 4 {
+			t.Errorf("%d stand before a task of the owner who has two: %q", n, order)
+		}
+	}
+	slow := c.offer("slow", "--owner", "little")
+	c.until(`"running":\["`+slow+`"\]`, "fleet", "-o", "json", "--owner", "little")
+	c.until(`"running":\[""\]`, "fleet", "-o", "json", "--owner", "much")
+}
+
+// While a worker runs a call, the client at the front hears that it lives, and sets its variables; the front's metrics show the worker.
+func TestFleetFront(t *testing.T) {
+	t.Parallel()
+	c := newCrew(t, `
+tasks: {heartbeat: 100ms}
+tools:
+  slow: {shell: 'echo begun; while [ ! -e $DIR/go ]; do sleep 0.02; done; echo "{\"from\":\"the worker\"}" > "$RUNNEL_VARIABLES"', runs: builds}
+`)
+	c.work("one", "--slots", "2")
+	serve := func(args ...string) *exec.Cmd {
+		cmd := exec.Command(c.program, append(c.config, args...)...)
+		cmd.Env = c.env
+		return cmd
+	}
+	hears := process(t, serve())
+	hears.open()
+	hears.sendLine(`{"jsonrpc":"2.0","id":"plain","method":"tools/call","params":{"name":"slow","arguments":{},"_meta":{"progressToken":"p"}}}`)
+	for came := 0; came < 4; { // nothing more comes from the command
+		if line := string(hears.line()); strings.Contains(line, "begun") || came > 0 && strings.Contains(line, `"progressToken":"p"`) {
+			came++
+		}
+	}
+
+	w := newWitness(t, serve("--metrics", "127.0.0.1:0", "--log-format", "json"))
+	var created mcp.CreateTaskResult
+	w.must(&created, "tools/call", map[string]any{"name": "slow", "arguments": map[string]any{}, "task": map[string]any{}})
+	id := map[string]any{"taskId": created.Task.TaskID}
+	c.until(`"running":\["[0-9a-f-]+","[0-9a-f-]+"\]`, "fleet", "-o", "json")
+	if a := w.call("runnel/tasks/variables", map[string]any{"taskId": created.Task.TaskID, "set": map[string]any{"to": "you"}}); string(a.Result) != `{"variables":{"to":"you"}}` {
+		t.Errorf("%s %+v", a.Result, a.Error)
+	}
+	page := scrape(t, &w.log)
+	for _, line := range []string{`runnel_fleet_slots{owner="local",class="builds"} 2`, `runnel_fleet_running{owner="local",class="builds"} 2`, `runnel_tasks_live 1`} {
+		if !strings.Contains(page, line+"\n") {
+			t.Errorf("no %s in:\n%s", line, page)
+		}
+	}
+	c.write("go")
+	if a := w.call("tasks/result", id); !strings.Contains(string(a.Result), `"runnel/variables":{"from":"the worker","to":"you"}`) {
+		t.Errorf("%s %+v", a.Result, a.Error)
+	}
+	w.end()
+}

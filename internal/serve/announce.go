@@ -1,0 +1,104 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"runnel/rpc/rawjson"
+	"runnel/tasks"
+)
+
+const (
+	// announceInterval is how often a worker announces itself: others forget it after several times that.
+	announceInterval = 4 * time.Second
+	// announcePace is the shortest time between two changes of what it announces.
+	announcePace = 200 * time.Millisecond
+)
+
+// announce tells owners what the worker does, until ctx ends.
+func (w *worker) announce(ctx context.Context) {
+	others, stop := w.set.Tools.Changes().Watch() // of upstreams
+	defer stop()
+	told := context.WithoutCancel(ctx) // one that is cut off might count after the last, which takes all back
+	for failed := false; ctx.Err() == nil; {
+		tools := w.offerers()
+		w.mu.Lock()
+		w.says.Tools = tools
+		w.mu.Unlock()
+		err := w.tell(told, w.saysTo)
+		if err != nil && !failed {
+			w.log.Warn().Err(err).Msg("others do not hear of this worker")
+		}
+		failed = err != nil
+		select {
+		case <-time.After(announcePace):
+		case <-ctx.Done():
+		}
+		select {
+		case <-w.changed:
+		case <-others:
+		case <-time.After(announceInterval):
+		case <-ctx.Done():
+		}
+	}
+	_ = w.tell(told, func(string) *tasks.Worker { return nil }) // else it runs out
+}
+
+// tell tells all owners something at once: a state that does not answer is waited for once.
+func (w *worker) tell(ctx context.Context, says func(owner string) *tasks.Worker) error {
+	var all sync.WaitGroup
+	failed := make(chan error, len(w.runners))
+	for owner := range w.runners {
+		all.Go(func() { failed <- w.queue.Announce(ctx, owner, says(owner)) })
+	}
+	all.Wait()
+	close(failed)
+	var err error
+	for one := range failed {
+		err = errors.Join(err, one)
+	}
+	return err
+}
+
+// saysTo is what an owner is told of the worker. The ids of others' tasks are left empty: who knows one may ask for it.
+func (w *worker) saysTo(owner string) *tasks.Worker {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	says := w.says
+	says.Running = slices.Clone(w.says.Running)
+	for n, id := range says.Running {
+		if w.owners[id] != owner {
+			says.Running[n] = ""
+		}
+	}
+	return &says
+}
+
+// offerers are the tools of the worker, as it shows them: others know none of its secrets.
+func (w *worker) offerers() (list []tasks.Offerer) {
+	for _, t := range w.set.Tools.Tools() {
+		name := t.Describe().Name
+		o := tasks.Offerer{Class: w.class(t, name)}
+		if o.Class == "" {
+			continue
+		}
+		if err := json.Unmarshal(w.secrets.Set().JSON(rawjson.Encode(t.Describe())), &o.Tool); err != nil {
+			w.log.Error().Err(err).Str("tool", name).Msg("a tool is not announced")
+			continue
+		}
+		list = append(list, o)
+	}
+	return list
+}
+
+// change lets what the worker says be said anew.
+func (w *worker) change() {
+	select {
+	case w.changed <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,65 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	prometheus "github.com/VictoriaMetrics/metrics"
+	"github.com/rs/zerolog"
+
+	"runnel/tasks"
+)
+
+// scrapeWait is how long a scrape waits for what the state knows of workers: the page is written within 5 s.
+const scrapeWait = 2 * time.Second
+
+// watchFleet shows which workers there are for owners, and how many of their tasks wait for one. The state is asked at each scrape.
+func (m *metrics) watchFleet(queue tasks.Queue, owners []string, log zerolog.Logger) {
+	m.set.RegisterMetricsWriter(func(w io.Writer) {
+		ctx, cancel := context.WithTimeout(context.Background(), scrapeWait)
+		defer cancel()
+		now := prometheus.NewSet()
+		for _, owner := range owners {
+			up := now.GetOrCreateGauge(fmt.Sprintf("runnel_fleet_up{owner=%q}", owner), nil)
+			workers, waiting, err := queue.Fleet(ctx, owner)
+			if err != nil {
+				log.Warn().Err(err).Str("owner", owner).Msg("a scrape of the metrics found no workers")
+				continue
+			}
+			up.Inc()
+			add := func(class string, workers, slots, running, waiting int) {
+				for name, n := range map[string]int{"workers": workers, "slots": slots, "running": running, "waiting": waiting} {
+					now.GetOrCreateGauge(fmt.Sprintf("runnel_fleet_%s{owner=%q,class=%q}", name, owner, class), nil).Add(float64(n))
+				}
+			}
+			for _, worker := range workers {
+				for _, class := range worker.Classes {
+					add(class, 1, worker.Slots, len(worker.Running), 0)
+				}
+			}
+			for class, n := range waiting {
+				add(class, 0, 0, 0, n)
+			}
+		}
+		now.WritePrometheus(w)
+	})
+}
+
+// watchWorker shows how many tasks a worker takes at once.
+func (m *metrics) watchWorker(slots func() int) {
+	m.set.NewGauge("runnel_worker_slots", func() float64 { return float64(slots()) })
+}
+
+// taken counts a task that a worker has taken, and how long it has waited.
+func (m *metrics) taken(class, tool string, attempt int, waited time.Duration) {
+	m.live.Inc()
+	m.count("runnel_worker_taken_total{class=%q,tool=%q,attempt=\"%d\"}", class, tool, attempt)
+	m.observe("runnel_worker_wait_seconds", fmt.Sprintf("class=%q", class), max(waited, 0)) // the clock is that of who offered it
+}
+
+// handedBack counts an offer that a worker has left to others.
+func (m *metrics) handedBack(class, why string) {
+	m.count("runnel_worker_handed_back_total{class=%q,why=%q}", class, why)
+}

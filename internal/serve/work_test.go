@@ -1,0 +1,33 @@
+package serve
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"runnel/tasks"
+	"runnel/tools"
+	"runnel/tools/upstream"
+)
+
+// mute is a queue whose server does not answer.
+type mute struct{ tasks.Queue }
+
+func (mute) Announce(context.Context, string, *tasks.Worker) error {
+	time.Sleep(10 * time.Second)
+	return tasks.ErrBusy
+}
+
+// A worker of many owners that is to end does not wait for each of them when the state does not answer.
+func TestAnnounceMute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &worker{queue: mute{}, set: upstream.NewSet(&tools.Registry{}), changed: make(chan struct{}, 1), runners: map[string]*tasks.Runner{"a": nil, "b": nil, "c": nil}}
+		ctx, stop := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, stop)
+		began := time.Now()
+		if w.announce(ctx); time.Since(began) > 25*time.Second {
+			t.Errorf("it took %v", time.Since(began))
+		}
+	})
+}

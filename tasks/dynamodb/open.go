@@ -1,0 +1,66 @@
+package dynamodb
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"runnel/tasks/engine"
+)
+
+// schema is the version of the items in the table.
+const schema = 1
+
+// Open implements engine.Engine.
+func (s *server) Open(ctx context.Context, of *engine.Space) (engine.Store, engine.Queue, error) {
+	sp := &space{of: of, server: s, root: s.o.Prefix + ":" + of.Name + ":", last: rand.Uint64N(placeStep)}
+	found, err := sp.version(ctx)
+	if err == nil && found == "" {
+		first := with(sp.key("schema", "schema"), item{"version": number(schema)})
+		if err = sp.put(ctx, first, "attribute_not_exists(#pk)"); err == nil || isCondition(err) { // another process was quicker
+			found, err = sp.version(ctx)
+		}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if found != strconv.Itoa(schema) {
+		return nil, nil, fmt.Errorf("what stands at %s* has version %.32q, and this runnel knows %d: use the runnel that made it, or another prefix (?prefix=NAME)", sp.root, found, schema)
+	}
+	return sp, nil, nil
+}
+
+// version returns the version of the items in the table; "" for a new one.
+func (sp *space) version(ctx context.Context) (string, error) {
+	i, err := sp.get(ctx, sp.key("schema", "schema"))
+	if err != nil || i == nil {
+		return "", err
+	}
+	if n, ok := i["version"].(*types.AttributeValueMemberN); ok {
+		return n.Value, nil
+	}
+	return "unknown", nil
+}
+
+// check finds out whether the table still has the version that this runnel knows.
+func (sp *space) check(ctx context.Context) error {
+	found, err := sp.version(ctx)
+	if err != nil {
+		return err
+	}
+	switch found {
+	case strconv.Itoa(schema):
+		err = nil
+	case "":
+		err = sp.errRemoved()
+	default:
+		err = sp.errNewer()
+	}
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	sp.unusable = err
+	return err
+}

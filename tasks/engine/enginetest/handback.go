@@ -1,0 +1,181 @@
+package enginetest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+	"runnel/tasks/engine"
+	"runnel/tasks/statetest"
+)
+
+// Queue is a queue of an engine.
+type Queue interface {
+	tasks.Queue
+	Space(ctx context.Context, owner string) (*engine.Space, error)
+}
+
+// HandedBack shows that a worker that hands a task back, and hears no answer, does not run it while another one may: neither if it was stored
+// and cannot be read at first, nor if it is stored later.
+func HandedBack(t *testing.T, open func() Queue) {
+	for name, late := range map[string]bool{"stored": false, "stored later": true} {
+		t.Run(name, func(t *testing.T) {
+			front, worker, other := open(), open(), open()
+			offer := tasks.Offer{Class: "builds", Timeout: time.Minute, Arguments: json.RawMessage(`{}`)}
+			waits := offered(t, front, offer)
+			sp, err := worker.Space(t.Context(), tasks.DefaultOwner)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sp.Stop() // it does nothing by itself
+			link := &badLink{Store: sp.Store, late: late}
+			sp.Store, sp.Queue = link, badQueue{sp.Queue, link}
+			var ran atomic.Int32
+			there, err := statetest.NewRunner(t, tasks.Options{State: badly{worker, sp}}).Take(t.Context(), waits.ID(), []byte(`{"host":"there"}`), tasks.Spec{
+				Work: func(ctx context.Context, run *tasks.Run) tasks.Done {
+					if run.Offer(ctx, offer) != nil {
+						ran.Add(1)
+						if err := link.arrive(ctx); !errors.Is(err, tasks.ErrFenced) {
+							t.Errorf("what comes late is stored: %v", err)
+						}
+					}
+					return tasks.Done{Result: mcp.Result("there")}
+				},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			there.Delivered()
+			<-there.Ended()
+			if !late {
+				run := takeNext(t, other, "other", func(context.Context, *tasks.Run) tasks.Done {
+					ran.Add(1)
+					return tasks.Done{Result: mcp.Result("other")}
+				})
+				<-run.Ended()
+				if got := run.Task(); got.Attempt != 1 {
+					t.Errorf("to hand a task back is an attempt: %+v", got)
+				}
+			}
+			<-waits.Ended()
+			if end := waits.Task(); end.Status != mcp.TaskCompleted || ran.Load() != 1 {
+				t.Errorf("it has run %d times: %+v", ran.Load(), end)
+			}
+		})
+	}
+}
+
+// HandedBackUnknown shows that a worker that ends before it knows whether it has handed a task back does not end the task, which waits.
+func HandedBackUnknown(t *testing.T, open func() Queue) {
+	front, worker, other := open(), open(), open()
+	offer := tasks.Offer{Class: "builds", Timeout: time.Minute, Arguments: json.RawMessage(`{}`)}
+	waits := offered(t, front, offer)
+	sp, err := worker.Space(t.Context(), tasks.DefaultOwner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sp.Stop()
+	task, err := worker.Take(t.Context(), statetest.Working(waits.ID()), []byte(`{"host":"there"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sp.Queue = badQueue{sp.Queue, &badLink{}}
+	if err := worker.Offer(t.Context(), task.Owner, task.ID, offer); !errors.Is(err, tasks.ErrBusy) {
+		t.Fatalf("it was answered: %v", err)
+	}
+	if err := worker.Put(t.Context(), statetest.Ended(task, mcp.TaskFailed, "the worker ends")); !errors.Is(err, tasks.ErrFenced) {
+		t.Errorf("it ends what another one may run: %v", err)
+	}
+	<-takeNext(t, other, "other", func(context.Context, *tasks.Run) tasks.Done { return tasks.Done{Result: mcp.Result("other")} }).Ended()
+	<-waits.Ended()
+	if end := waits.Task(); end.Status != mcp.TaskCompleted {
+		t.Errorf("%+v", end)
+	}
+}
+
+// offered starts a task that waits for a worker.
+func offered(t *testing.T, front tasks.Queue, o tasks.Offer) *tasks.Run {
+	t.Helper()
+	run := statetest.Start(t, statetest.NewRunner(t, tasks.Options{State: front}), func(ctx context.Context, run *tasks.Run) tasks.Done {
+		return tasks.Done{Err: run.Offer(ctx, o)}
+	})
+	run.Delivered()
+	select {
+	case <-run.Detached():
+	case <-run.Ended():
+		t.Fatalf("it was not offered: %+v", run.Task())
+	}
+	return run
+}
+
+// takeNext lets a worker take what waits.
+func takeNext(t *testing.T, worker tasks.Queue, host string, work tasks.Work) *tasks.Run {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
+	o, err := worker.Next(ctx, []string{tasks.DefaultOwner}, []string{"builds"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := statetest.NewRunner(t, tasks.Options{State: worker}).Take(t.Context(), o.Task.ID, []byte(`{"host":"`+host+`"}`), tasks.Spec{Work: work})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Done()
+	run.Delivered()
+	return run
+}
+
+// badLink is the way to a store and its queue, on which no answer comes to a PutWaiting, nor to the first two reads after it.
+type badLink struct {
+	engine.Store
+	late bool // a PutWaiting comes there later
+
+	lost    atomic.Int32
+	arrives func(ctx context.Context) error
+}
+
+func (l *badLink) Read(ctx context.Context, id string) (*engine.Record, error) {
+	if l.lost.Add(-1) >= 0 {
+		return nil, errDeaf
+	}
+	return l.Store.Read(ctx, id)
+}
+
+// arrive lets come what was late.
+func (l *badLink) arrive(ctx context.Context) error {
+	if l.arrives == nil {
+		return errors.New("it was stored at once")
+	}
+	return l.arrives(ctx)
+}
+
+// badly is a queue that offers by its space: an engine has its own store there, else.
+type badly struct {
+	Queue
+	sp *engine.Space
+}
+
+func (b badly) Offer(ctx context.Context, _, id string, o tasks.Offer) error {
+	return b.sp.Offer(ctx, id, o, func(*tasks.Task) error { return nil })
+}
+
+type badQueue struct {
+	engine.Queue
+	link *badLink
+}
+
+func (q badQueue) PutWaiting(ctx context.Context, r *engine.Record, before string) error {
+	q.link.lost.Store(2)
+	if !q.link.late {
+		return errors.Join(q.Queue.PutWaiting(ctx, r, before), errDeaf)
+	}
+	sent := *r
+	q.link.arrives = func(ctx context.Context) error { return q.Queue.PutWaiting(ctx, &sent, before) }
+	return errDeaf
+}

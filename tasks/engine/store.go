@@ -1,0 +1,125 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"runnel/partials"
+)
+
+// Store is what an engine keeps of one owner's tasks. Its errors are tasks.ErrBusy if another try may succeed, tasks.ErrFenced if a write
+// names a keeper or a revision that is not the stored one, and tasks.ErrRemoved.
+//
+// Everything that is stored of a task is kept for at least Space.Left, and then forgotten by the server or by DropExpired.
+type Store interface {
+	// Lease stores that this process lives for LeaseTTL from now on. It must succeed even if the server has no room for tasks.
+	Lease(ctx context.Context) error
+	// Alive returns the processes whose leases have not run out.
+	Alive(ctx context.Context) ([]string, error)
+	// Leave ends the lease of this process.
+	Leave(ctx context.Context)
+
+	// Marks returns which process keeps which task that has not ended, including hidden ones. A mark may exist before its record, and after
+	// it.
+	Marks(ctx context.Context) ([]Mark, error)
+	// Unmark removes a mark that no record knows.
+	Unmark(ctx context.Context, m Mark) error
+	// DropExpired forgets what has expired, if the server does not do it by itself.
+	DropExpired(ctx context.Context) error
+
+	// Read returns a task as it is stored now, without its outcome, or tasks.ErrNotFound. It includes expired and hidden tasks.
+	Read(ctx context.Context, id string) (*Record, error)
+	// List returns up to n tasks with places after a place, in the order of their creation. It fails with tasks.ErrCursor if no task has
+	// had that place. The record of a forgotten task is nil.
+	List(ctx context.Context, after uint64, n int) ([]Place, error)
+	// Outcome returns the outcome of a task that has ended, as End got it, or a Damage.
+	Outcome(ctx context.Context, r *Record) ([]byte, error)
+	// Measure finds where the output of a task without a writer ends (r.End), and where the head of a long one does (r.Head).
+	Measure(ctx context.Context, r *Record) error
+	// Output returns a loader for the output of a task up to a position.
+	Output(id string, end func() int64) Output
+	// Ends returns where segments end after number n, which ends at position last, up to r.End. It fails with partials.ErrEnds (see
+	// Numbers).
+	Ends(ctx context.Context, r *Record, n int, last int64) ([]int64, error)
+
+	// Insert stores a new task of this process, unless its owner has too many, and sets r.Revision.
+	Insert(ctx context.Context, r *Record) error
+	// Write stores a later version of a task of this process that has not ended, and sets r.Revision. With wasHidden the task becomes
+	// visible: it counts against the limits, and gets its variables.
+	Write(ctx context.Context, r *Record, wasHidden bool) error
+	// End stores the end of a task of r.Keeper, with the stored variables. Whoever reads it also finds its outcome.
+	End(ctx context.Context, r *Record, wasHidden bool, outcome []byte) error
+	// Append stores output of a task of this process. It may be called again with the same batch, part of which may already be stored.
+	Append(ctx context.Context, r *Record, b *Batch) error
+	// Take stores a task with this process as its new keeper, and sets r.Revision.
+	Take(ctx context.Context, r *Record, before string) error
+	// SetVariables replaces variables, unless they have changed since r was read (tasks.ErrFenced) or the task has ended (tasks.ErrEnded).
+	SetVariables(ctx context.Context, r *Record, merged []byte) error
+	// MarkFetched notes that a client has the result.
+	MarkFetched(ctx context.Context, r *Record) error
+	Fetched(ctx context.Context, ids []string) (map[string]bool, error)
+	// Delete forgets a task; unless keeper is "", only if that is its keeper.
+	Delete(ctx context.Context, id, keeper string) error
+
+	// Ask lets the keeper of a task hear that somebody wants it cancelled: through Space.Want there, or Asked.
+	Ask(ctx context.Context, r *Record) error
+	// Asked returns the tasks of this process that others have asked to cancel, if the engine stores that.
+	Asked(ctx context.Context) ([]string, error)
+	// Hear returns a Hearing for news of a task. A look finds what it misses.
+	Hear(ctx context.Context, id string) (Hearing, error)
+}
+
+// Mark says that a process keeps a task.
+type Mark struct {
+	ID, Keeper string
+	Hidden     bool
+}
+
+// Place is a task in a list.
+type Place struct {
+	Number uint64 // rises with each new task
+	Record *Record
+}
+
+// Output loads output for partials.Backing.
+type Output interface {
+	Load(ctx context.Context, pos int64, limit int) ([]partials.Extent, error)
+}
+
+// Hearing waits for news of a task.
+type Hearing interface {
+	// Wait returns when there may be news, or when ctx ends.
+	Wait(ctx context.Context) error
+	Close()
+}
+
+// Damage is the reason why something stored is invalid.
+type Damage string
+
+func (d Damage) Error() string { return string(d) }
+
+const (
+	// LeaseTTL is how long a silent process counts as alive: longer than servers need to start, or to elect a leader.
+	LeaseTTL = 15 * time.Second
+	// RenewInterval is how often a lease is renewed, and how long a process without one gets before it counts as gone.
+	RenewInterval = 4 * time.Second
+	// sweepInterval is how often a process looks for tasks whose keeper is gone.
+	sweepInterval = 5 * time.Second
+	// LastNews is how long after its keeper's death a task ends at the latest.
+	LastNews = LeaseTTL + 2*sweepInterval
+)
+
+// Queue is what an engine keeps of tasks that wait for a worker, in addition to their records. What it shows is a hint, and the record
+// decides: a lost hint is shown again, and a superfluous one leads to a task that does not wait.
+type Queue interface {
+	// Waiting returns the ids of the tasks that are marked as waiting.
+	Waiting(ctx context.Context) ([]string, error)
+	// PutWaiting marks a task as waiting, stores its record, which says so, sets r.Revision, and removes the mark of the keeper before.
+	PutWaiting(ctx context.Context, r *Record, before string) error
+	// Show lets workers see a waiting task. Showing it twice is the same as once.
+	Show(ctx context.Context, r *Record) error
+	// Unshow hides a task that no longer waits from workers.
+	Unshow(ctx context.Context, r *Record)
+	// Shown returns what workers can see: ids by class, in the order in which they wait.
+	Shown(ctx context.Context) (map[string][]string, error)
+}

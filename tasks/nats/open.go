@@ -1,0 +1,113 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"runnel/tasks"
+	"runnel/tasks/engine"
+)
+
+// schema is the version of what stands in a stream.
+const (
+	schema       = "2"
+	schemaMember = "runnel.schema"
+	ownerMember  = "runnel.owner"
+	dedupeWindow = 2 * time.Minute // longer than a lease: who could not write for so long has lost its tasks
+)
+
+// Open implements engine.Engine.
+func (c *connection) Open(ctx context.Context, of *engine.Space) (engine.Store, engine.Queue, error) {
+	prefix := c.o.Prefix
+	sp := &space{
+		Space: of, c: c, name: prefix + "_" + of.Name,
+		root: prefix + "." + of.Name + ".", wakes: prefix + "-wake." + of.Name + ".", asks: prefix + "-ask." + of.Name + ".",
+		alive: prefix + "-alive." + of.Name + ".", work: prefix + "-work." + of.Name + ".",
+		leaseName: prefix + "-alive_" + of.Name, queueName: prefix + "-work_" + of.Name, consumers: map[string]jetstream.Consumer{},
+	}
+	var err error
+	if sp.stream, err = sp.openStream(ctx, sp.name, sp.root+">", func(o *jetstream.StreamConfig) { o.MaxBytes = max(c.o.MaxState, 0) }); err != nil {
+		return nil, nil, err
+	}
+	if sp.leases, err = sp.openStream(ctx, sp.leaseName, sp.alive+">", func(*jetstream.StreamConfig) {}); err != nil {
+		return nil, nil, err
+	}
+	sp.asked, err = c.nc.Subscribe(sp.asks+sp.Keeper, sp.hearAsk)
+	return sp, sp, err
+}
+
+// openStream returns a stream of the owner, which is made if there is none; special sets what it has of its own.
+func (sp *space) openStream(ctx context.Context, name, subjects string, special func(*jetstream.StreamConfig)) (jetstream.Stream, error) {
+	return ask(ctx, func(ctx context.Context) (jetstream.Stream, error) {
+		return sp.openStreamNow(ctx, name, subjects, special)
+	})
+}
+
+func (sp *space) openStreamNow(ctx context.Context, name, subjects string, special func(*jetstream.StreamConfig)) (jetstream.Stream, error) {
+	js := sp.c.js
+	stream, err := js.Stream(ctx, name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		config := jetstream.StreamConfig{
+			Name: name, Subjects: []string{subjects}, Description: "tasks of runnel",
+			Storage: jetstream.FileStorage, Replicas: sp.c.o.Replicas, Discard: jetstream.DiscardNew,
+			AllowDirect: true, AllowRollup: true, AllowMsgTTL: true, Duplicates: dedupeWindow, MaxConsumers: 1, // runnel needs none
+			Metadata: map[string]string{schemaMember: schema, ownerMember: sp.Owner},
+		}
+		special(&config)
+		stream, err = js.CreateStream(ctx, config)
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another runnel was quicker, with other options
+			stream, err = js.Stream(ctx, name)
+		}
+	}
+	if err != nil {
+		return nil, busy(err)
+	}
+	config := stream.CachedInfo().Config
+	found := config.Metadata[schemaMember]
+	if found == "1" && config.Metadata[ownerMember] == sp.Owner {
+		if stream, err = sp.update(ctx, config); err != nil {
+			return nil, busy(err)
+		}
+		found = schema
+	}
+	switch {
+	case found == "":
+		return nil, fmt.Errorf("the stream %s is not one that runnel has made: name another prefix (?prefix=NAME)", name)
+	case found != schema:
+		return nil, fmt.Errorf("the stream %s has version %s, and this runnel knows %s: use the runnel that made it, or another prefix (?prefix=NAME)", name, found, schema)
+	case config.Metadata[ownerMember] != sp.Owner:
+		return nil, fmt.Errorf("the stream %s belongs to another owner", name)
+	}
+	return stream, nil
+}
+
+// update makes a stream one of this version. In version 1 a mark was PREFIX.OWNER.ID.live.KEEPER. What runnels of that version mark after that
+// nobody finds: they are to end first.
+func (sp *space) update(ctx context.Context, config jetstream.StreamConfig) (jetstream.Stream, error) {
+	for hidden, kind := range map[bool]string{false: "live.", true: "hidden."} {
+		old, err := sp.subjects(ctx, config.Name, sp.subject("*", kind+"*"))
+		if err != nil {
+			return nil, err
+		}
+		for _, subject := range old {
+			id, keeper, _ := strings.Cut(strings.TrimPrefix(subject, sp.root), "."+kind)
+			r, err := sp.Read(ctx, id)
+			if err == nil {
+				_, err = sp.publish(ctx, nats.NewMsg(sp.marks(id, keeper, hidden)), sp.expiring(&r.Task))
+			}
+			if err != nil && !errors.Is(err, tasks.ErrNotFound) {
+				return nil, err
+			}
+		}
+	}
+	config.Metadata = maps.Clone(config.Metadata)
+	config.Metadata[schemaMember] = schema
+	return sp.c.js.UpdateStream(ctx, config)
+}

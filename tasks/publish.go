@@ -1,0 +1,125 @@
+package tasks
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// publish shows a question to the followers of the task, and waits for their answer in a goroutine of its own until the question is closed.
+// The door is held.
+func (r *Run) publish(q *Question) error {
+	if _, err := r.note(r.ctx, map[string]any{questionPrefix + q.key: questionNote{q.Request, q.Message}}); err != nil {
+		return err
+	}
+	r.runner.Go(func(ctx context.Context) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(q.closed, cancel)()
+		for {
+			a, err := r.awaitAnswer(ctx, q.key)
+			switch {
+			case ctx.Err() != nil:
+				return
+			case err == nil && a.Error != nil:
+				q.refused <- a.Error
+				return
+			case err == nil:
+				_ = r.Answer(ctx, map[string]json.RawMessage{q.key: a.Result}) // it has no other end to go to
+				return
+			}
+			r.runner.o.Log.Warn().Err(err).Str("taskId", r.id).Msg("looking for the answer to a question")
+			select {
+			case <-time.After(lookAgain):
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return nil
+}
+
+// awaitAnswer waits until somebody has answered a question. A question that stays open for hours costs as much as following a task.
+func (r *Run) awaitAnswer(ctx context.Context, key string) (answerNote, error) {
+	t, err := r.runner.o.State.Get(ctx, r.runner.o.Owner, r.id)
+	if err != nil {
+		return answerNote{}, err
+	}
+	t.Log.Follow()
+	t.Segments.Follow()
+	for {
+		if a, ok := readNotes(t.Variables, t.Attempt).answers[key]; ok {
+			return a, nil
+		}
+		if err := r.runner.o.State.Watch(ctx, &t); err != nil {
+			return answerNote{}, err
+		}
+	}
+}
+
+// unpublish deletes a question and its answer.
+func (r *Run) unpublish(q *Question) {
+	_, err := r.note(context.WithoutCancel(r.ctx), map[string]any{questionPrefix + q.key: nil, answerPrefix + q.key: nil})
+	if err != nil { // who follows the task may show the question until the task ends
+		r.runner.o.Log.Debug().Err(err).Str("taskId", r.id).Msg("taking a question back")
+	}
+}
+
+// progressPace is the shortest time between two notes of progress: each is a write to the state.
+const progressPace = 250 * time.Millisecond
+
+// TellProgress shows the progress (Report) to the followers of a task that this process has taken. Progress that comes too soon after the
+// last note is stored later, unless there is newer progress by then.
+func (r *Run) TellProgress() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.taken {
+		return
+	}
+	if r.moved == nil {
+		r.moved = make(chan struct{}, 1)
+		r.runner.Go(r.tellProgress)
+	}
+	select {
+	case r.moved <- struct{}{}:
+	default:
+	}
+}
+
+// tellProgress stores the progress of the task until it has ended.
+func (r *Run) tellProgress(ctx context.Context) {
+	for {
+		select {
+		case <-r.moved:
+		case <-r.ended.Done():
+			return
+		case <-ctx.Done():
+			return
+		}
+		r.mu.Lock()
+		p, name := r.task.Progress, progressNote(r.task.Attempt)
+		r.mu.Unlock()
+		_, _ = r.note(ctx, map[string]any{name: p}) // the next one may be told
+		select {
+		case <-time.After(progressPace):
+		case <-r.ended.Done():
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// forgetNotes deletes the notes that an earlier attempt has left.
+func (r *Run) forgetNotes(ctx context.Context) error {
+	patch := map[string]any{}
+	for _, name := range readNotes(r.task.Variables, r.task.Attempt).names {
+		patch[name] = nil
+	}
+	if len(patch) == 0 {
+		return nil
+	}
+	left, err := r.note(ctx, patch)
+	r.task.Variables = left
+	return err
+}

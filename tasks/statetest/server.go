@@ -1,0 +1,147 @@
+package statetest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"runnel/partials"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+)
+
+// The functions here are what the tests of a state that is a server have in common. Each of these states starts, stops and looks into a server
+// of its own.
+
+// ServerComesBack: while the server is away output waits, and nothing is lost or stored twice when it comes back. open is another state of the
+// same server.
+func ServerComesBack(t *testing.T, s tasks.State, stop, begin func(), open func() tasks.State) {
+	t.Helper()
+	away, back := make(chan struct{}), make(chan struct{})
+	run := StartDelivered(t, NewRunner(t, tasks.Options{State: s, Owner: owner}), func(ctx context.Context, run *tasks.Run) tasks.Done {
+		for i := range 100 {
+			if i == 30 {
+				close(away)
+			}
+			if i == 60 {
+				<-back
+			}
+			if err := run.Log().Append(ctx, partials.Chunk{Data: []byte("0123456789\n")}); err != nil {
+				return tasks.Done{Err: err}
+			}
+		}
+		return tasks.Done{Result: mcp.Result("done")}
+	})
+	<-away
+	stop()
+	close(back)
+	begin()
+	<-run.Ended()
+	got := Get(t, open(), run.ID())
+	if got.Status != mcp.TaskCompleted || ReadAll(t, got.Log) != strings.Repeat("0123456789\n", 100) {
+		t.Errorf("%+v, %d bytes", got, got.Log.Size())
+	}
+}
+
+// LongLog writes a log of four times its limit: head and tail are kept. It returns the task's id and how many bytes are left.
+func LongLog(t *testing.T, s tasks.State) (id string, kept int) {
+	t.Helper()
+	run := StartDelivered(t, NewRunner(t, tasks.Options{State: s, Owner: owner}), func(ctx context.Context, run *tasks.Run) tasks.Done {
+		run.Log().SetLimit(1 << 20)
+		for i := range 40_000 {
+			if err := run.Log().Append(ctx, partials.Chunk{Data: []byte(strings.Repeat(string(rune('a'+i%26)), 99) + "\n")}); err != nil {
+				return tasks.Done{Err: err}
+			}
+		}
+		return tasks.Done{Result: mcp.Result("done")}
+	})
+	<-run.Ended()
+	got := Get(t, s, run.ID())
+	kept = len(ReadAll(t, got.Log))
+	if kept > 5<<18 || kept < 1<<19 || got.Log.Size() != 4_000_000 {
+		t.Errorf("%d of %d bytes are kept", kept, got.Log.Size())
+	}
+	return run.ID(), kept
+}
+
+// Finder is a state that finds tasks by the beginnings of their ids.
+type Finder interface {
+	tasks.State
+	Find(ctx context.Context, owner, prefix string, most int) ([]string, error)
+}
+
+// Find looks for tasks by the beginnings of their ids: those that have not expired, and hidden ones only where calls are shown, too.
+func Find(t *testing.T, s, calls Finder) {
+	t.Helper()
+	old := Ended(Working("ab2"), mcp.TaskCompleted, "done")
+	old.CreatedAt = time.Now().Add(-old.TTL)
+	Put(t, s, Working("ab3"), Working("ab1"), Working("b"), old)
+	if err := s.Hide(Working("ab4")); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		state  Finder
+		prefix string
+		most   int
+		want   string
+	}{
+		{s, "ab", 5, "ab1 ab3"}, {s, "ab", 1, "ab1"}, {s, "b", 5, "b"}, {s, "*", 5, ""}, {calls, "ab", 5, "ab1 ab3 ab4"},
+	} {
+		if ids, err := c.state.Find(t.Context(), owner, c.prefix, c.most); err != nil || strings.Join(ids, " ") != c.want {
+			t.Errorf("%s: %v, %v", c.prefix, ids, err)
+		}
+	}
+}
+
+// Forgetter is a state that can be pruned.
+type Forgetter interface {
+	tasks.State
+	Forget(ctx context.Context, owner string, before time.Time, force bool) (gone []tasks.Task, kept int, err error)
+}
+
+// Forget prunes ended tasks: those whose results were fetched, the rest only by force.
+func Forget(t *testing.T, s Forgetter) {
+	t.Helper()
+	for _, id := range []string{"a", "b", "c"} {
+		Put(t, s, Ended(Working(id, "line\n"), mcp.TaskCompleted, "done"))
+	}
+	Put(t, s, Working("d"))
+	if err := s.MarkFetched(t.Context(), owner, "b"); err != nil {
+		t.Fatal(err)
+	}
+	later := time.Now().Add(time.Hour)
+	if gone, kept, err := s.Forget(t.Context(), owner, later, false); err != nil || len(gone) != 1 || gone[0].ID != "b" || kept != 2 {
+		t.Errorf("%v, %d kept, %v", gone, kept, err)
+	}
+	if gone, kept, err := s.Forget(t.Context(), owner, later, true); err != nil || len(gone) != 2 || kept != 0 {
+		t.Errorf("forced: %v, %d kept, %v", gone, kept, err)
+	}
+	if got := IDs(t, s, 10); !slices.Equal(got, []string{"d"}) {
+		t.Errorf("left: %v", got)
+	}
+}
+
+// Unresponsive refuses a task while the server stands still, and takes the next one when it goes on. What was refused, and may be stored, is
+// swept away.
+func Unresponsive(t *testing.T, s tasks.State, pause, resume func(), sweep func(context.Context) error) {
+	t.Helper()
+	Put(t, s, Working("a"))
+	pause()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	err := s.Put(ctx, Working("b"))
+	resume()
+	if !errors.Is(err, tasks.ErrBusy) || !strings.Contains(err.Error(), "has not answered") {
+		t.Errorf("%v", err)
+	}
+	Put(t, s, Working("c"))
+	if err := sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := IDs(t, s, 10); !slices.Equal(got, []string{"a", "c"}) {
+		t.Errorf("%v", got)
+	}
+}

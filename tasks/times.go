@@ -1,0 +1,147 @@
+package tasks
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// Times record when the output of a task came, as its own process has seen it: coarsely, so that a day takes a few KiB. They are stored as
+// a note (notes.go), with the progress, for those who look at the task from elsewhere, or later.
+
+const (
+	// sampleFirst is the age at which a task's output is first sampled, and the pace while the task is young; later the pace is samplePace.
+	sampleFirst = 250 * time.Millisecond
+	samplePace  = time.Second
+	// tellPace is the shortest time between two notes of progress, timesPace between two notes of times: each is a write to the state. The
+	// times of an old task are noted each time its age has grown by one part in sampleParts.
+	tellPace  = time.Second
+	timesPace = 4 * time.Second
+	// sampleParts is the least number of parts into which the age of a task is divided by its samples.
+	sampleParts = 64
+	maxSamples  = 4 * sampleParts
+	// timesWait is how long the end of a task waits for its last times to be stored, at most.
+	timesWait = 2 * time.Second
+)
+
+// Sample says how many bytes of output a task had at an age.
+type Sample struct {
+	At    time.Duration
+	Bytes int64
+}
+
+// Times are samples of a task's output, in order: one for each time at which it had grown. Between two distant samples the task was silent.
+type Times []Sample
+
+// grown adds a sample if the output has grown. It never changes samples that others may be reading.
+func (s Times) grown(at time.Duration, bytes int64) Times {
+	if n := len(s); bytes == 0 || n > 0 && bytes <= s[n-1].Bytes {
+		return s
+	}
+	s = append(s, Sample{at, bytes})
+	if len(s) <= maxSamples {
+		return s
+	}
+	var kept Times
+	last := time.Duration(0)
+	for n, sample := range s {
+		if n+1 == len(s) || s[n+1].At-last >= at/sampleParts { // silence before the next sample: it ends where it ended
+			kept, last = append(kept, sample), sample.At
+		}
+	}
+	return kept
+}
+
+// MarshalJSON encodes the samples as they are stored: milliseconds and bytes in turn, each as the difference from the sample before.
+func (s Times) MarshalJSON() ([]byte, error) {
+	numbers := make([]int64, 0, 2*len(s))
+	at, bytes := int64(0), int64(0)
+	for _, sample := range s {
+		ms := sample.At.Milliseconds()
+		numbers = append(numbers, ms-at, sample.Bytes-bytes)
+		at, bytes = ms, sample.Bytes
+	}
+	return json.Marshal(numbers)
+}
+
+// UnmarshalJSON decodes what MarshalJSON has encoded. Damaged samples read as none.
+func (s *Times) UnmarshalJSON(text []byte) error {
+	var numbers []int64
+	if json.Unmarshal(text, &numbers) != nil {
+		return nil
+	}
+	var sample Sample
+	for n := 0; n+1 < len(numbers) && numbers[n] >= 0 && numbers[n+1] > 0; n += 2 {
+		sample.At += time.Duration(numbers[n]) * time.Millisecond
+		sample.Bytes += numbers[n+1]
+		*s = append(*s, sample)
+	}
+	return nil
+}
+
+// sample looks at the output repeatedly, from the beginning to the end of the run, and notes what has changed.
+func (r *Run) sample(context.Context) {
+	r.mu.Lock()
+	if r.finishing || r.detached.IsSet() {
+		r.mu.Unlock()
+		return
+	}
+	now := time.Now()
+	age := max(now.Sub(r.task.CreatedAt), 0)
+	r.task.Times = r.task.Times.grown(age, r.log.Size())
+	moved := !r.taken && r.task.Progress != r.told.progress && now.Sub(r.told.at) >= tellPace // the followers of a taken run are told sooner
+	grown := len(r.task.Times) > 0 && r.task.Times[len(r.task.Times)-1].At-r.told.until >= max(timesPace, age/sampleParts)
+	patch := r.toTell(r.handle && (moved || grown), now)
+	r.mu.Unlock()
+	if patch != nil {
+		_, _ = r.note(r.ctx, patch) // the next note may succeed
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.finishing {
+		return
+	}
+	r.sampler.Reset(min(max(age/sampleParts, sampleFirst), samplePace))
+}
+
+// toTell returns the patch that notes what has changed, nil if it is not due. r.mu is held.
+func (r *Run) toTell(due bool, now time.Time) map[string]any {
+	if !due {
+		return nil
+	}
+	patch := map[string]any{}
+	if n := len(r.task.Times); n > 0 {
+		patch[timesNote(r.task.Attempt)] = r.task.Times
+		r.told.until = r.task.Times[n-1].At
+	}
+	if r.task.Progress != (Progress{}) && !r.taken {
+		patch[progressNote(r.task.Attempt)] = r.task.Progress
+	}
+	r.told.progress, r.told.at = r.task.Progress, now
+	return patch
+}
+
+// tellTimes notes when the last of the output came, before the end of the task is stored. A task of less than a second gets no such note,
+// unless it has others.
+func (r *Run) tellTimes(t *Task) {
+	r.mu.Lock()
+	age := max(time.Since(r.task.CreatedAt), 0)
+	r.task.Times = r.task.Times.grown(age, r.log.Size())
+	t.Times = r.task.Times
+	n := len(t.Times)
+	patch := r.toTell((age >= time.Second || !r.told.at.IsZero()) && n > 0 && t.Times[n-1].At > r.told.until, time.Now())
+	r.mu.Unlock()
+	if patch != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), timesWait)
+		defer cancel()
+		_, _ = r.note(ctx, patch) // the end matters more
+	}
+}
+
+// hear reads the notes of a task that this process does not run: its progress, and when its output came.
+func (t *Task) hear() {
+	if hasNotes(t.Variables) {
+		n := readNotes(t.Variables, t.Attempt)
+		t.Progress, t.Times = n.progress, n.times
+	}
+}

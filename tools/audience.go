@@ -1,0 +1,64 @@
+package tools
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+)
+
+// audience is the client of a call. In the stateless era a call may be answered with questions, and continue with another request. That
+// request gets another delivery; everything else stays.
+//
+// In the handshake era a question goes out as elicitation/create, at once and not only when tasks/result is called: some hosts only ever
+// call tasks/get. In the stateless era the server writes no requests: whoever waits for the call's answer, or for its task, finds the
+// question there.
+type audience struct {
+	run     *tasks.Run // set by Begin
+	current atomic.Pointer[delivery]
+	turn    chan struct{}   // holds an element for each open question; its capacity is the limit
+	left    atomic.Bool     // the client was told to come back for the task, and no longer waits for the call
+	far     tasks.FarClient // in a worker, instead of a caller
+
+	mu        sync.Mutex
+	end       rpc.Latch      // set when the task has ended
+	questions sync.WaitGroup // the open questions
+}
+
+// Begin implements tasks.Client.
+func (a *audience) Begin(run *tasks.Run) {
+	a.run = run
+	a.current.Load().open()
+}
+
+// Status implements tasks.Client.
+func (a *audience) Status(t mcp.Task) { a.current.Load().status(t) }
+
+// Silence implements tasks.Client.
+func (a *audience) Silence() {
+	a.current.Load().silence()
+	a.withdraw()
+	a.current.Load().silence() // the call may have come back meanwhile; if it comes back later, it finds a.end
+}
+
+// report passes on the progress that the tool reports.
+func (a *audience) report(done, total float64, message string) {
+	if a.far.Progress {
+		a.run.TellProgress()
+		return
+	}
+	a.current.Load().report(done, total, message)
+}
+
+// caller is the sender of the latest request of the call: each request has capabilities of its own.
+func (a *audience) caller() *rpc.Caller { return a.current.Load().caller }
+
+// withdraw withdraws the open questions and admits no new ones. When it returns the client has been told so, as far as it reads.
+func (a *audience) withdraw() {
+	a.mu.Lock()
+	a.end.Set() // under mu: no question is opened after this
+	a.mu.Unlock()
+	a.questions.Wait()
+}

@@ -1,0 +1,88 @@
+package tools
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
+	"runnel/tools/schema"
+	"runnel/tools/secrets"
+)
+
+// entry is a tool with what is read from it only once.
+type entry struct {
+	tool   Tool
+	spec   mcp.Tool
+	traits Traits
+	schema *schema.Checker // nil: the arguments are checked elsewhere
+	joined bool            // see Join
+	extra  bool            // some clients' lists leave it out: see addFallback
+	forApp bool            // only the app's page calls it: see addApp
+	shown  bool            // clients that show apps show the page beside its calls
+}
+
+// CheckName returns an error if the name of a tool is invalid (2025-11-25 server/tools, "Tool Names"). A regular expression for the same
+// took a quarter of a millisecond to compile at each start.
+func CheckName(name string) error {
+	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	if name == "" || len(name) > 128 || strings.Trim(name, letters+"0123456789_.-") != "" {
+		return fmt.Errorf("tool name %q: use 1 to 128 letters, digits, underscores, hyphens and dots", name)
+	}
+	return nil
+}
+
+func newEntry(t Tool) (*entry, error) {
+	spec := t.Describe()
+	if err := CheckName(spec.Name); err != nil {
+		return nil, err
+	}
+	e := &entry{tool: t, spec: spec, schema: schema.New(spec.InputSchema, "")}
+	if k, ok := t.(Kind); ok {
+		e.traits = k.Traits()
+	}
+	e.shown = !e.traits.bounded
+	return e, nil
+}
+
+// taskSupport returns whether the tool may be called as a task; an unset field forbids it (2025-11-25 tasks, "Tool-Level Negotiation").
+func (e *entry) taskSupport() mcp.TaskSupport {
+	if e.spec.Execution == nil || e.spec.Execution.TaskSupport == "" {
+		return mcp.TaskForbidden
+	}
+	return e.spec.Execution.TaskSupport
+}
+
+// check returns an error if the arguments of a call are invalid, with secrets masked: a quotation could cut one in half.
+func (e *entry) check(arguments json.RawMessage, s *secrets.Set) error {
+	if e.schema == nil {
+		return nil
+	}
+	err := e.schema.Check(arguments)
+	if err == nil || !s.Holds(arguments) {
+		return err
+	}
+	if err := e.schema.Check(s.JSON(arguments)); err != nil {
+		return err
+	}
+	return errors.New("the arguments do not fit the input schema, where they hold a secret")
+}
+
+// withPage returns the tool as listed for a client that shows the page at a URI. A tool with a page of its own keeps that.
+func (e *entry) withPage(uri string) mcp.Tool {
+	t := e.spec
+	switch {
+	case uri == "":
+	case e.forApp:
+		t.Meta = json.RawMessage(`{"ui":{"visibility":["app"]}}`)
+	case e.shown && rawjson.Member(t.Meta, "ui") == nil:
+		meta := t.Meta
+		if len(meta) == 0 {
+			meta = json.RawMessage("{}")
+		}
+		t.Meta = rawjson.WithMember(meta, "ui", map[string]string{"resourceUri": uri})
+	}
+	return t
+}

@@ -1,0 +1,171 @@
+package notify
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	httpclient "runnel/rpc/http/client"
+	"runnel/tasks"
+	"runnel/tools/config"
+	"runnel/tools/process"
+)
+
+// Rules say which tasks are reported to whom. A supervisor gets them as JSON, and calls Make. nil Rules report nothing.
+type Rules struct {
+	Dir   []byte                    // where commands run
+	All   *config.Notify            // for tools that are not in Tools; nil = nothing is reported
+	Tools map[string]*config.Notify // by name
+
+	vars  []string
+	all   *rule
+	tools map[string]*rule
+}
+
+// rule is the rule of a tool. nil reports nothing.
+type rule struct {
+	after time.Duration
+	on    []string // statuses
+	ways  []*way
+	check []func() error // return what the ways lack
+}
+
+// way is one way to deliver notices, with those that wait for it.
+type way struct {
+	name string // for the log
+	tell func(ctx context.Context, n *notice) error
+
+	// Guarded by Notices.mu.
+	waiting []*notice
+	busy    bool // it has a goroutine
+	failed  bool // the last notice failed, and the failure is logged
+	loses   bool // a notice was lost since the queue was empty, and the loss is logged
+}
+
+// FromConfig makes the rules of a config, nil if it has none. vars are "NAME=value"; nil = runnel's own environment. A runnel that was
+// started by a notice's command reports nothing, since that could go on for ever.
+func FromConfig(conf *config.Config, vars []string) (*Rules, error) {
+	r := &Rules{Dir: []byte(conf.Dir()), All: conf.Notify, Tools: map[string]*config.Notify{}}
+	for name, tool := range conf.Tools {
+		if tool.Notify != nil {
+			r.Tools[name] = tool.Notify
+		}
+	}
+	if r.All == nil && len(r.Tools) == 0 {
+		return nil, nil
+	}
+	err := r.Make(vars, conf.Locate)
+	if _, inNotice := process.LookupEnv(r.vars, statusVariable); inNotice && err == nil {
+		return nil, nil
+	}
+	return r, err
+}
+
+// Make makes the rules from the fields. located adds the place to an error about the value at a path.
+func (r *Rules) Make(vars []string, located func(path string, err error) error) error {
+	if r.vars = vars; vars == nil {
+		r.vars = os.Environ()
+	}
+	var errs []error
+	add := func(path string, conf *config.Notify) *rule {
+		made, err := r.rule(conf)
+		if err != nil {
+			errs = append(errs, located(path, err))
+		}
+		return made
+	}
+	r.all, r.tools = add("notify", r.All), map[string]*rule{}
+	for _, name := range slices.Sorted(maps.Keys(r.Tools)) {
+		r.tools[name] = add(config.Join(config.Join("tools", name), "notify"), r.Tools[name])
+	}
+	return config.JoinErrors(errs)
+}
+
+// of returns the rule of a tool.
+func (r *Rules) of(tool string) *rule {
+	if r == nil {
+		return nil
+	}
+	if own, ok := r.tools[tool]; ok {
+		return own
+	}
+	return r.all
+}
+
+func (r *Rules) rule(conf *config.Notify) (*rule, error) {
+	if conf == nil {
+		return nil, nil
+	}
+	conf = new(*conf)
+	if err := conf.Complete(); err != nil || conf.Never {
+		return nil, err
+	}
+	made := &rule{after: time.Duration(*conf.After), on: conf.On}
+	add := func(name string, check func() error, w way) {
+		w.name = name
+		made.ways = append(made.ways, &w)
+		made.check = append(made.check, check)
+	}
+	if *conf.Desktop {
+		desktop := &program{argv: desktopFor(runtime.GOOS), vars: withBus(r.vars), dir: r.dir()}
+		add("desktop", func() error {
+			err := desktop.check()
+			if err == nil && !slices.Contains([]string{"darwin", "windows"}, runtime.GOOS) && !hasBus(desktop.vars) {
+				err = errors.New("no desktop can be reached: nobody is logged in to one here")
+			}
+			return err
+		}, way{tell: desktop.tell})
+	}
+	if len(conf.Command) > 0 {
+		own := &program{argv: func(*notice) ([]string, map[string]string) { return conf.Command, nil }, vars: r.vars, dir: r.dir()}
+		add("command", own.check, way{tell: own.tell})
+	}
+	if conf.URL != "" {
+		variable := func(name string) string { value, _ := process.LookupEnv(r.vars, name); return value }
+		to, err := httpclient.NewOptions(conf.URL, conf.Headers, variable, zerolog.Nop())
+		if err != nil && !errors.Is(err, httpclient.ErrNotSet) {
+			return nil, &config.Error{Problem: err.Error(), Allowed: "url: https://HOST/PATH, headers: {NAME: VALUE}"}
+		}
+		hook := &webhook{to: to, wrong: err}
+		add("url", func() error { return hook.wrong }, way{tell: hook.tell})
+	}
+	return made, nil
+}
+
+// wants reports whether the end of a task is to be reported.
+func (r *rule) wants(t *tasks.Task) bool {
+	return r != nil && t.UpdatedAt.Sub(t.CreatedAt) >= r.after && slices.Contains(r.on, string(t.Status))
+}
+
+// Check returns an error for what the ways lack, such as a program.
+func (r *Rules) Check() error {
+	var errs []error
+	check := func(of *rule) {
+		if of != nil {
+			for _, check := range of.check {
+				errs = append(errs, check())
+			}
+		}
+	}
+	check(r.all)
+	for _, name := range slices.Sorted(maps.Keys(r.tools)) {
+		check(r.tools[name])
+	}
+	return errors.Join(errs...)
+}
+
+// dir returns the directory in which commands run.
+func (r *Rules) dir() string {
+	dir, err := filepath.Abs(string(r.Dir))
+	if err != nil {
+		return string(r.Dir)
+	}
+	return dir
+}

@@ -1,0 +1,82 @@
+package tools
+
+import (
+	"context"
+	"errors"
+
+	"runnel/partials"
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+)
+
+// run calls the tool. Mistakes that a model can correct (bad arguments, a tool's plain error) become a result with isError: "Input
+// validation errors" are tool execution errors, which "contain actionable feedback that language models can use to self-correct"
+// (2025-11-25 server/tools, "Error Handling").
+func (e *entry) run(ctx context.Context, in *Call, log *partials.Log, progress func(done, total float64, message string)) *tasks.Done {
+	out := NewOutput(ctx, log, progress)
+	out.hide(in.run.Secrets())
+	result, err := e.tool.Call(ctx, in, out)
+	out.end()
+	return in.outcome(ctx, out, result, err)
+}
+
+// outcome is the outcome of a tool call.
+func (c *Call) outcome(ctx context.Context, out *Output, result *mcp.CallToolResult, err error) *tasks.Done {
+	wire, isWire := errors.AsType[*rpc.Error](err)
+	switch {
+	case isWire:
+		return &tasks.Done{Err: wire}
+	case errors.Is(err, ErrCannotAsk) && c.caller != nil && c.caller.Version.Stateless && !c.CanAsk():
+		return &tasks.Done{Err: need(c.caller, "elicitation/create", nil)}
+	case err != nil:
+		result = mcp.ErrorResult(err.Error())
+	case result == nil:
+		result = &mcp.CallToolResult{}
+	}
+	if result.Content == nil {
+		result.Content = []mcp.ContentBlock{}
+	}
+	if result.IsError && c.Said.Status == "" {
+		c.Said.Status = firstText(result)
+	}
+	result = fit(c.hide(out, result))
+	if c.Said.Rest == nil {
+		if rest, some := out.beyond(result.Content); some {
+			c.Said.Rest = &rest
+		}
+	}
+	if c.Said.Truncated && c.keep(ctx) && (c.caller == nil || c.caller.Version.ResourceLinks) {
+		t := c.run.Task()
+		result.Content = append(result.Content, tasks.LinkLog(&t))
+	}
+	return &tasks.Done{Result: result, Status: c.Said.Status, Rest: c.Said.Rest}
+}
+
+// hide masks secrets in the outcome before it is cut to fit: half a secret would not be recognized. It also sets the items beyond the
+// output.
+func (c *Call) hide(out *Output, result *mcp.CallToolResult) *mcp.CallToolResult {
+	s := out.secrets
+	if s == nil {
+		return result
+	}
+	c.Said.Status = s.String(c.Said.Status)
+	if c.Said.Rest == nil {
+		if rest, some := out.beyond(result.Content); some { // compared as they were when they were written
+			c.Said.Rest = &rest
+		}
+	}
+	if c.Said.Rest != nil {
+		c.Said.Rest = new(tasks.HideContent(s, *c.Said.Rest))
+	}
+	return tasks.HideResult(s, result)
+}
+
+func firstText(result *mcp.CallToolResult) string {
+	for _, c := range result.Content {
+		if text, ok := mcp.TextOf(c); ok {
+			return text
+		}
+	}
+	return ""
+}
