@@ -158,29 +158,29 @@ func TestBombsHTTP2(t *testing.T) {
 	t.Parallel()
 	f := serveTLS(t, Options{})
 
-	c := f.wire() // a header of 16 MiB, in frames
-	go c.headers(1, true, "x: "+strings.Repeat("x", 16<<20))
-	if got := c.outcome(1); got != "431" && got != "reset" {
+	long := f.wire() // a header of 16 MiB, in frames
+	go long.headers(1, true, "x: "+strings.Repeat("x", 16<<20))
+	if got := long.outcome(1); got != "431" && got != "reset" {
 		t.Errorf("a long header: %s", got)
 	}
-	c = f.wire() // a million headers that are a byte each on the wire
+	many := f.wire() // a million headers that are a byte each on the wire
 	go func() {
-		c.text.Reset()
-		_ = c.enc.WriteField(hpack.HeaderField{Name: "x", Value: strings.Repeat("x", 3000)})
-		first := bytes.Clone(c.text.Bytes())
-		c.text.Reset()
-		_ = c.enc.WriteField(hpack.HeaderField{Name: "x", Value: strings.Repeat("x", 3000)})
-		again := c.text.Bytes()
-		_ = c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: append(first, bytes.Repeat(again, 10_000)...)})
+		many.text.Reset()
+		_ = many.enc.WriteField(hpack.HeaderField{Name: "x", Value: strings.Repeat("x", 3000)})
+		first := bytes.Clone(many.text.Bytes())
+		many.text.Reset()
+		_ = many.enc.WriteField(hpack.HeaderField{Name: "x", Value: strings.Repeat("x", 3000)})
+		again := many.text.Bytes()
+		_ = many.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: append(first, bytes.Repeat(again, 10_000)...)})
 		for range 100 {
-			_ = c.WriteContinuation(1, false, bytes.Repeat(again, 10_000))
+			_ = many.WriteContinuation(1, false, bytes.Repeat(again, 10_000))
 		}
 	}()
-	if got := c.outcome(1); got != "431" && got != "reset" {
+	if got := many.outcome(1); got != "431" && got != "reset" {
 		t.Errorf("a million headers: %s", got)
 	}
 
-	c = f.wire() // a body without end: what the server takes is what it lets come
+	c := f.wire() // a body without end: what the server takes is what it lets come
 	c.headers(1, false)
 	answered := make(chan string, 1)
 	window := int64(65535)

@@ -127,10 +127,11 @@ func TestResumeFromTheLog(t *testing.T) {
 	for round, after := range []int{0, 1, n / 2, n, n + 1, 17} {
 		if round%2 == 1 { // the session is closed because nobody uses it
 			f.mu.Lock()
-			for _, c := range f.sessions {
-				go f.close(c)
-			}
+			open := slices.Collect(maps.Values(f.sessions))
 			f.mu.Unlock()
+			for _, c := range open {
+				f.close(c)
+			}
 		}
 		next := after + 1
 		for e := range events(f.do("GET", "", session, "Last-Event-ID: "+all[after].id).Body) {
