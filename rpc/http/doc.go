@@ -29,7 +29,7 @@
 //
 // Goroutines: those of net/http, one for each connection and request; those of [rpc.Session]; one that closes sessions nobody uses.
 //
-// Locks: Server.mu and stream.mu are never held together, nor across I/O; Fresh.mu and ended.mu are held while a small file is read or written.
+// Locks: Server.mu and stream.mu are never held together, nor across I/O; Fresh.mu is held while a small file is read.
 //
 // Words: the standing stream of a session carries what answers no request; an event is a line in the form that a client can resume from;
 // reviving a session is opening it again from its id.

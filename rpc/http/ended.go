@@ -18,111 +18,144 @@ import (
 
 // The id of a session is enough to open it again (revive.go). Sessions that must not be opened again are noted here: those that their
 // client has ended, and those with more than their id holds, such as subscriptions. The notes outlive the process in a file, shared by all
-// processes with one state, with one line each: when the session was opened, and a hash. They are bounded: of the oldest notes only the
-// time is kept, and no session opened before that time is opened again.
+// processes with one state, with one line each: when the session was opened, a hash of its owner, and a hash of the session. They are
+// bounded: of the oldest notes of the owner with the most, only the time is kept, and no session that this owner opened before that time is
+// opened again.
 
 const (
 	// maxEnded is how many sessions are noted individually.
 	maxEnded = 10_000
-	// older replaces the hash in a line about all sessions that were opened up to a time.
+	// maxUntil is how many owners may have had notes dropped. Beyond that, the earliest of these times counts for everybody.
+	maxUntil = 1000
+	// older replaces the session's hash in a line about all sessions that an owner opened up to a time.
 	older = "*"
+	// everybody replaces the hash of an owner, and is left out of the file.
+	everybody = ""
 	// lockPatience is how long another process may lock the file.
 	lockPatience = time.Second
 	// clockSlack is how far the clock may have gone back since a session was opened.
 	clockSlack = time.Minute
 )
 
-// ended are these notes. Its lock is held while the file is read or written.
+// ended are these notes. Its lock is not held while the file is read or written: requests that ask must not wait for those that note.
 type ended struct {
 	file string // "" = none
 
-	mu    sync.Mutex
-	seen  os.FileInfo // of the file when it was last read; nil: there was none
-	until int64       // all sessions opened until then, in Unix seconds, count as noted
-	notes map[string]int64
-	order []string // oldest note first
+	mu      sync.Mutex
+	seen    os.FileInfo // the file's info from when it was last read; nil if it did not exist
+	notes   map[string]bool
+	order   []note           // oldest first
+	until   map[string]int64 // by owner: all sessions opened until then, in Unix seconds, count as noted
+	crowded bool             // notes were dropped that are still in the file
+}
+
+// note is one of them. The hashes are useless to whoever reads the file.
+type note struct {
+	opened      int64
+	owner, hash string
+}
+
+// The lengths of the hashes.
+const ownerLen, hashLen = 16, 32
+
+func noteOf(k sessionKey) note {
+	owner, session := sha256.Sum256([]byte(k.owner)), sha256.Sum256([]byte(k.owner+"\x00"+k.id))
+	return note{openedAt(k.id), hex.EncodeToString(owner[:])[:ownerLen], hex.EncodeToString(session[:])[:hashLen]}
+}
+
+// readNote reads a line of the file. It reports false for one that was not written completely.
+func readNote(line string) (n note, ok bool) {
+	fields := strings.Fields(line)
+	if len(fields) == 2 { // written by a runnel that noted no owners
+		fields = []string{fields[0], everybody, fields[1]}
+	}
+	if len(fields) != 3 {
+		return n, false
+	}
+	opened, err := strconv.ParseInt(fields[0], 10, 64)
+	n = note{opened, fields[1], fields[2]}
+	return n, err == nil && (n.owner == everybody || len(n.owner) == ownerLen) && (n.hash == older || len(n.hash) == hashLen)
 }
 
 // newEnded reads the notes of earlier processes. If they cannot be read, all sessions so far count as noted.
 func newEnded(file string) (*ended, error) {
-	e := &ended{file: file, notes: map[string]int64{}}
-	_, err := e.read()
+	e := &ended{file: file, notes: map[string]bool{}, until: map[string]int64{}}
+	err := e.read()
 	if err != nil {
-		e.until = time.Now().Unix()
+		e.until[everybody] = time.Now().Unix()
 	}
 	return e, err
 }
 
-// read reads what other processes have noted since, and reports whether older notes had to be dropped. mu is held.
-func (e *ended) read() (crowded bool, err error) {
+// read reads what other processes have noted since.
+func (e *ended) read() error {
 	if e.file == "" {
-		return false, nil
+		return nil
 	}
 	info, err := os.Stat(e.file)
 	switch {
 	case os.IsNotExist(err):
-		return false, nil
+		return nil
 	case err != nil:
-		return false, err
-	case e.seen != nil && unchanged(info, e.seen):
-		return false, nil
+		return err
+	}
+	e.mu.Lock()
+	known := e.seen != nil && unchanged(info, e.seen)
+	e.mu.Unlock()
+	if known {
+		return nil
 	}
 	text, err := os.ReadFile(e.file)
 	if err != nil {
-		return false, err
+		return err
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	for line := range strings.Lines(string(text)) {
-		at, hash, _ := strings.Cut(strings.TrimSpace(line), " ")
-		opened, err := strconv.ParseInt(at, 10, 64)
-		if err == nil && (hash == older || len(hash) == hashLen) { // otherwise it was not written completely
-			crowded = e.add(hash, opened) || crowded
+		if n, ok := readNote(line); ok {
+			e.add(n)
 		}
 	}
 	e.seen = info
-	return crowded, nil
-}
-
-// hashLen is the length of a hash.
-const hashLen = 32
-
-// hash identifies a session in the notes, but is useless to whoever reads them.
-func (k sessionKey) hash() string {
-	sum := sha256.Sum256([]byte(k.owner + "\x00" + k.id))
-	return hex.EncodeToString(sum[:16])
+	return nil
 }
 
 // has reports whether a session must not be opened again.
 func (e *ended) has(k sessionKey) bool {
+	_ = e.read() // if it cannot be read, the notes so far count
+	n := noteOf(k)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	_, _ = e.read() // if it cannot be read, the notes so far count
-	_, noted := e.notes[k.hash()]
-	opened := openedAt(k.id)
-	return noted || opened <= e.until || opened > time.Now().Add(clockSlack).Unix()
+	return e.noted(n) || n.opened > time.Now().Add(clockSlack).Unix()
+}
+
+// noted reports whether a note, or a later one of its owner, has been dropped or is there. mu is held.
+func (e *ended) noted(n note) bool {
+	return e.notes[n.hash] || n.opened <= max(e.until[n.owner], e.until[everybody])
 }
 
 // note notes a session, once.
 func (e *ended) note(k sessionKey) error {
+	n := noteOf(k)
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	hash, opened := k.hash(), openedAt(k.id)
-	if _, noted := e.notes[hash]; noted || opened <= e.until {
-		return nil
-	}
-	crowded := e.add(hash, opened)
-	if e.file == "" {
+	added := e.add(n)
+	e.mu.Unlock()
+	if !added || e.file == "" {
 		return nil
 	}
 	return e.locked(func() error {
-		more, err := e.read()
-		if crowded || more {
+		err := e.read()
+		e.mu.Lock()
+		crowded := e.crowded
+		e.mu.Unlock()
+		if crowded {
 			return errors.Join(err, e.rewrite())
 		}
-		return errors.Join(err, e.write(fmt.Sprintln(opened, hash)))
+		return errors.Join(err, e.append(n))
 	})
 }
 
-// locked calls f while no other process writes the file. mu is held.
+// locked calls f while nobody else writes the file.
 func (e *ended) locked(f func() error) error {
 	if err := os.MkdirAll(filepath.Dir(e.file), 0o700); err != nil {
 		return err
@@ -143,35 +176,68 @@ func (e *ended) locked(f func() error) error {
 	return errors.Join(err, lock.Close())
 }
 
-// add adds a note, and reports whether older ones had to be dropped. mu is held.
-func (e *ended) add(hash string, opened int64) (crowded bool) {
-	opened = min(opened, time.Now().Unix()) // the client could claim any time
-	if _, noted := e.notes[hash]; noted || opened <= e.until {
+// add adds a note, unless it is there already. mu is held.
+func (e *ended) add(n note) (added bool) {
+	n.opened = min(n.opened, time.Now().Unix()) // the client could claim any time
+	switch {
+	case e.noted(n):
 		return false
+	case n.hash == older:
+		e.until[n.owner] = n.opened
+		return true
 	}
-	if hash == older {
-		e.until = opened
-		return false
+	e.notes[n.hash] = true
+	e.order = append(e.order, n)
+	if len(e.order) > maxEnded {
+		e.drop()
 	}
-	e.notes[hash] = opened
-	e.order = append(e.order, hash)
-	if len(e.order) <= maxEnded {
-		return false
-	}
-	for _, old := range e.order[:maxEnded/2] {
-		e.until = max(e.until, e.notes[old])
-		delete(e.notes, old)
-	}
-	e.order = slices.Clone(e.order[maxEnded/2:])
 	return true
 }
 
-// rewrite writes all notes again. mu is held, and the file locked.
-func (e *ended) rewrite() error {
-	text := fmt.Appendln(nil, e.until, older)
-	for _, hash := range e.order {
-		text = fmt.Appendln(text, e.notes[hash], hash)
+// drop drops the older half of the notes of the owner with the most: nobody takes away from others what they have. mu is held.
+func (e *ended) drop() {
+	count, most := map[string]int{}, everybody
+	for _, n := range e.order {
+		if count[n.owner]++; count[n.owner] > count[most] {
+			most = n.owner
+		}
 	}
+	left := (count[most] + 1) / 2
+	e.order = slices.DeleteFunc(e.order, func(n note) bool {
+		if n.owner != most || left == 0 {
+			return false
+		}
+		left--
+		e.until[most] = max(e.until[most], n.opened)
+		delete(e.notes, n.hash)
+		return true
+	})
+	e.crowded = true
+	if len(e.until) <= maxUntil {
+		return
+	}
+	first := everybody
+	for owner, until := range e.until {
+		if owner != everybody && (first == everybody || until < e.until[first]) {
+			first = owner
+		}
+	}
+	e.until[everybody] = max(e.until[everybody], e.until[first])
+	delete(e.until, first)
+}
+
+// rewrite writes all notes again. The file is locked.
+func (e *ended) rewrite() error {
+	var text []byte
+	e.mu.Lock()
+	for owner, until := range e.until {
+		text = fmt.Appendln(text, until, owner, older)
+	}
+	for _, n := range e.order {
+		text = fmt.Appendln(text, n.opened, n.owner, n.hash)
+	}
+	e.crowded = false
+	e.mu.Unlock()
 	next := e.file + ".new"
 	if err := os.WriteFile(next, text, 0o600); err != nil {
 		return err
@@ -182,19 +248,22 @@ func (e *ended) rewrite() error {
 	return e.wrote()
 }
 
-// write adds a line to the file. mu is held, and the file locked.
-func (e *ended) write(line string) error {
+// append adds a line to the file, which is locked.
+func (e *ended) append(n note) error {
 	f, err := os.OpenFile(e.file, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteString("\n" + line) // the line before may not have been written completely
+	_, err = fmt.Fprintf(f, "\n%d %s %s\n", n.opened, n.owner, n.hash) // the line before may not have been written completely
 	return errors.Join(err, f.Close(), e.wrote())
 }
 
-// wrote notes that the file's present content is known. mu is held, and the file locked.
-func (e *ended) wrote() (err error) {
-	e.seen, err = os.Stat(e.file)
+// wrote notes that the file's present content is known. The file is locked.
+func (e *ended) wrote() error {
+	info, err := os.Stat(e.file)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.seen = info
 	return err
 }
 

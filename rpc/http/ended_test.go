@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"runnel/internal/system"
 )
 
 // A session that was noted once as ended stays known as such, in any process, though not every note is kept.
@@ -152,8 +155,104 @@ func TestEndedInTheFuture(t *testing.T) {
 		t.Error("a session of the future can be opened again")
 	}
 	for i := range maxEnded + 1 {
-		if e.add(future(i).hash(), openedAt(future(i).id)) && e.until > time.Now().Unix() {
-			t.Fatalf("all sessions until %d are noted", e.until)
+		e.add(noteOf(future(i)))
+	}
+	if until := e.until[noteOf(future(0)).owner]; until == 0 || until > time.Now().Unix() {
+		t.Fatalf("all sessions until %d are noted", until)
+	}
+}
+
+// One owner who ends very many sessions does not keep the older sessions of another from being opened again, in this process or the next.
+func TestEndedIsFair(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "ended")
+	e, err := newEnded(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now().Unix() - 2*maxEnded
+	opened := func(owner string, i int) sessionKey {
+		return sessionKey{owner, fmt.Sprintf("%s-X.e30", strconv.FormatInt(began+int64(i), 36))}
+	}
+	if err := e.note(opened("alice", 1)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range maxEnded + 10 {
+		if err := e.note(opened("mallory", i)); err != nil {
+			t.Fatal(err)
 		}
+	}
+	later, err := newEnded(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range []*ended{e, later} {
+		if e.has(opened("alice", 0)) || e.has(opened("alice", 2)) || !e.has(opened("alice", 1)) || !e.has(opened("mallory", 0)) || !e.has(opened("mallory", maxEnded)) {
+			t.Errorf("alice: %v %v %v", e.has(opened("alice", 0)), e.has(opened("alice", 1)), e.has(opened("alice", 2)))
+		}
+	}
+}
+
+// While a note waits for the file, others who ask do not wait, and already learn of it.
+func TestEndedIsSlowToWrite(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "ended")
+	e, err := newEnded(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock, err := system.OpenLockable(file+".lock", os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := system.Lock(lock); err != nil {
+		t.Fatal(err)
+	}
+	key := sessionKey{"alice", stamp() + "X.e30"}
+	noted := make(chan error, 1)
+	go func() { noted <- e.note(key) }()
+	for !e.has(key) {
+		runtime.Gosched()
+	}
+	if len(noted) > 0 {
+		t.Error("asking waited for the file")
+	}
+	_ = lock.Close()
+	if err := <-noted; err != nil {
+		t.Error(err)
+	}
+}
+
+// The notes of very many owners are bounded, too, and what a runnel wrote that noted no owners counts for all of them.
+func TestEndedOfManyOwners(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "ended")
+	began := time.Now().Unix() - 4*maxEnded
+	if err := os.WriteFile(file, fmt.Appendf(nil, "%d *\n%d 0123456789abcdef0123456789abcdef\n", began, began+5), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e, err := newEnded(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened := func(owner, i int) sessionKey {
+		return sessionKey{strconv.Itoa(owner), fmt.Sprintf("%s-%d.e30", strconv.FormatInt(began+int64(i), 36), owner)}
+	}
+	if !e.has(opened(1, 0)) || e.has(opened(1, 1)) || len(e.notes) != 1 {
+		t.Errorf("of an older file: %v", e.order)
+	}
+	e.file = "" // so many writes would take long
+	for i := range maxEnded + maxUntil + 200 {
+		if err := e.note(opened(i/2, i+10)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range maxEnded + maxUntil + 200 {
+		if !e.has(opened(i/2, i+10)) {
+			t.Fatalf("%d is not noted", i)
+		}
+	}
+	if len(e.order) > maxEnded || len(e.notes) != len(e.order) || len(e.until) > maxUntil+1 {
+		t.Errorf("%d notes, %d owners", len(e.notes), len(e.until))
 	}
 }
