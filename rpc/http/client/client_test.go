@@ -514,6 +514,47 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// A URL that lacks its /mcp is not mended without a word: the error says whether the server answers there. Its own 404 is no reason to look.
+func TestURLWithoutItsPath(t *testing.T) {
+	f := newFake(t, func(w http.ResponseWriter, r *http.Request, m *message) bool {
+		switch r.URL.Path {
+		case "/mcp":
+			return false
+		case "/strange":
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(404)
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no %s"}}`, m.ID, m.Method)
+		case "/site":
+			w.WriteHeader(405)
+		default:
+			w.WriteHeader(404)
+		}
+		return true
+	})
+	for url, want := range map[string]string{
+		f.URL:                f.URL + ": 404 Not Found. The URL of an MCP server often ends in /mcp, and this server answers at " + f.URL + "/mcp: use that URL",
+		f.URL + "/?key=x":    "answers at " + f.URL + "/mcp: use that URL",
+		f.URL + "/site":      f.URL + "/site: 405 Method Not Allowed. The URL of an MCP server often ends in /mcp",
+		f.URL + "/other":     f.URL + "/other: 404 Not Found. The URL of an MCP server often ends in /mcp",
+		f.URL + "/other/mcp": f.URL + "/other/mcp: 404 Not Found",
+		f.URL + "/strange":   "no initialize (code -32601)",
+	} {
+		_, err := Dial(t.Context(), Options{URL: url, Header: http.Header{"Authorization": {"Bearer " + secret}}}, rpc.DialOptions{})
+		if err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s: %v\nwant %s", url, err, want)
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	last := map[string]string{}
+	for _, r := range f.came {
+		last[r.URL.Path] = r.Method
+	}
+	if last["/mcp"] != http.MethodDelete || last["/strange/mcp"] != "" || last["/other/mcp/mcp"] != "" {
+		t.Errorf("the sessions that were opened only to look, or where nobody should have looked: %v", last)
+	}
+}
+
 // A server that says where it was asked does not show the secret that a variable has put into the URL.
 func TestSecretInTheURL(t *testing.T) {
 	f := newFake(t, func(w http.ResponseWriter, r *http.Request, _ *message) bool {

@@ -5,6 +5,9 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
+	"path"
+	"strings"
 	"time"
 
 	"runnel/rpc"
@@ -18,10 +21,11 @@ func Dial(ctx context.Context, o Options, d rpc.DialOptions) (*rpc.Client, error
 	if d.Version == "" {
 		versions = []string{mcp.NewestHandshake().Name, mcp.Versions[len(mcp.Versions)-1].Name}
 	}
+	var t *Transport
 	var first error
 	for _, version := range versions {
-		t, err := Open(o)
-		if err != nil {
+		var err error
+		if t, err = Open(o); err != nil {
 			return nil, err
 		}
 		d.Version, d.In, d.Out, d.Unordered = version, t, t, true
@@ -45,11 +49,32 @@ func Dial(ctx context.Context, o Options, d rpc.DialOptions) (*rpc.Client, error
 			return nil, fmt.Errorf("%s: the server speaks HTTP+SSE of 2024-11-05, which runnel does not: ask for the URL of its Streamable HTTP, often one that ends in /mcp", t.name)
 		}
 	}
+	if t.elsewhere.Load() && servesMCP(ctx, o, d.Info) {
+		return nil, fmt.Errorf("%w, and this server answers at %s/mcp: use that URL", first, strings.TrimSuffix(t.name, "/"))
+	}
 	return nil, first
 }
 
-// sseTime is how long a server of 2024-11-05 may take to show that it is one.
-const sseTime = 5 * time.Second
+// lookTime is how long a look at what else a server may be can take.
+const lookTime = 5 * time.Second
+
+func endsInMCP(u *url.URL) bool { return path.Base(u.Path) == "mcp" }
+
+// servesMCP reports whether there is a server at the URL with /mcp added. Dial does not use it: the user has not named it.
+func servesMCP(ctx context.Context, o Options, info mcp.Implementation) bool {
+	u, err := url.Parse(o.URL)
+	if err != nil {
+		return false
+	}
+	o.URL = u.JoinPath("mcp").String()
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	client, err := Dial(ctx, o, rpc.DialOptions{Info: info})
+	if err == nil {
+		_ = client.Close()
+	}
+	return err == nil
+}
 
 // speaksSSE reports whether a server that took no POST is of 2024-11-05: a GET opens "an SSE stream and return[s] an endpoint event as the
 // first event" (basic/transports, "Backwards Compatibility").
@@ -57,7 +82,7 @@ func (t *Transport) speaksSSE(ctx context.Context) bool {
 	if t.odd.Load() == nil {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, sseTime)
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
 	r, err := t.request(ctx, http.MethodGet, nil, http.Header{"Accept": {eventStream}})
 	if err != nil {

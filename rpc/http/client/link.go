@@ -47,6 +47,8 @@ type link struct {
 	failed  atomic.Pointer[error] // why it has ended by itself
 	odd     atomic.Pointer[error] // why a request has no answer of the server's
 
+	elsewhere atomic.Bool // nothing is served at the URL, which does not end in /mcp
+
 	mu       sync.Mutex
 	session  string
 	version  string

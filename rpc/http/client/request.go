@@ -250,6 +250,9 @@ func (c *request) refused(r *http.Request, response *http.Response) (again bool,
 		// "it MUST start a new session": who uses the transport opens another one.
 		c.fail(errors.New("the server has ended the session"))
 		return false, err
+	case (status == http.StatusNotFound || status == http.StatusMethodNotAllowed) && !c.opened() && rawjson.Member(says, "code") == nil && !endsInMCP(r.URL):
+		c.elsewhere.Store(true)
+		return false, fmt.Errorf("%w. The URL of an MCP server often ends in /mcp", err)
 	case status == http.StatusUnauthorized:
 		err = fmt.Errorf("%w. Send it a token that it knows, in a header such as Authorization: Bearer TOKEN", err)
 	case status == http.StatusForbidden, status == http.StatusProxyAuthRequired:
