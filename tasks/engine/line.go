@@ -2,7 +2,6 @@ package engine
 
 import (
 	"fmt"
-	"strconv"
 	"sync"
 	"time"
 )
@@ -33,28 +32,15 @@ func (l *lineUp) shows(r *Record) bool {
 	return ok
 }
 
-// waitingMessage says that a task waits, and how many have waited longer. Large numbers are rounded, so that followers do not hear of every
-// single change.
+// waitingMessage says that a task waits, and how many have waited longer.
 func waitingMessage(r *Record, line *lineUp) string {
 	o := r.Stored.Offer
 	message := "waiting for a worker of class " + o.Class
 	if line != nil && line.shows(r) {
-		message += ": " + roughly(line.before[r.ID]) + " before it"
+		message += fmt.Sprintf(": %d before it", line.before[r.ID])
 	}
 	if o.Attempt > 0 {
 		message += fmt.Sprintf(" (attempt %d: its worker is gone)", o.Attempt+1)
 	}
 	return message
-}
-
-// roughly rounds a number to one digit.
-func roughly(n int) string {
-	unit := 1
-	for n/unit >= 10 {
-		unit *= 10
-	}
-	if unit == 1 {
-		return strconv.Itoa(n)
-	}
-	return "about " + strconv.Itoa(n/unit*unit)
 }
