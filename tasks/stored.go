@@ -118,16 +118,16 @@ func (t *Task) FailDamaged(why error) *partials.Ending {
 // FailOrphan fails a task whose keeper is gone: the result is the end of its output, t.Log, with a note that it was cut off.
 // A state calls it when it recovers.
 func (t *Task) FailOrphan(ctx context.Context) {
-	who := "the runnel that ran this task"
+	what := "the runnel that ran this task is gone"
 	switch {
 	case t.Worker != "" && t.Attempt > 1:
-		who = fmt.Sprintf("the worker on %s that ran attempt %d of this task", t.Worker, t.Attempt)
+		what = fmt.Sprintf("the worker %s died in attempt %d of this task", t.Worker, t.Attempt)
 	case t.Worker != "":
-		who = "the worker on " + t.Worker + " that ran this task"
+		what = "the worker " + t.Worker + " died"
 	case t.Detached:
-		who = "the supervisor that ran this detached task"
+		what = "the supervisor that ran this detached task is gone"
 	}
-	t.EndUnkept(ctx, mcp.TaskFailed, who+" is gone (killed, or it crashed); the output up to then is kept")
+	t.EndUnkept(ctx, mcp.TaskFailed, what+" (killed, or it crashed); the output up to then is kept")
 }
 
 // EndUnkept ends a task that no process runs: the result is the end of its output, t.Log, and the message.

@@ -131,7 +131,7 @@ func (c *Call) Begin(ctx context.Context) error {
 	if attempt < 2 || host == "" {
 		return nil
 	}
-	line := fmt.Sprintf("attempt %d on %s\n", attempt, host)
+	line := fmt.Sprintf("[attempt %d on %s]\n", attempt, host)
 	if size := c.run.Log().Size(); size > 0 {
 		last, _, err := c.run.Log().ReadAt(ctx, size-1, 1)
 		if chunks := last.Chunks(); err == nil && len(chunks) > 0 && !bytes.HasSuffix(chunks[len(chunks)-1].Data, []byte("\n")) {

@@ -148,12 +148,12 @@ tools:
 	}
 	_ = one.Wait()
 	two := work()
-	says(first, "is gone (killed, or it crashed)")
+	says(first, " died (killed, or it crashed)")
 	says(second, "worker:")
-	if out := people("tasks", "get", first); !strings.Contains(out, "failed") || !strings.Contains(out, "the worker on ") {
+	if out := people("tasks", "get", first); !strings.Contains(out, "failed") || !strings.Contains(out, "the worker ") {
 		t.Errorf("%s", out)
 	}
-	for deadline := time.Now().Add(watchdog); !strings.HasPrefix(people("tasks", "tail", second), "begun\nattempt 2 on "); time.Sleep(200 * time.Millisecond) {
+	for deadline := time.Now().Add(watchdog); !strings.HasPrefix(people("tasks", "tail", second), "begun\n[attempt 2 on "); time.Sleep(200 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s", people("tasks", "tail", second))
 		}

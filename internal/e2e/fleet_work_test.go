@@ -270,7 +270,7 @@ tools:
 	c.file("ran", `\Azero\none\ntwo\n\z`)
 	c.write("go-one")
 	c.write("go-two")
-	if out := c.runs("tasks", "tail", "-f", task); strings.Count(out, "attempt 2 on ") != 1 || !strings.Contains(out, "\nbegun on two\n") {
+	if out := c.runs("tasks", "tail", "-f", task); strings.Count(out, "[attempt 2 on ") != 1 || !strings.Contains(out, "\nbegun on two\n") {
 		t.Errorf("%s", out)
 	}
 }

@@ -119,7 +119,7 @@ func (f *fleet) check(k *groundTask, run runOf) {
 
 // checkEnd holds that a task has failed only for a reason.
 func (f *fleet) checkEnd(k *groundTask, task mcp.Task, run runOf) {
-	gone := strings.Contains(task.StatusMessage, "is gone (killed, or it crashed)")
+	gone := strings.Contains(task.StatusMessage, "(killed, or it crashed)")
 	switch {
 	case k == f.spared && run.begun < 3:
 		f.t.Errorf("%v: its worker was killed twice, and it was begun %d times", k, run.begun)
@@ -133,7 +133,7 @@ func (f *fleet) checkEnd(k *groundTask, task mcp.Task, run runOf) {
 	}
 }
 
-var attemptLine = regexp.MustCompile(`(?m)^attempt (\d+) on .*\n`)
+var attemptLine = regexp.MustCompile(`(?m)^\[attempt (\d+) on .*\]\n`)
 
 // checkOutput holds that a log has what each attempt wrote, from its first line without a gap, and what the client of the task was sent, and
 // nothing else.

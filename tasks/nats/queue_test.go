@@ -109,7 +109,7 @@ func TestRetry(t *testing.T) {
 			second.die(t, front, &clock)
 			<-run.Ended()
 			end := run.Task()
-			if end.Status != mcp.TaskFailed || !strings.Contains(end.StatusMessage, "the worker on second that ran attempt 2 of this task is gone") {
+			if end.Status != mcp.TaskFailed || !strings.Contains(end.StatusMessage, "the worker second died in attempt 2 of this task") {
 				t.Errorf("%+v", end)
 			}
 			if one := <-told; len(told) != 0 || one.StatusMessage != end.StatusMessage {
