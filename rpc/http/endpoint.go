@@ -49,6 +49,7 @@ func Listen(ctx context.Context, address string, o Options) (*Server, error) {
 		ended: make(chan struct{}), sessions: map[sessionKey]*session{}, notes: notes, brief: map[*rpc.Session]struct{}{}, inFlight: map[string]int{}, most: mostSessions{maxSessions, maxSessionsInAll}, held: map[string]int64{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/mcp", s.serve)
+	mux.HandleFunc("/", elsewhere)
 	if o.Authority != nil {
 		mux.HandleFunc(metadataPath, s.describe)
 		mux.HandleFunc(metadataPath+"/", s.describe)
@@ -104,6 +105,11 @@ type warnings struct{ log zerolog.Logger }
 func (w warnings) Write(line []byte) (int, error) {
 	w.log.Warn().Msg("serving HTTP: " + strings.TrimSpace(string(line)))
 	return len(line), nil
+}
+
+// elsewhere answers requests to other paths: those of a client of 2024-11-05, and those whose URL lacks the path.
+func elsewhere(w http.ResponseWriter, _ *http.Request) {
+	refuse(w, http.StatusNotFound, nil, mcp.CodeInvalidRequest, "nothing is here: the MCP endpoint is /mcp, for clients of 2025-03-26 or later (HTTP+SSE of 2024-11-05 is not served)")
 }
 
 // serve is the MCP endpoint.

@@ -246,6 +246,19 @@ func era(method, members string) (body string, headers []string) {
 		[]string{"Mcp-Protocol-Version: 2026-07-28", "Mcp-Method: " + method}
 }
 
+// Where there is no endpoint, a client of 2024-11-05 and one whose URL lacks the path read what is served, and where.
+func TestNoEndpoint(t *testing.T) {
+	t.Parallel()
+	f := serve(t, Options{})
+	for _, path := range []string{"/", "/sse"} {
+		elsewhere := *f
+		elsewhere.url = strings.TrimSuffix(f.url, "/mcp") + path
+		for _, method := range []string{"GET", "POST"} {
+			elsewhere.wants(404, "the MCP endpoint is /mcp, for clients of 2025-03-26 or later", method, initialize)
+		}
+	}
+}
+
 func TestStateless(t *testing.T) {
 	t.Parallel()
 	f := serve(t, Options{})
