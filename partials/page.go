@@ -8,8 +8,8 @@ import (
 	"sort"
 	"strconv"
 
+	"runnel/internal/shorten"
 	"runnel/rpc/mcp"
-	"runnel/tools/text"
 )
 
 // Page is a run of consecutive segments.
@@ -121,7 +121,7 @@ func (s *numbering) merged(limit int) (items []byte, cut bool) {
 		tail = append(tail, item)
 	}
 	if left > 0 {
-		head = append(head, mcp.Text(text.LeftOut(int64(left), "segments")))
+		head = append(head, mcp.Text(shorten.LeftOut(int64(left), "segments")))
 	}
 	slices.Reverse(tail)
 	return appendArray(nil, append(head, tail...)), left > 0

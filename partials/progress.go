@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strconv"
 
+	"runnel/internal/shorten"
 	"runnel/rpc/rawjson"
-	"runnel/tools/text"
 )
 
 // Progress is the dialect of clients that only know notifications/progress: a rising number and, if the protocol version allows, the last
@@ -55,7 +55,7 @@ func NewProgress(head []byte, token json.RawMessage, taskID string, message bool
 // Encode implements Dialect: it shows the last line that is not blank or, in a version without messages, that there is one.
 func (p *Progress) Encode(dst []byte, b Batch) []byte {
 	line := []byte(b.LastLine())
-	if len(line) == 0 || p.told && p.total > 0 && p.last >= p.total || slices.Contains(p.reports[:], string(text.Cut(line, maxMessage))) {
+	if len(line) == 0 || p.told && p.total > 0 && p.last >= p.total || slices.Contains(p.reports[:], string(shorten.Cut(line, maxMessage))) {
 		return dst // past the total, only the end remains to be said
 	}
 	return p.Beat(dst, line)
@@ -119,7 +119,7 @@ func finite(n float64) bool { return !math.IsNaN(n) && !math.IsInf(n, 0) }
 
 func (p *Progress) remember(message string) {
 	line := lastLine([]byte(message))
-	p.reports[p.report%len(p.reports)] = string(text.Cut(line, maxMessage))
+	p.reports[p.report%len(p.reports)] = string(shorten.Cut(line, maxMessage))
 	p.report++
 }
 
@@ -128,7 +128,7 @@ func (p *Progress) encode(dst, message []byte) []byte {
 	dst = p.appendValue(append(dst, p.head...))
 	if p.message && len(message) > 0 {
 		dst = append(dst, `,"message":"`...)
-		dst = rawjson.AppendText(dst, text.Cut(message, maxMessage))
+		dst = rawjson.AppendText(dst, shorten.Cut(message, maxMessage))
 		dst = append(dst, '"')
 	}
 	return append(dst, '}', '}', '\n')

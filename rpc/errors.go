@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"runnel/internal/shorten"
 	"runnel/rpc/mcp"
-	"runnel/tools/text"
 )
 
 // Error is an error that reaches the client with its own code (JSON-RPC 2.0, section 5.1). Any other error of a handler is logged, and the
@@ -22,7 +22,7 @@ const maxMessage = 4 << 10
 // Errorf makes an Error from a code of package mcp and a formatted message, which is cut at 4 KiB. A handler returns it for mistakes of the
 // client, and for anything that the client can do something about.
 func Errorf(code int, format string, args ...any) *Error {
-	return &Error{Code: code, Message: text.Clip(fmt.Sprintf(format, args...), maxMessage)}
+	return &Error{Code: code, Message: shorten.Clip(fmt.Sprintf(format, args...), maxMessage)}
 }
 
 // Error returns the message with its code.

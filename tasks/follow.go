@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"runnel/internal/shorten"
 	"runnel/rpc/mcp"
-	"runnel/tools/text"
 )
 
 // This process follows a task that another process runs while somebody here wants to see it: the state keeps its View up to date, and the
@@ -163,7 +163,7 @@ const maxReason = 200
 func (r *Runner) cancelFor(ctx context.Context, id, reason string) (Task, error) {
 	message := "cancelled by the client"
 	if reason != "" {
-		message += ": " + text.Clip(reason, maxReason)
+		message += ": " + shorten.Clip(reason, maxReason)
 	}
 	asked := false
 	if run := r.running(id); run != nil {

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"runnel/internal/shorten"
 	"runnel/partials"
 	"runnel/rpc/mcp"
-	"runnel/tools/text"
 )
 
 // goneOutput is how much of the end of its output the result of a cut-off task shows.
@@ -30,7 +30,7 @@ func remains(ctx context.Context, log *partials.Log) (content []mcp.ContentBlock
 			break // show the part that can be read
 		}
 		if left := b.Start - shown; left > 0 {
-			said.WriteString(text.LeftOut(left, "bytes") + "\n")
+			said.WriteString(shorten.LeftOut(left, "bytes") + "\n")
 		}
 		shown = next
 		for _, c := range b.Chunks() {

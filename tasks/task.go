@@ -8,10 +8,10 @@ import (
 
 	"github.com/google/uuid"
 
+	"runnel/internal/shorten"
 	"runnel/partials"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
-	"runnel/tools/text"
 )
 
 // Task is the record of one task: what a State keeps, and what every answer about the task is made of.
@@ -89,4 +89,4 @@ func NewID(now time.Time) string {
 // maxStatusMessage bounds statusMessage: hosts show it in one place, and every status repeats it.
 const maxStatusMessage = 2 << 10
 
-func clip(message string) string { return text.Clip(message, maxStatusMessage) }
+func clip(message string) string { return shorten.Clip(message, maxStatusMessage) }

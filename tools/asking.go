@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"time"
 
+	"runnel/internal/shorten"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
-	"runnel/tools/text"
 )
 
 // ask asks the user.
@@ -28,7 +28,7 @@ func (a *audience) ask(ctx context.Context, q Question) (Answer, error) {
 		return Answer{}, ErrCannotAsk
 	}
 	s := a.run.Secrets()
-	q.Message, q.Schema = text.Clip(s.String(q.Message), maxQuestion), s.JSON(q.Schema)
+	q.Message, q.Schema = shorten.Clip(s.String(q.Message), maxQuestion), s.JSON(q.Schema)
 	params := mcp.ElicitParams{Message: q.Message, RequestedSchema: q.Schema}
 	question := &tasks.Question{
 		Request: mcp.InputRequest{Method: "elicitation/create", Params: rawjson.Encode(params)},

@@ -3,6 +3,7 @@ package tools
 import (
 	"fmt"
 
+	"runnel/internal/shorten"
 	"runnel/rpc/mcp"
 	"runnel/tools/text"
 )
@@ -23,11 +24,11 @@ func fit(result *mcp.CallToolResult) *mcp.CallToolResult {
 	left := limit - len(fitted.StructuredContent)
 	for i, c := range result.Content {
 		if left < 2*minShare {
-			fitted.Content = append(fitted.Content, mcp.Text(text.LeftOut(int64(len(result.Content)-i), "items")))
+			fitted.Content = append(fitted.Content, mcp.Text(shorten.LeftOut(int64(len(result.Content)-i), "items")))
 			break
 		}
 		if share := max(left/(len(result.Content)-i), minShare); len(c) > share {
-			c = shorten(c, share)
+			c = fitItem(c, share)
 		}
 		left -= len(c)
 		fitted.Content = append(fitted.Content, c)
@@ -38,8 +39,8 @@ func fit(result *mcp.CallToolResult) *mcp.CallToolResult {
 // minShare is the least that an item gets: room for a text that says what is left out.
 const minShare = 1 << 10
 
-// shorten returns an item of at most limit bytes made of another one, as far as that is text.
-func shorten(c mcp.ContentBlock, limit int) mcp.ContentBlock {
+// fitItem returns an item of at most limit bytes in place of a larger one: a shorter text, or a note about what is not text.
+func fitItem(c mcp.ContentBlock, limit int) mcp.ContentBlock {
 	t, ok := mcp.TextOf(c)
 	if !ok {
 		return mcp.Text(fmt.Sprintf("[%s of %d bytes: too large for a result]", mcp.ContentType(c), len(c)))

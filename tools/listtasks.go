@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"runnel/internal/shorten"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
 	"runnel/tools/text"
@@ -67,5 +68,5 @@ func lastLineOf(ctx context.Context, t *tasks.Task) string {
 	if line == "" || t.Status == mcp.TaskInputRequired {
 		line, _, _ = strings.Cut(t.StatusMessage, "\n")
 	}
-	return text.Clip(line, maxListedLine)
+	return shorten.Clip(line, maxListedLine)
 }

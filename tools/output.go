@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"runnel/internal/shorten"
 	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
@@ -145,7 +146,7 @@ func (w *textWriter) put(valid []byte) error {
 	for len(valid) > 0 {
 		n := len(valid)
 		if n > maxPiece {
-			n = text.Whole(valid[:maxPiece])
+			n = shorten.Whole(valid[:maxPiece])
 		}
 		if err := w.append(valid[:n]); err != nil {
 			return err

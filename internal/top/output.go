@@ -5,10 +5,10 @@ import (
 	"strings"
 	"time"
 
+	"runnel/internal/shorten"
 	"runnel/internal/term"
 	"runnel/partials"
 	"runnel/tasks"
-	"runnel/tools/text"
 )
 
 const (
@@ -83,7 +83,7 @@ func (o *output) text(added string) {
 		o.redraw = drawsOver && !whole
 		line = line[:min(len(line), maxLine)]
 		line = term.Printable(strings.ReplaceAll(line, "\t", "    "))
-		line = text.Cut(line, maxLine-len(*last))
+		line = shorten.Cut(line, maxLine-len(*last))
 		*last += line
 		o.bytes += len(line)
 		o.wrapOn(line)

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"runnel/internal/shorten"
 	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
@@ -19,7 +20,6 @@ import (
 	"runnel/tools/config"
 	"runnel/tools/process"
 	"runnel/tools/schema"
-	"runnel/tools/text"
 )
 
 // Command is a tool that runs a program and streams what it prints.
@@ -265,7 +265,7 @@ func commandLine(f *config.Command) string {
 		}
 		line = strings.Join(words, " ")
 	}
-	return text.Clip(line, maxCommandLine)
+	return shorten.Clip(line, maxCommandLine)
 }
 
 // OnWorkers reports whether workers run the command.

@@ -6,6 +6,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"runnel/internal/shorten"
 	"runnel/tools/text"
 )
 
@@ -44,7 +45,7 @@ func wordsOf(line string) string {
 // wordList returns words as a YAML list in brackets.
 func wordList(words []string) string {
 	list, _ := json.Marshal(words) // strings always can be
-	return text.Clip(strings.ReplaceAll(string(list), `","`, `", "`), maxWords)
+	return shorten.Clip(strings.ReplaceAll(string(list), `","`, `", "`), maxWords)
 }
 
 // maxWords is the longest list that a message shows, in bytes.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"runnel/internal/shorten"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
 	"runnel/tools/secrets"
@@ -36,7 +37,7 @@ func newNotice(t *tasks.Task, hidden *secrets.Set) *notice {
 	took := t.UpdatedAt.Sub(t.CreatedAt)
 	host, _ := os.Hostname() // "" if it is unknown
 	clean := func(s string, most int) string {
-		return text.Clip(strings.TrimSpace(text.Printable(hidden.String(s))), most)
+		return shorten.Clip(strings.TrimSpace(text.Printable(hidden.String(s))), most)
 	}
 	return &notice{
 		Task: t.ID, Tool: clean(t.Tool, maxTool), Status: string(t.Status),

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"runnel/tools/text"
+	"runnel/internal/shorten"
 )
 
 // Error is something that is wrong with a schema, or with a value.
@@ -34,7 +34,7 @@ func readValue(source []byte) (any, error) {
 }
 
 // clip shortens what is shown of a schema or a value.
-func clip(s string) string { return text.Clip(s, 300) }
+func clip(s string) string { return shorten.Clip(s, 300) }
 
 // The library prints the values that do not fit, and prints them again for each schema that they are in: these are printed short.
 type (
@@ -44,7 +44,7 @@ type (
 )
 
 func (s terseText) String() string {
-	return fmt.Sprintf("%q", text.Clip(string(s), 40))
+	return fmt.Sprintf("%q", shorten.Clip(string(s), 40))
 }
 func (terseObject) String() string { return "an object" }
 func (terseList) String() string   { return "a list" }

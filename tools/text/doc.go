@@ -15,5 +15,5 @@
 //	a line that was drawn over             assembler.write (lines.go)
 //	which text is shown whole, which cut   Shaper.Text (shaper.go)
 //	head and tail                          excerpt.cut (excerpt.go)
-//	the words between them                 LeftOut, Gap.Words (excerpt.go); of a call's result: leftOut (package tools, tool.go)
+//	the words between them                 Gap.Words (excerpt.go); of a call's result: leftOut (package tools, tool.go)
 package text

@@ -2,10 +2,11 @@ package text
 
 import (
 	"bytes"
-	"fmt"
 	"slices"
 	"sort"
 	"unicode/utf8"
+
+	"runnel/internal/shorten"
 )
 
 // maxSlack is how many bytes are given up at most so that a cut falls between two lines.
@@ -82,10 +83,7 @@ type Gap struct {
 }
 
 // Words returns the words for a gap that nothing leads into.
-func (g Gap) Words() string { return LeftOut(g.Bytes, "bytes") }
-
-// LeftOut returns the words for n bytes, segments or items that are not shown.
-func LeftOut(n int64, what string) string { return fmt.Sprintf("[... %d %s left out ...]", n, what) }
+func (g Gap) Words() string { return shorten.LeftOut(g.Bytes, "bytes") }
 
 // stretch is text, and where it stands.
 type stretch struct {

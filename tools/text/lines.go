@@ -1,6 +1,10 @@
 package text
 
-import "bytes"
+import (
+	"bytes"
+
+	"runnel/internal/shorten"
+)
 
 // assembler puts together the lines of a text that comes in pieces. A line that was drawn over with \r is its last state.
 type assembler struct {
@@ -34,7 +38,7 @@ func (l *assembler) write(p []byte, at int64, take func(line []byte, at int64, w
 				}
 				n = min(n, l.max-len(l.line))
 				if l.line = append(l.line, line[:n]...); len(l.line) == l.max {
-					whole := Whole(l.line)
+					whole := shorten.Whole(l.line)
 					take(l.line[:whole:whole], l.at, false)
 					l.line, l.at, l.long = append(l.line[:0], l.line[whole:]...), l.at+int64(whole), true
 				}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"unicode/utf8"
+
+	"runnel/internal/shorten"
 )
 
 // Valid returns p with each byte that is not UTF-8 as U+FFFD.
@@ -12,19 +14,6 @@ func Valid(p []byte) []byte {
 		return p
 	}
 	return []byte(string([]rune(string(p))))
-}
-
-// Whole returns how much of p is whole characters: where the one begins that its end cuts off, else len(p).
-func Whole(p []byte) int {
-	for i := len(p) - 1; i >= 0 && i > len(p)-utf8.UTFMax; i-- {
-		if utf8.RuneStart(p[i]) {
-			if utf8.FullRune(p[i:]) {
-				break
-			}
-			return i
-		}
-	}
-	return len(p)
 }
 
 // Decoder makes valid UTF-8 of bytes that come in pieces: a character that two pieces share stays whole.
@@ -39,7 +28,7 @@ func (d *Decoder) Decode(p []byte) []byte {
 		d.whole = append(append(d.whole[:0], d.rest...), p...)
 		p = d.whole
 	}
-	cut := Whole(p)
+	cut := shorten.Whole(p)
 	d.rest = append(d.rest[:0], p[cut:]...)
 	return Valid(p[:cut])
 }
@@ -49,23 +38,6 @@ func (d *Decoder) Flush() []byte {
 	text := Valid(d.rest)
 	d.rest = nil
 	return text
-}
-
-// Cut returns the beginning of a text, at most n bytes of it, in whole characters.
-func Cut[T string | []byte](s T, n int) T {
-	if len(s) <= n {
-		return s
-	}
-	return s[:Whole([]byte(s[:n]))]
-}
-
-// Clip returns a text that is longer than n bytes as its beginning and "…", n bytes together.
-func Clip(s string, n int) string {
-	const mark = "…"
-	if len(s) <= n {
-		return s
-	}
-	return Cut(s, n-len(mark)) + mark
 }
 
 // LastLines returns the end of a text in most bytes or less: whole lines if there are any, each as a terminal

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"runnel/internal/shorten"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
@@ -18,7 +19,6 @@ import (
 	"runnel/tools"
 	"runnel/tools/remote"
 	"runnel/tools/secrets"
-	"runnel/tools/text"
 )
 
 // catalog is a server's description of itself, with its lists. It is kept with the state, so a list can be answered while the server
@@ -57,7 +57,7 @@ const (
 // readCatalog asks a server for all its lists. It fails if the tools cannot be read, and leaves out any other list that cannot.
 func readCatalog(ctx context.Context, client *rpc.Client, log zerolog.Logger) (*catalog, error) {
 	caps := *client.Capabilities()
-	c := &catalog{Info: client.Server(), Instructions: text.Clip(client.Instructions(), maxInstructions), Capabilities: caps, Lists: map[string][]listEntry{}}
+	c := &catalog{Info: client.Server(), Instructions: shorten.Clip(client.Instructions(), maxInstructions), Capabilities: caps, Lists: map[string][]listEntry{}}
 	c.Capabilities.Extensions = nil // nobody asks for them here
 	if c.Info.Icons != nil && c.Info.Icons[0] != '[' || len(c.Info.Icons) > maxListEntry {
 		c.Info.Icons = nil
@@ -132,7 +132,7 @@ func (c *catalog) read(ctx context.Context, client *rpc.Client, log zerolog.Logg
 func (c *catalog) tools(def *definition, log zerolog.Logger) (wanted []mcp.Tool) {
 	specs, unreadable := remote.ReadTools(c.Tools)
 	for _, raw := range unreadable {
-		log.Warn().Str("entry", text.Clip(string(raw), maxLogLine)).Msg("a tool of an upstream is left out: it cannot be read")
+		log.Warn().Str("entry", shorten.Clip(string(raw), maxLogLine)).Msg("a tool of an upstream is left out: it cannot be read")
 	}
 	named := map[string]bool{}
 	for _, spec := range specs {
@@ -145,7 +145,7 @@ func (c *catalog) tools(def *definition, log zerolog.Logger) (wanted []mcp.Tool)
 			}
 		}
 		if err := checkTool(&spec, def.config.Prefix); err != nil {
-			log.Warn().Err(err).Str("tool", text.Clip(spec.Name, maxLogLine)).Msg("a tool of an upstream is left out")
+			log.Warn().Err(err).Str("tool", shorten.Clip(spec.Name, maxLogLine)).Msg("a tool of an upstream is left out")
 			continue
 		}
 		wanted = append(wanted, spec)

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"time"
 
+	"runnel/internal/shorten"
 	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/tools"
@@ -79,7 +80,7 @@ func (v *view) search(ctx context.Context, _ *tools.Call, p searchParams) (any, 
 		}
 		searched = at + int64(len(line))
 		if found {
-			answer.Matches = append(answer.Matches, match{at, text.Clip(string(bytes.TrimRight(plain, "\r\n")), maxMatchLine)})
+			answer.Matches = append(answer.Matches, match{at, shorten.Clip(string(bytes.TrimRight(plain, "\r\n")), maxMatchLine)})
 		}
 	}}
 	pos := p.After

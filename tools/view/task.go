@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"time"
 
+	"runnel/internal/shorten"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
 	"runnel/tools"
-	"runnel/tools/text"
 )
 
 // view answers the calls of the page.
@@ -49,7 +49,7 @@ func (v *view) show(ctx context.Context, in *tools.Call, t *tasks.Task, own func
 	s := shownTask{
 		TaskID: t.ID, Tool: t.Tool, Title: title, Arguments: t.Arguments,
 		Status: t.Status, StatusMessage: t.StatusMessage, CreatedAt: t.CreatedAt.UTC(), DurationMs: duration(t).Milliseconds(),
-		Bytes: t.Log.Size(), LastLine: text.Clip(t.LastLine(ctx), maxLastLine), Mine: own(t.ID),
+		Bytes: t.Log.Size(), LastLine: shorten.Clip(t.LastLine(ctx), maxLastLine), Mine: own(t.ID),
 		CanCancel: !t.Status.Terminal(), CanRunAgain: startable && t.Arguments != nil, Where: t.Worker,
 	}
 	if t.Status.Terminal() {
