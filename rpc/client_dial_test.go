@@ -467,9 +467,7 @@ func TestServerThatDoesNotRead(t *testing.T) {
 			}
 			cancel()
 		}
-		c.w.mu.Lock()
-		n := len(c.w.control) + c.w.writing
-		c.w.mu.Unlock()
+		n := c.w.unread()
 		if limit := maxUnread + laneRoom + 3*len(long); n > limit {
 			t.Errorf("%d bytes wait for the server, want at most %d", n, limit)
 		}

@@ -169,10 +169,7 @@ func TestRepeatedQuestionsWaitForRoom(t *testing.T) {
 				_ = c.NotifyWait(ctx, "notifications/x", text)
 				cancel()
 			}
-			w := c.session.w
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			unread <- len(w.control) + w.writing
+			unread <- c.session.w.unread()
 			return nil, nil
 		})
 		p := connect(t, s)

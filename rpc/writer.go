@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -53,15 +54,15 @@ type writer struct {
 	failed context.Context // ends when nothing more can be written; its cause is the reason
 	fail   context.CancelCauseFunc
 
+	writing  atomic.Int64 // bytes of the current write
+	dropping sync.Once    // the first dropped line is logged
+
 	mu      sync.Mutex
 	closing bool    // write what is there, then end
 	holds   int     // those that may still have something to write: when none is left, the writer begins to close
 	control []byte  // lines that go first
 	slots   int     // held by the replies in control
 	turns   []*turn // lanes that wait to be pulled
-	writing int     // bytes of the current write
-
-	dropping sync.Once // the first dropped line is logged
 }
 
 // Output is where a session writes. A carrier implements it, bounds what it holds, and waits when that is full; for pipes there already is
@@ -109,25 +110,25 @@ func (w *writer) run() {
 	var buf []byte
 	for last := false; !last && w.failed.Err() == nil; {
 		var slots int
-		buf, slots, last = w.take(buf[:0])
+		var more bool
+		buf, slots, more, last = w.take(buf[:0])
 		// Release the slots before the write: as soon as the client sees an answer it may send its next request.
 		if slots > 0 {
 			w.release(slots)
 		}
-		switch {
-		case len(buf) > 0 || last:
+		if len(buf) > 0 || last {
 			if err := w.out.WriteLines(w.failed, buf, last); err != nil {
 				w.fail(fmt.Errorf("writing to the %s: %w", w.reader, err))
 			}
+			w.writing.Store(0)
 			if cap(buf) > keepBuffer {
 				buf = nil
 			}
-		default:
+		}
+		if !more && !last {
 			<-w.wake
-			if w.answers() {
-				// The first of many answers has woken this goroutine, which runs at once: let the goroutines run that make the others.
-				runtime.Gosched()
-			}
+			// The first of many lines has woken this goroutine, which runs at once: let the goroutines run that make the others.
+			runtime.Gosched()
 		}
 	}
 	w.turnAway()
@@ -140,15 +141,9 @@ func (w *writer) run() {
 	}
 }
 
-// answers reports whether a reply waits to be written.
-func (w *writer) answers() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.slots > 0
-}
-
-// take swaps the queued lines for an empty buffer, which was written before, and pulls lanes. After the last one there is nothing more.
-func (w *writer) take(buf []byte) (taken []byte, slots int, last bool) {
+// take swaps the queued lines for an empty buffer, which was written before, and pulls lanes. It reports whether more is waiting, and
+// whether nothing follows.
+func (w *writer) take(buf []byte) (taken []byte, slots int, more, last bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	taken, w.control = w.control, buf
@@ -158,15 +153,16 @@ func (w *writer) take(buf []byte) (taken []byte, slots int, last bool) {
 	for first := true; len(w.turns) > 0 && len(w.control) == 0 && (first || len(taken) < laneRoom); first = false {
 		t := w.turns[0]
 		w.turns = w.turns[1:]
-		w.writing = len(taken)
+		w.writing.Store(int64(len(taken)))
 		w.mu.Unlock()
 		taken = t.encode(taken)
 		w.mu.Lock()
 		slots += t.slots
 		w.free(t.slots)
 	}
-	w.writing = len(taken)
-	return taken, slots, w.closing && len(w.turns) == 0 && len(w.control) == 0
+	w.writing.Store(int64(len(taken)))
+	more = len(w.turns) > 0 || len(w.control) > 0
+	return taken, slots, more, w.closing && !more
 }
 
 // queue appends a control line. slots is how many requests in flight it answers; their holds end with it.
@@ -292,7 +288,7 @@ func (w *writer) leave(t *turn) bool {
 func (w *writer) unread() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.control) + w.writing
+	return len(w.control) + int(w.writing.Load())
 }
 
 // ended returns the reason why nothing more can be written, nil if it can. mu is held.
