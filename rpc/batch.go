@@ -16,7 +16,7 @@ const maxBatch = 1000
 type batch struct {
 	w     *writer
 	held  *atomic.Int64 // bytes of answers in all incomplete batches
-	calls []func()      // each starts one call of the batch; owned by the reader, which runs them after it has read the whole batch
+	calls []func()      // the calls of the batch; owned by the reader, which starts them after it has read the whole batch
 
 	mu    sync.Mutex
 	open  int    // members without an answer, plus the reader while it is still reading the batch
@@ -25,8 +25,9 @@ type batch struct {
 	after []After
 }
 
-// join counts a member that will be answered.
-func (b *batch) join() {
+// join adds a call, which will be answered.
+func (b *batch) join(call func()) {
+	b.calls = append(b.calls, call)
 	b.mu.Lock()
 	b.open++
 	b.mu.Unlock()
@@ -76,7 +77,7 @@ func (b *batch) leave() {
 // goroutine.
 func (b *batch) start() {
 	b.leave()
-	for _, start := range b.calls {
-		start()
+	for _, call := range b.calls {
+		go call()
 	}
 }

@@ -32,10 +32,15 @@ func (b *Broadcast) Send() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, watcher := range b.watchers {
-		select {
-		case watcher <- struct{}{}:
-		default:
-		}
+		wake(watcher)
+	}
+}
+
+// wake wakes the goroutine that waits for a channel of capacity 1, or will.
+func wake(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }
 

@@ -17,10 +17,9 @@ func (c *call) start(h func(context.Context) (any, error)) {
 	}
 	if c.batch == nil {
 		go run()
-		return
+	} else {
+		c.batch.join(run)
 	}
-	c.batch.join()
-	c.batch.calls = append(c.batch.calls, func() { go run() })
 }
 
 // answer sends the response.
@@ -32,6 +31,7 @@ func (c *call) answer(result any, err error) {
 	defer c.incoming.leave(c)
 	defer c.cancel(nil)
 	if !wanted {
+		c.incoming.release(1)
 		defer c.w.letGo()
 	}
 	if c.batch != nil {
@@ -57,11 +57,11 @@ func (c *call) answer(result any, err error) {
 		c.batch.add(e.buf.Bytes(), 1, a)
 		return
 	}
-	sent := c.w.reply(c.parent, e.buf.Bytes()) == nil
-	if !sent {
+	err = c.w.reply(c.parent, e.buf.Bytes())
+	if err != nil {
 		c.incoming.release(1)
 	}
-	a.settle(sent)
+	a.settle(err == nil)
 }
 
 // handle calls the handler. A panic fails only this request.

@@ -37,7 +37,7 @@ func newClient(opt DialOptions, child *child) *Client {
 	c.role, c.w.reader, c.eof, c.saw = c, "server", errClosedOutput, opt.OnMessage
 	c.incoming.cause = errCancelledByServer
 	c.ctx = c.input
-	c.stop() // once the server sends nothing more, nobody waits for anything
+	close(c.drained) // once the server sends nothing more, nobody waits for anything
 	return c
 }
 
@@ -170,17 +170,12 @@ func (c *Client) params(r *Request) (any, error) {
 	switch {
 	case params[0] != '{':
 		return nil, errors.New("params must be an object")
-	case stateless:
-		return c.withMeta(params, cmp.Or(r.Capabilities, &c.opt.Capabilities))
+	case !stateless:
+		return json.RawMessage(params), nil
 	}
-	return json.RawMessage(params), nil
-}
-
-// withMeta adds the members of _meta that every request of the stateless era needs.
-func (c *Client) withMeta(params []byte, capabilities *mcp.ClientCapabilities) (json.RawMessage, error) {
 	meta := map[string]json.RawMessage{
 		mcp.MetaProtocolVersion:    rawjson.Encode(c.version.Name),
-		mcp.MetaClientCapabilities: rawjson.Encode(capabilities),
+		mcp.MetaClientCapabilities: rawjson.Encode(cmp.Or(r.Capabilities, &c.opt.Capabilities)),
 		mcp.MetaClientInfo:         rawjson.Encode(c.opt.Info),
 	}
 	theirs := rawjson.Member(params, "_meta")

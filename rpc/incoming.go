@@ -109,21 +109,6 @@ func (f *incoming) inFlight(c *call) *Error {
 	return nil
 }
 
-// free frees slots. mu is held.
-func (f *incoming) free(slots int) {
-	f.slots -= slots
-	f.moved = time.Now()
-	f.wakeReader()
-}
-
-// wakeReader makes admit check again.
-func (f *incoming) wakeReader() {
-	select {
-	case f.room <- struct{}{}:
-	default:
-	}
-}
-
 // stream notes whether more responses will come under an id.
 func (f *incoming) stream(key string, more bool) {
 	f.mu.Lock()
@@ -146,23 +131,21 @@ func (f *incoming) cancel(key string) {
 }
 
 // finish frees the id of a request whose response is about to be sent. If the response is not wanted, the client has cancelled the request:
-// no response must be sent, and its slot is free.
+// no response must be sent.
 func (f *incoming) finish(c *call) (wanted bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.byID, c.key)
-	wanted = context.Cause(c.ctx) != f.cause
-	if !wanted {
-		f.free(1)
-	}
-	return wanted
+	return context.Cause(c.ctx) != f.cause
 }
 
-// release frees the slots of responses that are about to be written.
+// release frees the slots of responses that are about to be written, or never will be.
 func (f *incoming) release(slots int) {
 	f.mu.Lock()
-	f.free(slots)
-	f.mu.Unlock()
+	defer f.mu.Unlock()
+	f.slots -= slots
+	f.moved = time.Now()
+	wake(f.room)
 }
 
 // leave ends what admit began.
@@ -181,7 +164,7 @@ func (f *incoming) close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.closed = true
-	f.wakeReader()
+	wake(f.room)
 }
 
 // wait waits until no handler runs, or ctx ends, and returns how many still run.

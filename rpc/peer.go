@@ -271,6 +271,3 @@ func (p *peer) reply(b *batch, head, id []byte, result any, failure *Error) {
 	}
 	_ = p.to.try(e.buf.Bytes()) // fails only when nobody is there to read it
 }
-
-// stop lets the Conn learn of the end of the input.
-func (p *peer) stop() { close(p.drained) }

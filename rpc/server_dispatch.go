@@ -12,7 +12,7 @@ import (
 func (s *session) request(c *call) {
 	meta := requestMeta(c.params)
 	switch {
-	case isStateless(meta): // the stateless era has neither of the two
+	case isStateless(&meta): // the stateless era has neither of the two
 	case c.method == "ping":
 		s.answer(c, nil, nil)
 		return
@@ -20,7 +20,7 @@ func (s *session) request(c *call) {
 		s.initialize(c)
 		return
 	}
-	who, h, err := s.admit(c.method, meta)
+	who, h, err := s.admit(c.method, &meta)
 	if err == nil {
 		err = s.incoming.admit(c)
 	}
@@ -28,7 +28,7 @@ func (s *session) request(c *call) {
 		s.answer(c, nil, err)
 		return
 	}
-	who.Meta = *meta
+	who.Meta = meta
 	caller := s.belongTo(c, who)
 	c.start(func(ctx context.Context) (any, error) { return h(ctx, caller, c.params) })
 }

@@ -48,13 +48,8 @@ func isStateless(meta *mcp.RequestMeta) bool {
 
 // requestMeta reads params._meta; the result points into params. Unusable members read as absent. It decodes only what is needed, since a
 // client of the stateless era sends a long _meta with each request.
-func requestMeta(params []byte) *mcp.RequestMeta {
-	value := rawjson.Member(params, "_meta")
-	if !rawjson.IsObject(value) {
-		return &noMeta
-	}
-	meta := &mcp.RequestMeta{}
-	for it := rawjson.Over(value); it.Next(); {
+func requestMeta(params []byte) (meta mcp.RequestMeta) {
+	for it := rawjson.Over(rawjson.Member(params, "_meta")); it.Next(); {
 		switch string(it.Name) {
 		case "progressToken":
 			meta.ProgressToken = it.Value
@@ -82,6 +77,3 @@ func requestMeta(params []byte) *mcp.RequestMeta {
 	}
 	return meta
 }
-
-// noMeta is read-only.
-var noMeta mcp.RequestMeta

@@ -137,7 +137,7 @@ func (c *Session) close() {
 	c.shut()
 	c.w.finish()
 	<-c.w.done
-	c.stop()
+	close(c.drained)
 	<-c.conn.DisconnectNotify() // the reader may still be opening an exchange
 	c.open.Wait()
 	_ = c.conn.Close() // its error only says that it was closed before

@@ -74,7 +74,10 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	case <-ctx.Done():
 	case <-ss.w.failed.Done():
 	}
-	ss.stopHandlers()
+	ss.endHandlers(ErrShutdown)
+	for _, f := range s.onStop {
+		f()
+	}
 	ss.flush(ctx, out)
 	ss.stopReader()
 	return ss.end()
@@ -94,14 +97,6 @@ func (s *session) drain(ctx context.Context) {
 		for _, f := range s.srv.onDrain {
 			f(ctx)
 		}
-	}
-}
-
-// stopHandlers ends the requests that are still in flight.
-func (s *session) stopHandlers() {
-	s.endHandlers(ErrShutdown)
-	for _, f := range s.srv.onStop {
-		f()
 	}
 }
 
@@ -135,7 +130,7 @@ func (s *session) flush(ctx context.Context, out io.Writer) {
 
 // stopReader lets the Conn learn of the end, and ends a waiting Read.
 func (s *session) stopReader() {
-	s.stop()
+	close(s.drained)
 	if s.input.Err() == nil && !s.in.interrupt() {
 		_ = s.conn.Close() // its error only says that it was closed before
 		return

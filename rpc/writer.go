@@ -100,7 +100,7 @@ type turn struct {
 func newWriter(out Output, release func(int), log zerolog.Logger) *writer {
 	w := &writer{out: out, reader: "client", release: release, log: log, holds: 1, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	w.failed, w.fail = context.WithCancelCause(context.Background())
-	context.AfterFunc(w.failed, w.signal)
+	context.AfterFunc(w.failed, func() { wake(w.wake) })
 	return w
 }
 
@@ -174,7 +174,7 @@ func (w *writer) queue(line []byte, slots int) error {
 	}
 	w.control = append(w.control, line...)
 	w.slots += slots
-	w.signal()
+	wake(w.wake)
 	w.free(slots)
 	return nil
 }
@@ -232,7 +232,7 @@ func (w *writer) letGo() {
 func (w *writer) free(holds int) {
 	if w.holds -= holds; w.holds == 0 {
 		w.closing = true
-		w.signal()
+		wake(w.wake)
 	}
 }
 
@@ -270,7 +270,7 @@ func (w *writer) enter(t *turn) {
 		return
 	}
 	w.turns = append(w.turns, t)
-	w.signal()
+	wake(w.wake)
 }
 
 // leave withdraws a turn. It reports false if it is too late: the writer is encoding it, or the output has ended.
@@ -299,21 +299,13 @@ func (w *writer) ended() error {
 	return context.Cause(w.failed)
 }
 
-// signal wakes run.
-func (w *writer) signal() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
-}
-
 // close lets run end after it has written what is queued. Waiting lanes get ErrClosed.
 func (w *writer) close() {
 	w.mu.Lock()
 	w.closing = true
 	w.mu.Unlock()
 	w.turnAway()
-	w.signal()
+	wake(w.wake)
 }
 
 // finish closes the writer, and waits until what is queued is written, for at most flushGrace. It returns how many bytes were not written.
