@@ -33,7 +33,7 @@ type Client struct {
 const maxAnswering = 64
 
 func newClient(opt DialOptions, child *child) *Client {
-	c := &Client{opt: opt, child: child, peer: newPeer(newLineReader(opt.Out, opt.MaxLine), pipeOutput{Writer: opt.In}, opt.MaxLine, maxAnswering, opt.Log)}
+	c := &Client{opt: opt, child: child, peer: newPeer(newLineReader(opt.Out, opt.MaxLine).next, pipeOutput{Writer: opt.In}, opt.MaxLine, maxAnswering, opt.Log)}
 	c.role, c.w.reader, c.eof, c.saw = c, "server", errClosedOutput, opt.OnMessage
 	c.incoming.cause = errCancelledByServer
 	c.ctx = c.input

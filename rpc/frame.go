@@ -12,7 +12,7 @@ import (
 // readSize holds any usual line, and everything that a Linux pipe holds.
 const readSize = 256 << 10
 
-// errLineTooLong is returned by lineReader.next once for each line over the limit.
+// errLineTooLong is returned by lineReader.next once for each line over the limit, with the line's id if one was found.
 var errLineTooLong = errors.New("line too long")
 
 // lineReader splits a stream into lines. It holds one line at most, plus readSize bytes after it, and of a line over the limit only the
@@ -65,7 +65,7 @@ func (l *lineReader) line() ([]byte, error) {
 			for l.drop(line); more; l.drop(line) {
 				line, more = l.read()
 			}
-			return nil, errLineTooLong
+			return l.longID(), errLineTooLong
 		case !more && (len(line) > 0 || l.err == nil):
 			return line, nil
 		}

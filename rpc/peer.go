@@ -51,12 +51,12 @@ type peer struct {
 	cancel context.CancelCauseFunc
 
 	// Owned by the reader.
-	lines   lineSource
-	to      *writer          // the writer for answers to the current line
-	batch   *batch           // the current batch; nil if there is none, or if its answers are not collected
-	rest    *rawjson.Walk    // the rest of the current array
-	number  uint64           // the number of the last request
-	arrived map[uint64]*call // requests that the Conn has, by number
+	lines   func() ([]byte, error) // returns the next line, valid until the next call; or errLineTooLong, with the line's id
+	to      *writer                // the writer for answers to the current line
+	batch   *batch                 // the current batch; nil if there is none, or if its answers are not collected
+	rest    *rawjson.Walk          // the rest of the current array
+	number  uint64                 // the number of the last request
+	arrived map[uint64]*call       // requests that the Conn has, by number
 }
 
 // role is how a peer treats what it reads. The reader calls all of it, so nothing in it may wait.
@@ -72,12 +72,6 @@ type role interface {
 	refuse(m *message, line []byte) *Error
 }
 
-// lineSource is where the lines come from.
-type lineSource interface {
-	next() ([]byte, error) // valid until the next call; errLineTooLong for a line that was not kept
-	longID() []byte        // the id of such a line, nil if none was found
-}
-
 // start starts reading and writing.
 func (p *peer) start() {
 	go p.w.run()
@@ -87,7 +81,7 @@ func (p *peer) start() {
 }
 
 // newPeer makes a peer. The caller still has to set its role and ctx.
-func newPeer(lines lineSource, out Output, maxLine, maxInFlight int, log zerolog.Logger) *peer {
+func newPeer(lines func() ([]byte, error), out Output, maxLine, maxInFlight int, log zerolog.Logger) *peer {
 	p := &peer{log: log, eof: io.EOF, started: make(chan struct{}), asking: make(chan struct{}, 1), drained: make(chan struct{}), lines: lines, maxLine: maxLine, arrived: map[uint64]*call{}}
 	p.input, p.endInput = context.WithCancelCause(context.Background())
 	p.incoming = incoming{max: maxInFlight, maxBytes: inFlightLines * int64(maxLine), cause: ErrCancelled, room: make(chan struct{}, 1), byID: map[string]*call{}, streams: map[string]bool{}}
@@ -200,10 +194,10 @@ func (p *peer) next() (m message, line []byte, err error) {
 			}
 			p.batch, p.rest = nil, nil
 		}
-		line, err = p.lines.next()
+		line, err = p.lines()
 		switch {
 		case err == errLineTooLong:
-			m.id = p.lines.longID()
+			m.id = line
 			m.problem = Errorf(mcp.CodeInvalidRequest, "message too long: the limit is %d bytes a line", p.maxLine)
 			return m, nil, nil
 		case err == io.EOF:

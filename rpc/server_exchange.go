@@ -14,6 +14,7 @@ import (
 type Session struct {
 	*session
 	brought chan *Exchange
+	at      *Exchange // the current line; owned by the reader
 
 	open    sync.WaitGroup // exchanges whose writer runs
 	closing sync.Once
@@ -35,7 +36,7 @@ type Exchange struct {
 func (s *Server) NewSession(out Output) *Session {
 	c := &Session{session: &session{srv: s}, brought: make(chan *Exchange)}
 	c.closed, c.shut = context.WithCancel(context.Background())
-	c.begin(context.Background(), &broughtLines{Session: c}, out)
+	c.begin(context.Background(), c.nextBrought, out)
 	if out == nil {
 		c.w.fail(ErrClosed)
 	}
@@ -74,32 +75,25 @@ func (x *Exchange) Cut() bool {
 	return x.w.closing && x.w.holds > 0
 }
 
-// broughtLines are the lines of a Session.
-type broughtLines struct {
-	*Session
-	at *Exchange // the current line
-}
-
-func (b *broughtLines) next() ([]byte, error) {
+// nextBrought returns the next line that a carrier brings. None is too long.
+func (c *Session) nextBrought() ([]byte, error) {
 	for {
-		if b.at != nil {
-			b.leave(b.at)
-			b.at, b.to = nil, b.w
+		if c.at != nil {
+			c.leave(c.at)
+			c.at, c.to = nil, c.w
 		}
 		select {
-		case b.at = <-b.brought:
-			b.to = b.at.w
-		case <-b.input.Done():
+		case c.at = <-c.brought:
+			c.to = c.at.w
+		case <-c.input.Done():
 			return nil, io.EOF
 		}
-		if b.at.begin == nil {
-			return b.at.line, nil
+		if c.at.begin == nil {
+			return c.at.line, nil
 		}
-		b.resume(b.at)
+		c.resume(c.at)
 	}
 }
-
-func (b *broughtLines) longID() []byte { return nil } // no line is too long
 
 // leave lets the answers of a line be written. It comes after the reader's own answers, so that the writer knows which of them is the last.
 func (c *Session) leave(x *Exchange) {

@@ -56,11 +56,11 @@ func (c *Session) Resume(ctx context.Context, mark string, out Output) (*Exchang
 }
 
 // resume starts writing the rest of a stream.
-func (b *broughtLines) resume(x *Exchange) {
-	if b.agreed.Version == nil {
+func (c *Session) resume(x *Exchange) {
+	if c.agreed.Version == nil {
 		return
 	}
-	caller := b.agreed
-	caller.session, caller.head, caller.call = b.session, lineHead, &call{w: x.w}
+	caller := c.agreed
+	caller.session, caller.head, caller.call = c.session, lineHead, &call{w: x.w}
 	x.begin(x.w.failed, &caller)
 }

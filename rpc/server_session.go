@@ -46,12 +46,12 @@ type statelessClient struct {
 
 func newSession(ctx context.Context, srv *Server, in io.Reader, out io.Writer) *session {
 	s := &session{srv: srv, in: newInput(in)}
-	s.begin(ctx, newLineReader(s.in, srv.opt.MaxLine), pipeOutput{out, s.in})
+	s.begin(ctx, newLineReader(s.in, srv.opt.MaxLine).next, pipeOutput{out, s.in})
 	return s
 }
 
 // begin makes the session's peer.
-func (s *session) begin(ctx context.Context, lines lineSource, out Output) {
+func (s *session) begin(ctx context.Context, lines func() ([]byte, error), out Output) {
 	s.peer = newPeer(lines, out, s.srv.opt.MaxLine, s.srv.opt.MaxInFlight, s.srv.opt.Log)
 	s.role, s.maxValues = s, maxValues
 	// This is not derived from ctx, so that the handlers always see ErrShutdown as the cause.
