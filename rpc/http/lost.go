@@ -2,9 +2,9 @@ package httpserver
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"strings"
 
+	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 )
@@ -31,11 +31,8 @@ func goesOn(mark string) bool { return mark != "" && !strings.HasPrefix(mark, lo
 // lost returns the answer to the request whose id a mark holds, nil if it holds none.
 func lost(mark string) []byte {
 	id, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(mark, lostPrefix))
-	if err != nil || !json.Valid(id) {
-		return nil
-	}
-	answer := refusal(id, mcp.CodeInternalError, "the answer is lost: the server was restarted, or the connection was lost for too long")
-	if rawjson.Member(answer, "id") == nil {
+	answer := rpc.Refusal(id, rpc.Errorf(mcp.CodeInternalError, "the answer is lost: the server was restarted, or the connection was lost for too long"))
+	if err != nil || rawjson.Member(answer, "id") == nil {
 		return nil
 	}
 	return answer

@@ -3,7 +3,6 @@ package httpserver
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 )
@@ -157,24 +157,7 @@ func (s *stream) appendID(to []byte, number int, mark string) []byte {
 func refuse(w http.ResponseWriter, status int, id []byte, code int, problem string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(refusal(id, code, problem)) // fails only when nobody is there to read it
-}
-
-// refusal encodes a JSON-RPC error; id may be nil.
-func refusal(id []byte, code int, problem string) []byte {
-	type failure struct {
-		Code    int    `json:"code"`
-		Message string `json:"message"`
-	}
-	if len(id) == 0 || id[0] != '"' && id[0] != '-' && (id[0] < '0' || id[0] > '9') {
-		id = nil
-	}
-	text, _ := json.Marshal(struct { // an id that is JSON always encodes
-		Version string          `json:"jsonrpc"`
-		ID      json.RawMessage `json:"id,omitempty"`
-		Error   failure         `json:"error"`
-	}{"2.0", id, failure{code, problem}})
-	return text
+	_, _ = w.Write(rpc.Refusal(id, &rpc.Error{Code: code, Message: problem})) // fails only when nobody is there to read it
 }
 
 // statusWriter remembers the status of a response, for the log.

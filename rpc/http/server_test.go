@@ -543,7 +543,7 @@ func TestSlowClient(t *testing.T) {
 		most := 0
 		for _, e := range c.streams {
 			e.mu.Lock()
-			most = max(most, e.waiting+e.kept)
+			most = max(most, e.held)
 			e.mu.Unlock()
 		}
 		return most

@@ -107,7 +107,13 @@ var errStopped = errors.New("the server is shutting down")
 
 // room reports whether an owner may have another session, and returns the session that must go for it, if any. mu is held.
 func (s *Server) room(owner string) (gone *session, ok bool) {
-	count := s.count()
+	count, idlest := map[string]int{}, map[string]*session{} // by owner
+	for key, c := range s.sessions {
+		count[key.owner]++
+		if first := idlest[key.owner]; c.connections == 0 && (first == nil || c.used.Before(first.used)) {
+			idlest[key.owner] = c
+		}
+	}
 	switch {
 	case count[owner] >= s.most.owned:
 	case len(s.sessions) >= s.most.all:
@@ -119,27 +125,7 @@ func (s *Server) room(owner string) (gone *session, ok bool) {
 	default:
 		return nil, true
 	}
-	gone = s.idlest(owner)
-	return gone, gone != nil
-}
-
-// count returns how many sessions each owner has. mu is held.
-func (s *Server) count() map[string]int {
-	count := map[string]int{}
-	for key := range s.sessions {
-		count[key.owner]++
-	}
-	return count
-}
-
-// idlest returns the session of an owner that has been idle for longest, nil if there is none. mu is held.
-func (s *Server) idlest(owner string) (idlest *session) {
-	for key, c := range s.sessions {
-		if key.owner == owner && c.connections == 0 && (idlest == nil || c.used.Before(idlest.used)) {
-			idlest = c
-		}
-	}
-	return idlest
+	return idlest[owner], idlest[owner] != nil
 }
 
 // use finds the session of a request, and answers the request if there is none. unuse must follow.

@@ -42,8 +42,8 @@ type stream struct {
 	mark    string        // of the last event
 	first   int           // the number of events[0]; the first one ever is 1
 	sent    int           // the number of the last sent event
-	kept    int           // bytes of the sent events
-	waiting int           // bytes of the waiting events
+	held    int           // bytes of the events
+	kept    int           // bytes of the sent ones
 	over    bool          // nothing more comes
 	turn    int           // which connection sends
 	abandon func()        // ends what fills the stream; nil while a connection sends
@@ -91,7 +91,7 @@ func (s *stream) add(ctx context.Context, line []byte, last bool) error {
 		mark = ""
 	}
 	event := numbered{line, mark}
-	for s.waiting > 0 && s.waiting+event.size() > s.room() {
+	for waiting := s.held - s.kept; waiting > 0 && waiting+event.size() > s.room(); waiting = s.held - s.kept {
 		if s.abandon != nil && goesOn(s.mark) { // the tool need not wait for a client that may never come back
 			s.cutOff = true
 			s.abandon()
@@ -102,7 +102,6 @@ func (s *stream) add(ctx context.Context, line []byte, last bool) error {
 	}
 	s.mark = mark
 	s.events = append(s.events, event)
-	s.waiting += event.size()
 	s.count(event.size())
 	s.over = last
 	s.change()
@@ -227,10 +226,10 @@ func (s *sender) sentMore(n int) {
 // markSent notes that all events up to last were sent, and drops those that need not be kept. mu is held.
 func (s *stream) markSent(last int) {
 	for ; s.sent < last; s.sent++ {
-		s.move(s.sent+1, &s.waiting, &s.kept)
+		s.kept += s.events[s.sent+1-s.first].size()
 	}
 	for ; s.sent > last; s.sent-- {
-		s.move(s.sent, &s.kept, &s.waiting)
+		s.kept -= s.events[s.sent-s.first].size()
 	}
 	most := maxKept
 	if goesOn(s.mark) {
@@ -247,15 +246,9 @@ func (s *stream) markSent(last int) {
 	s.change()
 }
 
-// move counts the bytes of an event as part of another sum. mu is held.
-func (s *stream) move(number int, from, to *int) {
-	size := s.events[number-s.first].size()
-	*from -= size
-	*to += size
-}
-
 // count counts held bytes. mu is held.
 func (s *stream) count(size int) {
+	s.held += size
 	if s.inAll != nil {
 		s.inAll.Add(int64(size))
 	}
@@ -276,7 +269,7 @@ func (s *stream) crowded() bool { return s.inAll != nil && s.inAll.Load() > maxK
 func (s *stream) drop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.count(-s.kept - s.waiting)
+	s.count(-s.held)
 	s.inAll = nil
 }
 

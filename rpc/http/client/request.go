@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 )
@@ -85,7 +86,7 @@ func (c *request) run() {
 			if c.lost && c.method == "subscriptions/listen" {
 				code = mcp.CodeStreamLost // which needs to know that it has missed something
 			}
-			_ = c.deliver(failure(c.sentID, code, err.Error()), nil) // fails only when nobody is there to read it
+			_ = c.deliver(rpc.Refusal(c.sentID, rpc.Errorf(code, "%v", err)), nil) // fails only when nobody is there to read it
 		}
 		return
 	}
@@ -283,9 +284,4 @@ func (c *request) refused(r *http.Request, response *http.Response) (again bool,
 func contentType(response *http.Response) string {
 	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
 	return strings.ToLower(kind)
-}
-
-// failure is an error response.
-func failure(id []byte, code int, text string) []byte {
-	return rawjson.Encode(map[string]any{"jsonrpc": "2.0", "id": json.RawMessage(id), "error": map[string]any{"code": code, "message": text}})
 }
