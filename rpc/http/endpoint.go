@@ -131,7 +131,7 @@ func (s *Server) serve(rw http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	if hops, err := strconv.Atoi(r.Header.Get(hopsHeader)); err == nil {
+	if hops, err := strconv.Atoi(r.Header.Get(mcp.HeaderHops)); err == nil {
 		if err := s.o.Came(owner, hops); err != nil {
 			refuse(w, http.StatusLoopDetected, nil, mcp.CodeInvalidRequest, err.Error())
 			return

@@ -81,14 +81,14 @@ func (g guard) opens(w http.ResponseWriter, r *http.Request) (asked bool) {
 	h := w.Header()
 	h.Set("Access-Control-Allow-Origin", origin)
 	h.Set("Vary", "Origin")
-	h.Set("Access-Control-Expose-Headers", sessionHeader+", WWW-Authenticate")
+	h.Set("Access-Control-Expose-Headers", mcp.HeaderSession+", WWW-Authenticate")
 	if r.Method != http.MethodOptions {
 		return false
 	}
 	h.Set("Access-Control-Allow-Methods", "POST, GET, DELETE")
-	allowed := []string{"Authorization", "Content-Type", "Last-Event-Id", versionHeader, sessionHeader, methodHeader, nameHeader}
+	allowed := []string{"Authorization", "Content-Type", "Last-Event-Id", mcp.HeaderVersion, mcp.HeaderSession, mcp.HeaderMethod, mcp.HeaderName}
 	for wanted := range strings.SplitSeq(r.Header.Get("Access-Control-Request-Headers"), ",") {
-		if name := http.CanonicalHeaderKey(strings.TrimSpace(wanted)); strings.HasPrefix(name, paramPrefix) {
+		if name := http.CanonicalHeaderKey(strings.TrimSpace(wanted)); strings.HasPrefix(name, mcp.HeaderParam) {
 			allowed = append(allowed, name)
 		}
 	}

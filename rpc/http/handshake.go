@@ -14,7 +14,7 @@ import (
 // postHandshake serves a message of the handshake era.
 func (s *Server) postHandshake(w http.ResponseWriter, r *http.Request, owner string, body []byte, m *message) {
 	var c *session
-	id := r.Header.Get(sessionHeader)
+	id := r.Header.Get(mcp.HeaderSession)
 	opens := id == "" && m.method == "initialize"
 	switch {
 	case opens:
@@ -23,12 +23,12 @@ func (s *Server) postHandshake(w http.ResponseWriter, r *http.Request, owner str
 			refuse(w, http.StatusServiceUnavailable, m.id, mcp.CodeBusy, err.Error())
 			return
 		}
-		w.Header().Set(sessionHeader, c.id)
+		w.Header().Set(mcp.HeaderSession, c.id)
 	case id == "" && m.method == "":
 		refuse(w, http.StatusBadRequest, m.id, mcp.CodeParseError, "the body is not a JSON-RPC message that begins a session")
 		return
 	case id == "":
-		refuse(w, http.StatusBadRequest, m.id, mcp.CodeInvalidRequest, "no session: send initialize first, and the "+sessionHeader+" of its response with all that follows")
+		refuse(w, http.StatusBadRequest, m.id, mcp.CodeInvalidRequest, "no session: send initialize first, and the "+mcp.HeaderSession+" of its response with all that follows")
 		return
 	default:
 		if c = s.use(w, r, owner, m.id); c == nil {
@@ -85,11 +85,11 @@ func (o noteVersion) WriteLines(ctx context.Context, lines []byte, last bool) er
 
 // get sends the standing stream, or the one that Last-Event-ID names.
 func (s *Server) get(w http.ResponseWriter, r *http.Request, owner string) {
-	v := mcp.LookupVersion(r.Header.Get(versionHeader))
-	if r.Header.Get(sessionHeader) == "" || v != nil && v.Stateless {
+	v := mcp.LookupVersion(r.Header.Get(mcp.HeaderVersion))
+	if r.Header.Get(mcp.HeaderSession) == "" || v != nil && v.Stateless {
 		w.Header().Set("Allow", "POST")
 		refuse(w, http.StatusMethodNotAllowed, nil, mcp.CodeInvalidRequest,
-			"GET needs the "+sessionHeader+" of a session of 2025-03-26 to 2025-11-25. HTTP+SSE of 2024-11-05 is not served: use a client of 2025-03-26 or later")
+			"GET needs the "+mcp.HeaderSession+" of a session of 2025-03-26 to 2025-11-25. HTTP+SSE of 2024-11-05 is not served: use a client of 2025-03-26 or later")
 		return
 	}
 	if !accepts(r, "text/event-stream") {
@@ -149,9 +149,9 @@ func (s *Server) cut(c *session, from *sender, whole bool) bool {
 
 // delete ends a session.
 func (s *Server) delete(w http.ResponseWriter, r *http.Request, owner string) {
-	if r.Header.Get(sessionHeader) == "" {
+	if r.Header.Get(mcp.HeaderSession) == "" {
 		w.Header().Set("Allow", "POST")
-		refuse(w, http.StatusMethodNotAllowed, nil, mcp.CodeInvalidRequest, "DELETE needs the "+sessionHeader+" of a session")
+		refuse(w, http.StatusMethodNotAllowed, nil, mcp.CodeInvalidRequest, "DELETE needs the "+mcp.HeaderSession+" of a session")
 		return
 	}
 	c := s.use(w, r, owner, nil)

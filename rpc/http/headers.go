@@ -46,51 +46,30 @@ func readMessage(body []byte) message {
 
 // isStateless reports whether a request is of the stateless era, according to its body or at least its header.
 func isStateless(r *http.Request, m *message) bool {
-	v := mcp.LookupVersion(r.Header.Get(versionHeader))
+	v := mcp.LookupVersion(r.Header.Get(mcp.HeaderVersion))
 	return m.version != nil || v != nil && v.Stateless
-}
-
-const (
-	versionHeader = "Mcp-Protocol-Version"
-	sessionHeader = "Mcp-Session-Id"
-	methodHeader  = "Mcp-Method"
-	nameHeader    = "Mcp-Name"
-	hopsHeader    = "Runnel-Hops" // from a runnel whose upstream this server is
-)
-
-// named are the methods whose subject a header repeats, and where it is in the body. "When tasks/get, tasks/update, or tasks/cancel is sent
-// over the Streamable HTTP transport, the client MUST set the Mcp-Name header" (SEP-2663), but a server of the core protocol need not
-// refuse requests without it.
-var named = map[string]struct {
-	member   string
-	required bool
-}{
-	"tools/call":     {"name", true},
-	"prompts/get":    {"name", true},
-	"resources/read": {"uri", true},
-	"tasks/get":      {"taskId", false},
-	"tasks/update":   {"taskId", false},
-	"tasks/cancel":   {"taskId", false},
 }
 
 // mismatch says where the headers of a request contradict its body, "" if nowhere: "servers MUST reject requests where the values specified
 // in the headers do not match" (2026-07-28 basic/transports/streamable-http, "Server Validation").
 func mismatch(r *http.Request, m *message) string {
-	if problem := compare(r, versionHeader, rawjson.Unquote(m.version), true); problem != "" {
+	if problem := compare(r, mcp.HeaderVersion, rawjson.Unquote(m.version), true); problem != "" {
 		return problem
 	}
-	if problem := compare(r, methodHeader, m.method, true); problem != "" {
+	if problem := compare(r, mcp.HeaderMethod, m.method, true); problem != "" {
 		return problem
 	}
-	n, ok := named[m.method]
+	member, ok := mcp.HeaderNames[m.method]
 	if !ok || !rawjson.IsObject(m.params) {
 		return ""
 	}
-	value, problem := onlyMember(m.params, "params", n.member)
+	value, problem := onlyMember(m.params, "params", member)
 	if problem != "" {
 		return problem
 	}
-	return compare(r, nameHeader, rawjson.Unquote(value), n.required)
+	// "When tasks/get, tasks/update, or tasks/cancel is sent over the Streamable HTTP transport, the client MUST set the Mcp-Name header"
+	// (SEP-2663), but a server of the core protocol need not refuse requests without it.
+	return compare(r, mcp.HeaderName, rawjson.Unquote(value), member != "taskId")
 }
 
 // onlyMember returns the value of a member, and a problem if it is there twice: nobody knows which of the two would be used.
@@ -118,7 +97,7 @@ func compare(r *http.Request, header, body string, required bool) string {
 		return fmt.Sprintf("header mismatch: %s is there twice", header)
 	}
 	value := values[0]
-	if header == nameHeader || strings.HasPrefix(header, paramPrefix) {
+	if header == mcp.HeaderName || strings.HasPrefix(header, mcp.HeaderParam) {
 		var ok bool
 		if value, ok = decoded(value); !ok {
 			return fmt.Sprintf("header mismatch: %s is not what =?base64?...?= stands for", header)

@@ -5,11 +5,9 @@ import (
 	"encoding/json"
 	"net/http"
 
+	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 )
-
-// paramPrefix begins the name of a header that mirrors an argument of a call.
-const paramPrefix = "Mcp-Param-"
 
 // mirrored is the part of a schema that says which arguments are mirrored in headers. Only properties lead to such arguments.
 type mirrored struct {
@@ -59,7 +57,7 @@ func (m mirrored) mismatch(r *http.Request, object []byte, where string) string 
 
 // compare compares an argument with its header.
 func (m mirrored) compare(r *http.Request, value []byte) string {
-	header := http.CanonicalHeaderKey(paramPrefix + m.Header)
+	header := http.CanonicalHeaderKey(mcp.HeaderParam + m.Header)
 	switch {
 	case (value == nil || string(value) == "null") && len(r.Header.Values(header)) > 0:
 		return "header mismatch: " + header + " is there, and no argument for it"

@@ -168,11 +168,11 @@ const initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"pro
 func (f *front) open(headers ...string) string {
 	f.t.Helper()
 	r := f.do("POST", initialize, headers...)
-	id := r.Header.Get(sessionHeader)
+	id := r.Header.Get(mcp.HeaderSession)
 	if r.StatusCode != http.StatusOK || id == "" || r.Header.Get("Content-Type") != "application/json" {
 		f.t.Fatalf("%v", r)
 	}
-	return sessionHeader + ": " + id
+	return mcp.HeaderSession + ": " + id
 }
 
 // event is one of an SSE stream.
@@ -599,7 +599,7 @@ func TestWhoMayComeIn(t *testing.T) {
 	// A browser asks before it sends what a page wants to send, and shows the page an answer that names its origin.
 	const app = "https://app.example.com"
 	asked := f.do("OPTIONS", "", "Origin: "+app, "Access-Control-Request-Method: POST")
-	if h := asked.Header; asked.StatusCode != 204 || h.Get("Access-Control-Allow-Origin") != app || !strings.Contains(h.Get("Access-Control-Allow-Headers"), sessionHeader) {
+	if h := asked.Header; asked.StatusCode != 204 || h.Get("Access-Control-Allow-Origin") != app || !strings.Contains(h.Get("Access-Control-Allow-Headers"), mcp.HeaderSession) {
 		t.Errorf("%v", asked)
 	}
 	for origin, allowed := range map[string]string{app: app, "http://localhost:6274": ""} {

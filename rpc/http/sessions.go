@@ -130,7 +130,7 @@ func (s *Server) room(owner string) (gone *session, ok bool) {
 
 // use finds the session of a request, and answers the request if there is none. unuse must follow.
 func (s *Server) use(w http.ResponseWriter, r *http.Request, owner string, id []byte) *session {
-	key := sessionKey{owner, r.Header.Get(sessionHeader)} // one of another owner is not found
+	key := sessionKey{owner, r.Header.Get(mcp.HeaderSession)} // one of another owner is not found
 	s.mu.Lock()
 	c := s.sessions[key]
 	if c != nil {
@@ -149,9 +149,9 @@ func (s *Server) use(w http.ResponseWriter, r *http.Request, owner string, id []
 		}
 	}
 	// "If the server receives a request with an invalid or unsupported MCP-Protocol-Version, it MUST respond with 400 Bad Request"
-	if name := r.Header.Get(versionHeader); name != "" {
+	if name := r.Header.Get(mcp.HeaderVersion); name != "" {
 		if v := mcp.LookupVersion(name); v == nil || v.Stateless {
-			refuse(w, http.StatusBadRequest, id, mcp.CodeInvalidRequest, versionHeader+" names a version that the session does not speak")
+			refuse(w, http.StatusBadRequest, id, mcp.CodeInvalidRequest, mcp.HeaderVersion+" names a version that the session does not speak")
 			s.unuse(c)
 			return nil
 		}

@@ -13,17 +13,7 @@ import (
 const (
 	eventStream = "text/event-stream"
 	jsonType    = "application/json"
-
-	methodHeader = "Mcp-Method"
-	nameHeader   = "Mcp-Name"
-	paramHeader  = "Mcp-Param-"
 )
-
-// named are the members of params that Mcp-Name repeats ("Standard Request Headers"; for tasks SEP-2663).
-var named = map[string]string{
-	"tools/call": "name", "prompts/get": "name", "resources/read": "uri",
-	"tasks/get": "taskId", "tasks/update": "taskId", "tasks/cancel": "taskId",
-}
 
 // describe returns the headers of a line, and whether it is of 2026-07-28: "The Streamable HTTP transport mirrors selected JSON-RPC body fields
 // into HTTP headers" ("Request Metadata").
@@ -33,10 +23,10 @@ func (l *link) describe(method string, params []byte) (header http.Header, state
 	if version == "" {
 		return header, false
 	}
-	header.Set(versionHeader, version)
-	header.Set(methodHeader, headerValue(method))
-	if member, ok := named[method]; ok {
-		header.Set(nameHeader, headerValue(rawjson.StringMember(params, member)))
+	header.Set(mcp.HeaderVersion, version)
+	header.Set(mcp.HeaderMethod, headerValue(method))
+	if member, ok := mcp.HeaderNames[method]; ok {
+		header.Set(mcp.HeaderName, headerValue(rawjson.StringMember(params, member)))
 	}
 	if method != "tools/call" {
 		return header, true
@@ -45,7 +35,7 @@ func (l *link) describe(method string, params []byte) (header http.Header, state
 	defer l.mu.Unlock()
 	for _, m := range l.mirrored[rawjson.StringMember(params, "name")] {
 		if text, ok := m.of(rawjson.Member(params, "arguments")); ok {
-			header.Set(paramHeader+m.header, headerValue(text))
+			header.Set(mcp.HeaderParam+m.header, headerValue(text))
 		}
 	}
 	return header, true
@@ -75,7 +65,7 @@ func (l *link) learn(method, version string, response *http.Response, message []
 	switch {
 	case l.version != "":
 	case method == "initialize":
-		l.version, l.session = rawjson.StringMember(result, "protocolVersion"), response.Header.Get(sessionHeader)
+		l.version, l.session = rawjson.StringMember(result, "protocolVersion"), response.Header.Get(mcp.HeaderSession)
 	default:
 		l.version = version
 	}

@@ -15,12 +15,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-)
 
-const (
-	versionHeader = "Mcp-Protocol-Version"
-	sessionHeader = "Mcp-Session-Id"
-	hopsHeader    = "Runnel-Hops"
+	"runnel/rpc/mcp"
 )
 
 const (
@@ -116,15 +112,15 @@ func (l *link) request(ctx context.Context, method string, body []byte, header h
 		}
 	}
 	if l.o.Hops != nil {
-		r.Header.Set(hopsHeader, strconv.Itoa(l.o.Hops()))
+		r.Header.Set(mcp.HeaderHops, strconv.Itoa(l.o.Hops()))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.session != "" {
-		r.Header.Set(sessionHeader, l.session)
+		r.Header.Set(mcp.HeaderSession, l.session)
 	}
-	if l.version != "" && r.Header.Get(versionHeader) == "" {
-		r.Header.Set(versionHeader, l.version)
+	if l.version != "" && r.Header.Get(mcp.HeaderVersion) == "" {
+		r.Header.Set(mcp.HeaderVersion, l.version)
 	}
 	return r, nil
 }

@@ -222,7 +222,7 @@ func (c *request) deliver(message []byte, response *http.Response) error {
 		if !bytes.Equal(c.id, c.sentID) {
 			message = rawjson.WithMember(message, "id", json.RawMessage(c.id))
 		}
-		message = c.learn(c.method, c.header.Get(versionHeader), response, message)
+		message = c.learn(c.method, c.header.Get(mcp.HeaderVersion), response, message)
 		if c.begun != nil {
 			c.begun()
 		}
@@ -247,7 +247,7 @@ func (c *request) refused(r *http.Request, response *http.Response) (again bool,
 		// Without such a stream it should say 405, which not all do.
 		c.o.Log.Debug().AnErr("why", c.dressed(err)).Msg("http: the server opens no stream for what answers nothing: going on without")
 		return false, err
-	case status == http.StatusNotFound && r.Header.Get(sessionHeader) != "" && !c.stateless:
+	case status == http.StatusNotFound && r.Header.Get(mcp.HeaderSession) != "" && !c.stateless:
 		// "it MUST start a new session": who uses the transport opens another one.
 		c.fail(errors.New("the server has ended the session"))
 		return false, err
