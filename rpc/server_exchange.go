@@ -106,25 +106,20 @@ func (c *Session) leave(x *Exchange) {
 	close(x.taken)
 }
 
-// Drain takes no more lines, and waits for the requests in flight until ctx ends. At the end of a server, call it before Stop.
+// Drain takes no more lines, and waits for the requests in flight until ctx ends. At the end of a server, call it before End.
 func (c *Session) Drain(ctx context.Context) {
 	c.endInput(io.EOF)
 	c.incoming.wait(ctx)
 }
 
-// Stop ends the requests that are still in flight with [ErrShutdown], when the server ends.
-func (c *Session) Stop() {
+// End takes no more lines and ends the requests in flight: with [ErrShutdown] when the server stops, or with [ErrCancelled], as if the client
+// had cancelled them, when the client is gone or has said goodbye.
+func (c *Session) End(cause error) {
 	c.endInput(io.EOF)
-	c.endHandlers(ErrShutdown)
+	c.endHandlers(cause)
 }
 
-// Cancel ends the requests in flight as if the client had cancelled them. Call it when the client is gone or has said goodbye.
-func (c *Session) Cancel() {
-	c.endInput(io.EOF)
-	c.endHandlers(ErrCancelled)
-}
-
-// Close ends the session after Stop or Cancel. Queued lines are still written, as long as somebody takes them.
+// Close ends the session after End. Queued lines are still written, as long as somebody takes them.
 func (c *Session) Close() { c.closing.Do(c.close) }
 
 func (c *Session) close() {

@@ -61,7 +61,7 @@ func carried(t *testing.T, s *Server) (*Session, *noted) {
 	standing := openNoted()
 	c := s.NewSession(standing)
 	take(t, c, initialize)
-	t.Cleanup(func() { c.Cancel(); c.Close() })
+	t.Cleanup(func() { c.End(ErrCancelled); c.Close() })
 	return c, standing
 }
 
@@ -178,7 +178,7 @@ func TestExchangesDoNotWaitForEachOther(t *testing.T) {
 		_, out := take(t, c, `{"jsonrpc":"2.0","id":2,"method":"ping"}`)
 		out.wants(t, true, `{"jsonrpc":"2.0","id":2,"result":{}}`)
 		stalled.wants(t, false)
-		c.Stop()
+		c.End(ErrShutdown)
 		c.Close()
 		<-x.w.done
 		if _, err := c.Take([]byte(initialize), out); err != ErrClosed {
@@ -208,7 +208,7 @@ func TestSessionCancelled(t *testing.T) {
 		})
 		c, _ := carried(t, s)
 		x, out := take(t, c, `{"jsonrpc":"2.0","id":1,"method":"work"}`)
-		c.Cancel()
+		c.End(ErrCancelled)
 		<-x.w.done
 		out.wants(t, true)
 	})
@@ -260,7 +260,7 @@ func TestCloseWhileALineIsTaken(t *testing.T) {
 		c := NewServer(&Options{}).NewSession(openNoted())
 		var both sync.WaitGroup
 		both.Go(func() { _, _ = c.Take([]byte(initialize), openNoted()) }) // it may come too late
-		both.Go(func() { c.Cancel(); c.Close() })
+		both.Go(func() { c.End(ErrCancelled); c.Close() })
 		both.Wait()
 	}
 }

@@ -29,8 +29,8 @@ const (
 	maxUntil = 1000
 	// older replaces the session's hash in a line about all sessions that an owner opened up to a time.
 	older = "*"
-	// everybody replaces the hash of an owner, and is left out of the file.
-	everybody = ""
+	// everybody replaces the owner's hash in a line about all owners.
+	everybody = "*"
 	// lockPatience is how long another process may lock the file.
 	lockPatience = time.Second
 	// clockSlack is how far the clock may have gone back since a session was opened.
@@ -66,15 +66,12 @@ func noteOf(k sessionKey) note {
 // readNote reads a line of the file. It reports false for one that was not written completely.
 func readNote(line string) (n note, ok bool) {
 	fields := strings.Fields(line)
-	if len(fields) == 2 { // written by a runnel that noted no owners
-		fields = []string{fields[0], everybody, fields[1]}
-	}
 	if len(fields) != 3 {
 		return n, false
 	}
 	opened, err := strconv.ParseInt(fields[0], 10, 64)
 	n = note{opened, fields[1], fields[2]}
-	return n, err == nil && (n.owner == everybody || len(n.owner) == ownerLen) && (n.hash == older || len(n.hash) == hashLen)
+	return n, err == nil && (n.hash == older || len(n.hash) == hashLen)
 }
 
 // newEnded reads the notes of earlier processes. If they cannot be read, all sessions so far count as noted.

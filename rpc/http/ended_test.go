@@ -223,12 +223,12 @@ func TestEndedIsSlowToWrite(t *testing.T) {
 	}
 }
 
-// The notes of very many owners are bounded, too, and what a runnel wrote that noted no owners counts for all of them.
+// The notes of very many owners are bounded, too, and one about everybody counts for all of them.
 func TestEndedOfManyOwners(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "ended")
 	began := time.Now().Unix() - 4*maxEnded
-	if err := os.WriteFile(file, fmt.Appendf(nil, "%d *\n%d 0123456789abcdef0123456789abcdef\n", began, began+5), 0o600); err != nil {
+	if err := os.WriteFile(file, fmt.Appendf(nil, "%d * *\n", began), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	e, err := newEnded(file)
@@ -238,8 +238,8 @@ func TestEndedOfManyOwners(t *testing.T) {
 	opened := func(owner, i int) sessionKey {
 		return sessionKey{strconv.Itoa(owner), fmt.Sprintf("%s-%d.e30", strconv.FormatInt(began+int64(i), 36), owner)}
 	}
-	if !e.has(opened(1, 0)) || e.has(opened(1, 1)) || len(e.notes) != 1 {
-		t.Errorf("of an older file: %v", e.order)
+	if !e.has(opened(1, 0)) || e.has(opened(1, 1)) {
+		t.Error("not everybody")
 	}
 	e.file = "" // so many writes would take long
 	for i := range maxEnded + maxUntil + 200 {

@@ -31,12 +31,6 @@ const (
 
 // Listen opens the address; call Serve next.
 func Listen(ctx context.Context, address string, o Options) (*Server, error) {
-	if o.Observe == nil {
-		o.Observe = func(string, int) {}
-	}
-	if o.Came == nil {
-		o.Came = func(string, int) error { return nil }
-	}
 	notes, err := newEnded(o.Ended)
 	if err != nil {
 		o.Log.Warn().Err(err).Msg("it cannot be read which sessions have been ended: none from before is opened again")
@@ -120,7 +114,9 @@ func (s *Server) serve(rw http.ResponseWriter, r *http.Request) {
 		if w.stream {
 			s.streams.Add(-1)
 		}
-		s.o.Observe(r.Method, w.status)
+		if s.o.Observe != nil {
+			s.o.Observe(r.Method, w.status)
+		}
 		s.o.Log.Info().Str("method", r.Method).Str("call", w.call).Int("status", w.status).Dur("took", time.Since(began)).
 			Str("owner", owner).Str("from", s.o.Proxies.client(r)).Msg("http request")
 	}()
@@ -131,7 +127,7 @@ func (s *Server) serve(rw http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	if hops, err := strconv.Atoi(r.Header.Get(mcp.HeaderHops)); err == nil {
+	if hops, err := strconv.Atoi(r.Header.Get(mcp.HeaderHops)); err == nil && s.o.Came != nil {
 		if err := s.o.Came(owner, hops); err != nil {
 			refuse(w, http.StatusLoopDetected, nil, mcp.CodeInvalidRequest, err.Error())
 			return

@@ -44,10 +44,7 @@ func (s *Server) postHandshake(w http.ResponseWriter, r *http.Request, owner str
 	if opens {
 		out = noteVersion{e.stream, c}
 	}
-	a := &answer{sender: e.begin(), unanswered: s.unanswered(m, c)}
-	if v := c.version.Load(); v != nil {
-		a.primed = v.PrimedStreams
-	}
+	a := &answer{sender: e.begin(), primed: c.primed(), unanswered: s.unanswered(m, c)}
 	x, err := c.Take(body, out)
 	switch err = c.brings(e, x, err); {
 	case err != nil && a.unanswered != nil:
@@ -120,13 +117,10 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, owner string) {
 		return
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // a stream lasts longer than sending a request may take
-	a := &answer{sender: from, after: last}
-	if v := c.version.Load(); v != nil {
-		a.primed = v.PrimedStreams
-	}
+	a := &answer{sender: from, primed: c.primed(), after: last}
 	whole := a.sendEvents(w, r)
 	cut := s.cut(c, from, whole)
-	c.left(from, whole, true)
+	c.left(from, whole, a.events)
 	if cut {
 		panic(http.ErrAbortHandler)
 	}

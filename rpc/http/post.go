@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 )
@@ -110,10 +111,10 @@ func (s *Server) postStateless(w http.ResponseWriter, r *http.Request, owner str
 	}
 	c := served.NewSession(nil)
 	if !s.begin(c) {
-		c.Stop()
+		c.End(rpc.ErrShutdown)
 	}
 	defer func() {
-		c.Cancel()
+		c.End(rpc.ErrCancelled)
 		c.Close()
 		s.end(c)
 	}()

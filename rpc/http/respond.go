@@ -32,7 +32,7 @@ type answer struct {
 	after     string // the id of that event, on a resumed stream
 	stateless bool   // the request is of that era
 	malformed bool   // it lacks what that era requires
-	events    bool   // there were events; set by respond
+	events    bool   // events were sent
 
 	unanswered func(w http.ResponseWriter) // answers a request that ended without an answer; nil: it is not a request
 }
@@ -56,7 +56,6 @@ func (a *answer) respond(w http.ResponseWriter, r *http.Request) (whole bool) {
 		a.sendJSON(w, events[0].text)
 		return true
 	}
-	a.events = true
 	return a.sendEvents(w, r)
 }
 
@@ -99,6 +98,7 @@ func statelessStatus(code int) int {
 
 // sendEvents sends the stream's events to its end. It reports false if the connection is gone before that.
 func (a *answer) sendEvents(w http.ResponseWriter, r *http.Request) (whole bool) {
+	a.events = true
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-cache, no-transform")

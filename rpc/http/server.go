@@ -99,7 +99,7 @@ func (s *Server) Stop() {
 	ctx, cancel := context.WithTimeout(context.Background(), s.o.Drain)
 	defer cancel()
 	s.each(func(c *rpc.Session) { c.Drain(ctx) })
-	s.each((*rpc.Session).Stop)
+	s.each(func(c *rpc.Session) { c.End(rpc.ErrShutdown) })
 }
 
 // Close ends the server after Stop: queued lines are still sent, as long as clients read.

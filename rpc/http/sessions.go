@@ -192,9 +192,15 @@ func (s *Server) over(c *session) {
 	}
 }
 
+// primed reports whether the session's streams begin with an empty event.
+func (c *session) primed() bool {
+	v := c.version.Load()
+	return v != nil && v.PrimedStreams
+}
+
 // end cancels the requests in flight, and forgets all streams.
 func (c *session) end() {
-	c.Cancel()
+	c.End(rpc.ErrCancelled)
 	c.Close()
 	c.mu.Lock()
 	defer c.mu.Unlock()
