@@ -6,11 +6,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
@@ -21,41 +19,16 @@ import (
 	"runnel/rpc/mcp"
 	"runnel/tools"
 	"runnel/tools/config"
+	"runnel/tools/process/processtest"
 )
 
-// watchdog is how long a test waits for what must happen soon: generous, because a test machine may be busy.
-const watchdog = 2 * time.Minute
+const watchdog = processtest.Watchdog
 
-// childVar makes the test binary one of the children below.
-const childVar = "RUNNEL_TEST_CHILD"
+const childVar = processtest.ChildVar
 
 func TestMain(m *testing.M) {
 	syscall.Umask(0o022) // a state that the user's group may write is refused
-	if child := children[os.Getenv(childVar)]; child != nil {
-		child(os.Args[1:])
-		os.Exit(0)
-	}
-	code := m.Run()
-	if code == 0 {
-		code = noChildren()
-	}
-	os.Exit(code)
-}
-
-// noChildren waits until this process has no child any more, the guard included.
-func noChildren() int {
-	deadline := time.Now().Add(watchdog)
-	for range time.Tick(10 * time.Millisecond) {
-		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
-		if errors.Is(err, syscall.ECHILD) {
-			break
-		}
-		if pid == 0 && time.Now().After(deadline) {
-			fmt.Fprintln(os.Stderr, "FAIL: a child process is left")
-			return 1
-		}
-	}
-	return 0
+	processtest.Main(m, children)
 }
 
 var children = map[string]func(args []string){
@@ -177,7 +150,7 @@ func withoutChild(vars []string) []string {
 
 // child is a command that runs the test binary as one of the children.
 func child(name string, args ...string) config.Command {
-	return config.Command{Command: append([]string{os.Args[0]}, args...), Env: map[string]string{childVar: name, "GORACE": "atexit_sleep_ms=0"}}
+	return config.Command{Command: append([]string{os.Args[0]}, args...), Env: processtest.Env(name)}
 }
 
 // running is a call of a command in a test.
@@ -312,46 +285,6 @@ func contentText(t *testing.T, c mcp.ContentBlock) string {
 		t.Fatalf("content %s is not text", c)
 	}
 	return text.Text
-}
-
-// lifeline tells when every process that has it open has ended, zombies and all: a named pipe.
-type lifeline struct {
-	t    *testing.T
-	path string
-	read *os.File
-}
-
-func newLifeline(t *testing.T) *lifeline {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "lifeline")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	read, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = read.Close() })
-	return &lifeline{t, path, read}
-}
-
-// gone waits for the end of those who have opened the lifeline by now.
-func (l *lifeline) gone() {
-	l.t.Helper()
-	_ = l.read.SetReadDeadline(time.Now().Add(watchdog))
-	if _, err := io.ReadAll(l.read); err != nil {
-		l.t.Fatalf("a process is left: %v", err)
-	}
-}
-
-// newGate makes a named pipe on which a command, which knows it as $GATE, waits until openGate.
-func newGate(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "gate")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
 }
 
 func openGate(t *testing.T, c *Command) {

@@ -22,6 +22,7 @@ import (
 	"runnel/rpc/mcp"
 	"runnel/tools"
 	"runnel/tools/config"
+	"runnel/tools/process/processtest"
 )
 
 func init() {
@@ -132,25 +133,25 @@ var strays = map[string]string{
 func TestStrayEndsWithItsCommand(t *testing.T) {
 	for name, shell := range strays {
 		t.Run(name, func(t *testing.T) {
-			line := newLifeline(t)
-			env := map[string]string{"LINE": line.path, "HOLD": hold}
+			line := processtest.NewLifeline(t)
+			env := map[string]string{"LINE": line.Path, "HOLD": hold}
 			r := start(t, mustCommand(t, config.Command{Shell: shell, Env: env, Grace: duration(100 * time.Millisecond)}), `{}`)
 			r.waitFor("ready\n")
 			r.cancel()
 			r.end()
-			line.gone()
+			line.Gone()
 		})
 	}
 	t.Run("good end", func(t *testing.T) {
-		line := newLifeline(t)
-		c := mustCommand(t, config.Command{Shell: `setsid -f sh -c "$HOLD"; read x < "$GATE"`, Env: map[string]string{"LINE": line.path, "HOLD": hold, "GATE": newGate(t)}})
+		line := processtest.NewLifeline(t)
+		c := mustCommand(t, config.Command{Shell: `setsid -f sh -c "$HOLD"; read x < "$GATE"`, Env: map[string]string{"LINE": line.Path, "HOLD": hold, "GATE": processtest.NewGate(t)}})
 		r := start(t, c, `{}`)
 		r.waitFor("ready\n")
 		openGate(t, c)
 		if _, o := r.end(); o.failed() {
 			t.Errorf("outcome %+v", o)
 		}
-		line.gone()
+		line.Gone()
 	})
 }
 
@@ -161,9 +162,9 @@ func TestStrayEndsWithAKilledRunnel(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
-			line := newLifeline(t)
+			line := processtest.NewLifeline(t)
 			runnel := exec.Command(os.Args[0], shell)
-			runnel.Env = append(os.Environ(), childVar+"=runnel", "LINE="+line.path, "HOLD="+hold)
+			runnel.Env = append(os.Environ(), childVar+"=runnel", "LINE="+line.Path, "HOLD="+hold)
 			out, err := runnel.StdoutPipe()
 			if err != nil {
 				t.Fatal(err)
@@ -176,7 +177,7 @@ func TestStrayEndsWithAKilledRunnel(t *testing.T) {
 			}
 			_ = runnel.Process.Kill()
 			_ = runnel.Wait()
-			line.gone()
+			line.Gone()
 		})
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"runnel/partials"
 	"runnel/tools"
 	"runnel/tools/config"
+	"runnel/tools/process/processtest"
 )
 
 func duration(d time.Duration) *config.Duration {
@@ -32,36 +33,36 @@ func duration(d time.Duration) *config.Duration {
 const hold = `exec 9>"$LINE"; echo ready; sleep 600; sleep 600`
 
 func TestCancelStopsTheGroup(t *testing.T) {
-	line := newLifeline(t)
-	c := mustCommand(t, config.Command{Shell: `trap 'echo bye; exit 3' TERM; exec 9>"$LINE"; echo ready; sleep 600 & wait`, Env: map[string]string{"LINE": line.path}})
+	line := processtest.NewLifeline(t)
+	c := mustCommand(t, config.Command{Shell: `trap 'echo bye; exit 3' TERM; exec 9>"$LINE"; echo ready; sleep 600 & wait`, Env: map[string]string{"LINE": line.Path}})
 	r := start(t, c, `{}`)
 	r.waitFor("ready\n")
 	r.cancel()
 	_, o := r.end()
-	line.gone()
+	line.Gone()
 	if o.ExitCode == nil || *o.ExitCode != 3 || o.TimedOut {
 		t.Errorf("outcome %+v, want exit code 3", o)
 	}
 }
 
 func TestChildThatIgnoresTermIsKilled(t *testing.T) {
-	line := newLifeline(t)
-	c := mustCommand(t, config.Command{Shell: `trap '' TERM; ` + hold, Env: map[string]string{"LINE": line.path}, Grace: duration(50 * time.Millisecond)})
+	line := processtest.NewLifeline(t)
+	c := mustCommand(t, config.Command{Shell: `trap '' TERM; ` + hold, Env: map[string]string{"LINE": line.Path}, Grace: duration(50 * time.Millisecond)})
 	r := start(t, c, `{}`)
 	r.waitFor("ready\n")
 	r.cancel()
 	_, o := r.end()
-	line.gone()
+	line.Gone()
 	if o.Signal != "SIGKILL" || o.ExitCode != nil {
 		t.Errorf("outcome %+v, want SIGKILL", o)
 	}
 }
 
 func TestTimeout(t *testing.T) {
-	line := newLifeline(t)
-	c := mustCommand(t, config.Command{Shell: hold, Env: map[string]string{"LINE": line.path}, Timeout: config.Duration(time.Second)})
+	line := processtest.NewLifeline(t)
+	c := mustCommand(t, config.Command{Shell: hold, Env: map[string]string{"LINE": line.Path}, Timeout: config.Duration(time.Second)})
 	result, o, r := call(t, c, `{}`)
-	line.gone()
+	line.Gone()
 	if !o.TimedOut || !result.IsError || o.Signal != "SIGTERM" || o.ExitCode != nil {
 		t.Errorf("outcome %+v, isError %v", o, result.IsError)
 	}
@@ -121,13 +122,13 @@ func TestStoppedRunnelIsNoSilence(t *testing.T) {
 func TestGrandchildDoesNotKeepTheCallOpen(t *testing.T) {
 	for name, trap := range map[string]string{"plain": "", "ignores TERM": "trap '' TERM; "} {
 		t.Run(name, func(t *testing.T) {
-			line := newLifeline(t)
-			c := mustCommand(t, config.Command{Shell: `(` + trap + hold + `) & read x < "$GATE"; echo done; exit 4`, Env: map[string]string{"LINE": line.path, "GATE": newGate(t)}})
+			line := processtest.NewLifeline(t)
+			c := mustCommand(t, config.Command{Shell: `(` + trap + hold + `) & read x < "$GATE"; echo done; exit 4`, Env: map[string]string{"LINE": line.Path, "GATE": processtest.NewGate(t)}})
 			r := start(t, c, `{}`)
 			r.waitFor("ready\n")
 			openGate(t, c)
 			_, o := r.end()
-			line.gone()
+			line.Gone()
 			if o.ExitCode == nil || *o.ExitCode != 4 || r.text() != "ready\ndone\n" {
 				t.Errorf("outcome %+v, output %q", o, r.text())
 			}
@@ -136,12 +137,12 @@ func TestGrandchildDoesNotKeepTheCallOpen(t *testing.T) {
 }
 
 func TestProcessThatLeftTheGroupDoesNotKeepTheCallOpen(t *testing.T) {
-	line := newLifeline(t)
+	line := processtest.NewLifeline(t)
 	conf := child("escape", `exec 9>"$LINE"; echo ready; while echo noise; do :; done`)
-	conf.Env["LINE"] = line.path
+	conf.Env["LINE"] = line.Path
 	_, o, r := call(t, mustCommand(t, conf), `{}`)
 	if runtime.GOOS == "linux" {
-		line.gone()
+		line.Gone()
 	}
 	var pid int
 	at := strings.Index(r.text(), "escaped ")
@@ -163,7 +164,7 @@ func TestOutputBeforeTheEndIsNotLost(t *testing.T) {
 }
 
 func TestStdoutClosedEarly(t *testing.T) {
-	c := mustCommand(t, config.Command{Shell: `echo last; exec >&- 2>&-; read x < "$GATE"; exit 5`, Env: map[string]string{"GATE": newGate(t)}})
+	c := mustCommand(t, config.Command{Shell: `echo last; exec >&- 2>&-; read x < "$GATE"; exit 5`, Env: map[string]string{"GATE": processtest.NewGate(t)}})
 	r := start(t, c, `{}`)
 	r.waitFor("last\n")
 	openGate(t, c)
@@ -201,7 +202,7 @@ func TestStdin(t *testing.T) {
 
 func TestFirstOutputComesAtOnce(t *testing.T) {
 	for _, output := range []string{"text", "lines"} {
-		c := mustCommand(t, config.Command{Shell: `echo first; read x < "$GATE"; echo last`, Output: output, Env: map[string]string{"GATE": newGate(t)}})
+		c := mustCommand(t, config.Command{Shell: `echo first; read x < "$GATE"; echo last`, Output: output, Env: map[string]string{"GATE": processtest.NewGate(t)}})
 		r := start(t, c, `{}`)
 		r.waitFor("first\n")
 		openGate(t, c)
@@ -230,13 +231,13 @@ func TestPty(t *testing.T) {
 }
 
 func TestPtyIsStopped(t *testing.T) {
-	line := newLifeline(t)
-	c := mustCommand(t, config.Command{Shell: hold, Pty: true, Env: map[string]string{"LINE": line.path}})
+	line := processtest.NewLifeline(t)
+	c := mustCommand(t, config.Command{Shell: hold, Pty: true, Env: map[string]string{"LINE": line.Path}})
 	r := start(t, c, `{}`)
 	r.waitFor("ready\n")
 	r.cancel()
 	r.end()
-	line.gone()
+	line.Gone()
 }
 
 func TestPtyOutputIsNotLost(t *testing.T) {
@@ -261,10 +262,10 @@ func TestChildHasDefaultSIGPIPE(t *testing.T) {
 
 // Nothing that a command started outlives runnel, also if runnel had no time to do anything about it.
 func TestNothingOutlivesAKilledRunnel(t *testing.T) {
-	line := newLifeline(t)
+	line := processtest.NewLifeline(t)
 	runnel := exec.Command(os.Args[0], `trap '' TERM HUP; (exec 9>"$LINE"; echo grandchild; sleep 600) & (exec 9>"$LINE"; setsid sh -c : ; sleep 600) & `+hold)
 	folder := t.TempDir()
-	runnel.Env = append(os.Environ(), childVar+"=runnel", "LINE="+line.path, "TMPDIR="+folder)
+	runnel.Env = append(os.Environ(), childVar+"=runnel", "LINE="+line.Path, "TMPDIR="+folder)
 	out, err := runnel.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -282,7 +283,7 @@ func TestNothingOutlivesAKilledRunnel(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = runnel.Wait()
-	line.gone()
+	line.Gone()
 	isEmptied(t, folder)
 }
 
@@ -305,11 +306,11 @@ func TestNothingOutlivesARunnelThatIsKilledAtOnce(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux tells whose a process is")
 	}
-	line := newLifeline(t)
+	line := processtest.NewLifeline(t)
 	folder := t.TempDir()
 	for range 25 {
 		runnel := exec.Command(os.Args[0], `exec 9>"$LINE"; (sleep 600 &); sleep 600`)
-		runnel.Env = append(os.Environ(), childVar+"=runnels", "LINE="+line.path, "TMPDIR="+folder)
+		runnel.Env = append(os.Environ(), childVar+"=runnels", "LINE="+line.Path, "TMPDIR="+folder)
 		out, err := runnel.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -326,7 +327,7 @@ func TestNothingOutlivesARunnelThatIsKilledAtOnce(t *testing.T) {
 		}
 		_ = runnel.Wait()
 	}
-	line.gone()
+	line.Gone()
 	isEmptied(t, folder)
 }
 
@@ -355,7 +356,7 @@ func TestManyAtOnce(t *testing.T) {
 }
 
 func TestMaxConcurrent(t *testing.T) {
-	c := mustCommand(t, config.Command{Shell: `echo in; read x < "$GATE"`, MaxConcurrent: 1, Env: map[string]string{"GATE": newGate(t)}})
+	c := mustCommand(t, config.Command{Shell: `echo in; read x < "$GATE"`, MaxConcurrent: 1, Env: map[string]string{"GATE": processtest.NewGate(t)}})
 	first := start(t, c, `{}`)
 	first.waitFor("in\n")
 
@@ -381,7 +382,7 @@ func TestMaxConcurrent(t *testing.T) {
 
 // Calls that run when the config is read again count on.
 func TestMaxConcurrentIsKept(t *testing.T) {
-	conf := config.Command{Shell: `echo in; read x < "$GATE"`, MaxConcurrent: 1, Env: map[string]string{"GATE": newGate(t)}}
+	conf := config.Command{Shell: `echo in; read x < "$GATE"`, MaxConcurrent: 1, Env: map[string]string{"GATE": processtest.NewGate(t)}}
 	before, after := mustCommand(t, conf), mustCommand(t, conf)
 	var registry, next tools.Registry
 	if err := errors.Join(registry.Add(before), next.Add(after)); err != nil {

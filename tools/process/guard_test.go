@@ -13,11 +13,13 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"runnel/tools/process/processtest"
 )
 
 // A guard that somebody kills is replaced while commands run: the next one may be long in coming, and runnel may be killed before.
 func TestGuardIsReplaced(t *testing.T) {
-	line := newLifeline(t)
+	line := processtest.NewLifeline(t)
 	stop := holds(t, line)
 	old := killGuard(t, guards)
 	for deadline := time.Now().Add(watchdog); guardID(guards) == old || guardID(guards) == 0; time.Sleep(time.Millisecond) {
@@ -26,7 +28,7 @@ func TestGuardIsReplaced(t *testing.T) {
 		}
 	}
 	stop()
-	line.gone()
+	line.Gone()
 }
 
 // killGuard kills a guard, and returns its id when it has ended.
@@ -62,9 +64,9 @@ func desert(g *guard) {
 }
 
 func TestGuardKillsItsGroups(t *testing.T) {
-	line := newLifeline(t)
+	line := processtest.NewLifeline(t)
 	victim := exec.Command("/bin/sh", "-c", hold)
-	victim.Env = append(os.Environ(), "LINE="+line.path)
+	victim.Env = append(os.Environ(), "LINE="+line.Path)
 	victim.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := victim.StdoutPipe()
 	if err != nil {
@@ -83,7 +85,7 @@ func TestGuardKillsItsGroups(t *testing.T) {
 	}
 	_ = g.hold("1") // a guard never kills more than a group
 	desert(g)
-	line.gone()
+	line.Gone()
 	_ = victim.Wait()
 }
 
@@ -94,7 +96,7 @@ func TestGuardKillsWhatIsMarked(t *testing.T) {
 		t.Skip("only Linux tells whose a process is")
 	}
 	g := newGuard()
-	line, other := newLifeline(t), newLifeline(t)
+	line, other := processtest.NewLifeline(t), processtest.NewLifeline(t)
 	holder(t, g.newMark(), line)
 	holder(t, g.newMark(), line)
 	holder(t, newGuard().newMark(), other)
@@ -113,18 +115,18 @@ func TestGuardKillsWhatIsMarked(t *testing.T) {
 		t.Fatal(err)
 	}
 	desert(g)
-	line.gone()
+	line.Gone()
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 || left[0].Name() != "retracted" {
 		t.Errorf("left are %v, %v", left, err)
 	}
-	other.isHeld()
+	other.IsHeld()
 }
 
 // holder starts a group of processes that have a mark in their environment, and hold a line. It returns its id.
-func holder(t *testing.T, mark string, line *lifeline) (pgid int) {
+func holder(t *testing.T, mark string, line *processtest.Lifeline) (pgid int) {
 	t.Helper()
 	c := exec.Command("/bin/sh", "-c", `(`+hold+`) & wait`)
-	c.Env = append(os.Environ(), "LINE="+line.path, mark)
+	c.Env = append(os.Environ(), "LINE="+line.Path, mark)
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := c.StdoutPipe()
 	if err != nil {

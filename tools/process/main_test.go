@@ -5,37 +5,24 @@ package process
 import (
 	"bufio"
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"syscall"
 	"testing"
-	"time"
+
+	"runnel/tools/process/processtest"
 )
 
-// watchdog is how long a test waits for what must happen soon: generous, because a test machine may be busy.
-const watchdog = 2 * time.Minute
+const watchdog = processtest.Watchdog
 
 // hold opens the lifeline, says so, and goes on for longer than any test.
 const hold = `exec 9>"$LINE"; echo ready; sleep 600; sleep 600`
 
-// childVar makes the test binary one of the children.
-const childVar = "RUNNEL_TEST_CHILD"
+const childVar = processtest.ChildVar
 
-var children = map[string]func(args []string){}
+var children = map[string]func(args []string){} // filled by the files of each system
 
 func TestMain(m *testing.M) {
-	if child := children[os.Getenv(childVar)]; child != nil {
-		child(os.Args[1:])
-		os.Exit(0)
-	}
-	code := m.Run()
-	if code == 0 {
-		code = noChildren()
-	}
-	os.Exit(code)
+	processtest.Main(m, children)
 }
 
 // shell is a script that can be started.
@@ -45,9 +32,9 @@ func shell(script string, vars ...string) *Spec {
 }
 
 // holds starts hold, and returns when the lifeline is open. stop returns when nothing of it is left.
-func holds(t *testing.T, line *lifeline) (stop func()) {
+func holds(t *testing.T, line *processtest.Lifeline) (stop func()) {
 	t.Helper()
-	child, err := Start(shell(hold, "LINE="+line.path))
+	child, err := Start(shell(hold, "LINE="+line.Path))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,59 +51,4 @@ func holds(t *testing.T, line *lifeline) (stop func()) {
 	}
 	_ = out.Close()
 	return func() { cancel(); <-ended }
-}
-
-// noChildren waits until this process has no child any more, the guard included.
-func noChildren() int {
-	deadline := time.Now().Add(watchdog)
-	for range time.Tick(10 * time.Millisecond) {
-		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
-		if errors.Is(err, syscall.ECHILD) {
-			break
-		}
-		if pid == 0 && time.Now().After(deadline) {
-			fmt.Fprintln(os.Stderr, "FAIL: a child process is left")
-			return 1
-		}
-	}
-	return 0
-}
-
-// lifeline tells when every process that has it open has ended, zombies and all: a named pipe.
-type lifeline struct {
-	t    *testing.T
-	path string
-	read *os.File
-}
-
-func newLifeline(t *testing.T) *lifeline {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "lifeline")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	read, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = read.Close() })
-	return &lifeline{t, path, read}
-}
-
-// gone waits for the end of those who have opened the lifeline by now.
-func (l *lifeline) gone() {
-	l.t.Helper()
-	_ = l.read.SetReadDeadline(time.Now().Add(watchdog))
-	if _, err := io.ReadAll(l.read); err != nil {
-		l.t.Fatalf("a process is left: %v", err)
-	}
-}
-
-// isHeld tells that some who have opened the lifeline are still there.
-func (l *lifeline) isHeld() {
-	l.t.Helper()
-	_ = l.read.SetReadDeadline(time.Now().Add(100 * time.Millisecond)) // one that has passed would be told of without a look
-	if _, err := l.read.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
-		l.t.Errorf("a process was killed that was not to be: %v", err)
-	}
 }

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"runnel/tools/process/processtest"
 )
 
 func init() {
@@ -111,7 +113,7 @@ func TestThreadsAreReserved(t *testing.T) {
 // group a runnel that is called by a command shares.
 func TestGuardSparesTheGroupOfItsRunnel(t *testing.T) {
 	dir := t.TempDir()
-	host, command := newLifeline(t), newLifeline(t)
+	host, command := processtest.NewLifeline(t), processtest.NewLifeline(t)
 	const mark = markVariable + "=test.1"
 	group := holder(t, mark, host)
 	holder(t, mark, command)
@@ -121,7 +123,7 @@ func TestGuardSparesTheGroupOfItsRunnel(t *testing.T) {
 	if err := runnel.Run(); err == nil || err.Error() != "signal: killed" {
 		t.Fatal(err)
 	}
-	command.gone()
+	command.Gone()
 	for deadline := time.Now().Add(watchdog); ; time.Sleep(10 * time.Millisecond) { // which the guard does last
 		if left, err := os.ReadDir(dir); err == nil && len(left) == 0 {
 			break
@@ -129,7 +131,7 @@ func TestGuardSparesTheGroupOfItsRunnel(t *testing.T) {
 			t.Fatalf("left: %v, %v", left, err)
 		}
 	}
-	host.isHeld()
+	host.IsHeld()
 }
 
 // A guard has none of the files that runnel's host left open.

@@ -19,6 +19,7 @@ import (
 	"runnel/tasks"
 	"runnel/tools"
 	"runnel/tools/config"
+	"runnel/tools/process/processtest"
 )
 
 // fullMain is a server that has everything. Its argument is its name, which is in all that it has.
@@ -327,7 +328,7 @@ func TestStatelessUpstreamsPrompt(t *testing.T) {
 // A server's catalog is known when runnel starts again, before the server is there; changes since then are told.
 func TestCatalogIsKept(t *testing.T) {
 	t.Parallel()
-	dir, gate, more := t.TempDir(), newGate(t), filepath.Join(t.TempDir(), "more")
+	dir, gate, more := t.TempDir(), processtest.NewGate(t), filepath.Join(t.TempDir(), "more")
 	opened := make(chan struct{})
 	go func() { defer close(opened); _ = os.WriteFile(gate, []byte("go\n"), 0) }()
 	first := speak(t, dir, full(t, "a", "GATE", gate, "MORE", more))

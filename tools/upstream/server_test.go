@@ -26,6 +26,7 @@ import (
 	"runnel/rpc/mcp"
 	"runnel/tools"
 	"runnel/tools/config"
+	"runnel/tools/process/processtest"
 )
 
 // A server that dies is reported with its exit code and its last words, and started again: the next call works.
@@ -394,7 +395,7 @@ func TestUpstreamLeavesOut(t *testing.T) {
 // A list waits for a server that is slow to start, but not for ever; when it is there the list changes. A call waits for it.
 func TestUpstreamStartsSlowly(t *testing.T) {
 	t.Parallel()
-	gate := newGate(t)
+	gate := processtest.NewGate(t)
 	slow := fake(t, "slow", func(u *config.Upstream) { u.Env["GATE"] = gate }, "pid")
 	slow.times.list, slow.times.down = 10*time.Millisecond, 10*time.Millisecond
 	b := newBehind(t, slow)
@@ -505,16 +506,16 @@ func TestUpstreamOfItself(t *testing.T) {
 // When the registry is closed nothing is left of a server, nor of what it started.
 func TestUpstreamLeavesNothing(t *testing.T) {
 	t.Parallel()
-	line := newLifeline(t)
+	line := processtest.NewLifeline(t)
 	script := `exec 9>"$LINE"; sleep 600 & exec "$PROGRAM" pid`
 	u := fake(t, "fake", func(u *config.Upstream) {
-		u.Env["LINE"], u.Env["PROGRAM"] = line.path, u.Command[0]
+		u.Env["LINE"], u.Env["PROGRAM"] = line.Path, u.Command[0]
 		u.Command = []string{"sh", "-c", script}
 	})
 	b := newBehind(t, u)
 	b.mustCall("pid")
 	b.Close()
-	line.gone()
+	line.Gone()
 }
 
 // A server that is stopped in the pause before a start is not started any more.

@@ -11,20 +11,21 @@ import (
 	"golang.org/x/sys/unix"
 
 	"runnel/tools/config"
+	"runnel/tools/process/processtest"
 )
 
 // A process that a server starts ends with the server, though it has left its group.
 func TestStrayEndsWithItsServer(t *testing.T) {
-	line := newLifeline(t)
+	line := processtest.NewLifeline(t)
 	ready := filepath.Join(t.TempDir(), "ready")
 	b := newBehind(t, fake(t, "fake", func(u *config.Upstream) {
-		u.Env["LINE"], u.Env["READY"], u.Env["PROGRAM"] = line.path, ready, u.Command[0]
+		u.Env["LINE"], u.Env["READY"], u.Env["PROGRAM"] = line.Path, ready, u.Command[0]
 		u.Command = []string{"sh", "-c", `mkfifo "$READY"; setsid -f sh -c 'exec 9>"$LINE"; exec >"$READY" 2>&1; sleep 600'; : < "$READY"; exec "$PROGRAM" pid`}
 	}))
 	b.mustCall("pid")
-	line.isHeld()
+	line.IsHeld()
 	b.Close()
-	line.gone()
+	line.Gone()
 }
 
 // Where runnel is the first process of a container, what a server leaves behind becomes its child: it is collected.
