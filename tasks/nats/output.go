@@ -57,7 +57,7 @@ func (o *output) load(ctx context.Context, from fetch, pos int64, limit int) (li
 	}
 	o.next.Unlock()
 	if sequence == 0 && pos > 0 {
-		if sequence, err = o.sp.seek(ctx, o.sp.subject(o.id, "log.*"), pos); err != nil {
+		if sequence, err = o.sp.seek(ctx, o.sp.subject(o.id, "log.*"), pos, startOf); err != nil {
 			return nil, err
 		}
 	}
@@ -81,18 +81,17 @@ func (o *output) load(ctx context.Context, from fetch, pos int64, limit int) (li
 	return all.List, nil
 }
 
-// seek finds the stretch of some output that holds a position, or else the next one, by its sequence number: they rise as positions do. It asks
-// the leader alone: of so many requests to replicas one that is cut off would get its share.
-func (sp *space) seek(ctx context.Context, subject string, pos int64) (uint64, error) {
+// seek finds the last message of a subject that begins at a place or before it, by its sequence number: they rise as places do. It is 0 if there
+// is none. The leader alone is asked: of so many requests to replicas one that is cut off would get its share.
+func (sp *space) seek(ctx context.Context, subject string, place int64, begins func(m *jetstream.RawStreamMsg) (int64, error)) (found uint64, err error) {
 	last, err := sp.newest(ctx, subject)
 	if err != nil || last == nil {
 		return 0, err
 	}
-	if e, err := extent(last); err == nil && e.Check() == nil && e.Start <= pos { // as for who follows
+	if begin, err := begins(last); err == nil && begin <= place { // as for who follows
 		return last.Sequence, nil
 	}
-	low, high, found := uint64(1), last.Sequence, uint64(0)
-	for low <= high {
+	for low, high := uint64(1), last.Sequence-1; low <= high; {
 		middle := low + (high-low)/2
 		m, err := sp.fromLeader(ctx, middle, subject, 1, 1)
 		if err != nil {
@@ -100,19 +99,26 @@ func (sp *space) seek(ctx context.Context, subject string, pos int64) (uint64, e
 		}
 		if len(m) == 0 || m[0].Sequence > high {
 			high = middle - 1
-			continue
-		}
-		if e, err := extent(m[0]); err != nil || e.Check() != nil || e.End() > pos { // a damaged one may stand before or after it
-			found, high = m[0].Sequence, middle-1
+		} else if begin, err := begins(m[0]); err != nil || begin > place { // a damaged one may stand before or after it
+			high = middle - 1
 		} else {
-			low = m[0].Sequence + 1
+			found, low = m[0].Sequence, m[0].Sequence+1
 		}
-	}
-	if found == 0 {
-		found = low
 	}
 	return found, nil
 }
+
+// startOf returns where a stretch begins.
+func startOf(m *jetstream.RawStreamMsg) (int64, error) {
+	e, err := extent(m)
+	if err == nil {
+		err = e.Check()
+	}
+	return e.Start, err
+}
+
+// firstOf returns the first of some numbers of segments.
+func firstOf(m *jetstream.RawStreamMsg) (int64, error) { return number(m, firstHeader) }
 
 // extent reads a stretch.
 func extent(m *jetstream.RawStreamMsg) (e partials.Extent, err error) {
@@ -152,13 +158,19 @@ func (sp *space) Ends(ctx context.Context, r *engine.Record, n int, last int64) 
 // endsFrom is Ends as far as from finds them.
 func (sp *space) endsFrom(ctx context.Context, from fetch, r *engine.Record, n int, last int64) (ends []int64, err error) {
 	const some = 256
-	for next := uint64(1); ; {
-		messages, err := from(ctx, next, sp.subject(r.ID, "ends"), some, 1<<20)
+	subject, next := sp.subject(r.ID, "ends"), uint64(1)
+	if n > 0 { // who follows knows all but the last ones
+		if next, err = sp.seek(ctx, subject, int64(n)+1, firstOf); err != nil {
+			return nil, err
+		}
+	}
+	for {
+		messages, err := from(ctx, next, subject, some, 1<<20)
 		if err != nil || len(messages) == 0 {
 			return ends, err
 		}
 		for _, m := range messages {
-			first, err := number(m, firstHeader)
+			first, err := firstOf(m)
 			if err != nil || first > int64(n+len(ends))+1 {
 				return nil, partials.ErrEnds
 			}
@@ -171,6 +183,9 @@ func (sp *space) endsFrom(ctx context.Context, from fetch, r *engine.Record, n i
 				return ends, nil
 			case len(row) > 0:
 				ends, last = append(ends, row...), row[len(row)-1]
+			}
+			if last == r.End { // none can follow
+				return ends, nil
 			}
 			next = m.Sequence + 1
 		}

@@ -113,6 +113,9 @@ const (
 	// writeAgain is when a write is tried again that nobody has acknowledged.
 	writeAgain = 100 * time.Millisecond
 	ackTimeout = 2 * time.Second
+	// mostQueued is how many messages a subscription may queue: as many as one request has answers (the server allows 1,024), twice. Each
+	// request of several answers makes such a queue; the client's default takes 512 KiB, which was half of what it cost to follow a task.
+	mostQueued = 2048
 )
 
 // Connect implements engine.Engine.
@@ -123,7 +126,7 @@ func (c *connection) Connect(context.Context) error {
 	options := []nats.Option{
 		nats.Name("runnel"), nats.Timeout(connectTimeout), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait),
 		nats.PingInterval(pingInterval), nats.MaxPingsOutstanding(mostPings),
-		nats.FlusherTimeout(flushTimeout), nats.SetCustomDialer(dialer{}),
+		nats.FlusherTimeout(flushTimeout), nats.SetCustomDialer(dialer{}), nats.SyncQueueLen(mostQueued),
 		nats.IgnoreAuthErrorAbort(), // credentials are renewed
 		nats.ReconnectBufSize(-1),   // what cannot be sent is tried again by who sends it, in order
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {

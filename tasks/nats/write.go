@@ -194,7 +194,7 @@ func (sp *space) Append(ctx context.Context, r *engine.Record, b *engine.Batch) 
 // cut deletes the tail of a log up to a position. What is not deleted now is with the next cut.
 func (sp *space) cut(ctx context.Context, id string, to int64) {
 	tail := sp.subject(id, "log.tail")
-	sequence, err := sp.seek(ctx, tail, to)
+	sequence, err := sp.seek(ctx, tail, to, startOf)
 	if err != nil || sequence == 0 { // up to 0 would be all
 		return
 	}

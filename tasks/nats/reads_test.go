@@ -1,0 +1,65 @@
+package nats
+
+import (
+	"context"
+	"runtime"
+	"strconv"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"runnel/partials"
+	"runnel/tasks/engine"
+	"runnel/tasks/statetest"
+)
+
+// A look at a task allocates little: a follower takes one for each piece of output.
+func TestLooksAllocateLittle(t *testing.T) {
+	url := startServer(t, t.TempDir(), 0).ClientURL()
+	statetest.Put(t, newState(t, url), statetest.Working("a"))
+	elsewhere := newState(t, url)
+	statetest.Get(t, elsewhere, "a")
+	const looks = 50
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range looks {
+		statetest.Get(t, elsewhere, "a")
+	}
+	runtime.ReadMemStats(&after)
+	if each := (after.TotalAlloc - before.TotalAlloc) / looks; each > 200<<10 { // the server's part included
+		t.Errorf("%d bytes each", each)
+	}
+}
+
+// A follower reads the numbers of segments that are new, not all that there are: a look costs the same however long a task has run.
+func TestNewestNumbers(t *testing.T) {
+	t.Parallel()
+	state := newState(t, startServer(t, t.TempDir(), 0).ClientURL())
+	sp := spaceOf(t, state)
+	statetest.Put(t, state, statetest.Working("a"))
+	const all = 100
+	for n := 1; n <= all; n++ {
+		m := &nats.Msg{Subject: sp.subject("a", "ends"), Header: nats.Header{firstHeader: {strconv.Itoa(n)}}, Data: partials.EncodeEnds(int64(5*(n-1)), []int64{int64(5 * n)})}
+		if _, err := state.c.js.PublishMsg(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, known := range []int{0, 1, 50, all - 1, all} {
+		r := &engine.Record{End: 5 * all}
+		r.ID = "a"
+		read := 0
+		counted := func(ctx context.Context, sequence uint64, subject string, n, limit int) ([]*jetstream.RawStreamMsg, error) {
+			messages, err := sp.from(ctx, sequence, subject, n, limit)
+			read += len(messages)
+			return messages, err
+		}
+		ends, err := sp.endsFrom(t.Context(), counted, r, known, int64(5*known))
+		if err != nil || len(ends) != all-known || known < all && (ends[0] != int64(5*(known+1)) || ends[len(ends)-1] != 5*all) {
+			t.Errorf("after %d: %v, %v", known, ends, err)
+		}
+		if read > all-known+1 {
+			t.Errorf("after %d: %d messages are read", known, read)
+		}
+	}
+}
