@@ -46,24 +46,19 @@ func (s *Extent) block() (*block, error) {
 			chunks++
 		}
 	}
-	b := &block{start: s.Start, data: s.Data, records: make([]record, 0, chunks)}
-	at := uint64(0)
-	for rest := s.Marks; len(rest) > 0; {
+	b := &block{start: s.Start, data: s.Data, records: make([]record, chunks)}
+	at, rest := uint64(0), s.Marks
+	for i := range b.records {
 		m, n := binary.Uvarint(rest)
 		if n <= 0 || m>>4 > uint64(len(s.Data))-at || uint64(len(s.Data)) > math.MaxUint32 {
 			return nil, errDamaged
 		}
 		rest = rest[n:]
 		at += m >> 4
-		b.records = append(b.records, record{
-			end:    uint32(at),
-			kind:   Kind(m & 1),
-			stream: Stream(m >> 1 & 1),
-			more:   m&(1<<2) != 0,
-			whole:  m&(1<<3) != 0,
-		})
+		r := &b.records[i]
+		r.end, r.kind, r.stream, r.more, r.whole = uint32(at), Kind(m&1), Stream(m>>1&1), m&(1<<2) != 0, m&(1<<3) != 0
 	}
-	if at != uint64(len(s.Data)) || len(s.Data) == 0 {
+	if len(rest) > 0 || at != uint64(len(s.Data)) || len(s.Data) == 0 {
 		return nil, errDamaged
 	}
 	return b, nil
