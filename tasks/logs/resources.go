@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"sync"
 	"time"
 
 	"runnel/partials"
@@ -147,8 +149,9 @@ func (s *server) readResource(ctx context.Context, c *rpc.Caller, params json.Ra
 	if err != nil {
 		return nil, err
 	}
-	// The result is written out by hand: encoding/json took a third of the time.
-	page := make([]byte, 0, min(mcp.MaxPage, t.Log.Size()-min(after, t.Log.Size()))+MaxURI)
+	// The result is written out by hand: encoding/json took a third of the time. Its memory is used again: new memory took a sixth.
+	memory := pages.Get().(*[]byte)
+	page := slices.Grow((*memory)[:0], int(min(mcp.MaxPage, max(t.Log.Size()-after, 0)))+MaxURI)
 	page = append(append(page, `{"contents":[{"uri":`...), rawjson.Encode(uri)...)
 	page = append(page, `,"mimeType":"`+tasks.LogType+`","text":"`...)
 	page, next, err := AppendText(ctx, page, t.Log, after, math.MaxInt64, mcp.MaxPage)
@@ -165,8 +168,13 @@ func (s *server) readResource(ctx context.Context, c *rpc.Caller, params json.Ra
 	} else {
 		page = append(page, '}')
 	}
-	return rpc.Encoded(page), nil
+	*memory = page
+	free := func() { pages.Put(memory) }
+	return rpc.After{Result: rpc.Encoded(page), Do: free, Drop: free}, nil
 }
+
+// pages holds the memory of pages that were sent.
+var pages = sync.Pool{New: func() any { return new([]byte) }}
 
 // readPage answers with the page of the app.
 func (s *server) readPage(c *rpc.Caller) any {
