@@ -196,10 +196,9 @@ func (c *Config) Text(path string) string { return fmt.Sprint(c.at(path).Interfa
 func (c *Config) at(path string) reflect.Value {
 	v := reflect.ValueOf(c).Elem()
 	for name := range strings.SplitSeq(path, ".") {
-		_, fields := keysOf(v.Type())
-		i, ok := fields[name]
-		if !ok {
-			panic("internal error: no config key " + path)
+		i := 0
+		for v.Type().Field(i).Tag.Get("yaml") != name { // which panics if there is no such key
+			i++
 		}
 		v = v.Field(i)
 	}
