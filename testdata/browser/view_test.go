@@ -225,6 +225,9 @@ func TestManyTasks(t *testing.T) {
 	p := open(t, u.url, "light", desktop)
 	listed := func(n int) string { return fmt.Sprintf(`document.querySelectorAll("#tasks button").length === %d`, n) }
 	p.until("a page", listed(50))
+	if age := p.text("#tasks .age"); !strings.Contains(age, ":") || !strings.Contains(age, " · ") {
+		t.Errorf("the list says of a task %q, want when it began and how long it took", age)
+	}
 	p.click("#more")
 	p.until("two pages", listed(100))
 	p.click("#more")

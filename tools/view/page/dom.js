@@ -50,6 +50,12 @@ function size(bytes) {
 
 const clock = ms => new Date(ms).toLocaleTimeString();
 
+/** began is when a task was created: the time of day, or the date if that was on another day. */
+function began(createdAt) {
+  const day = new Date(createdAt);
+  return day.toDateString() === new Date().toDateString() ? day.toLocaleTimeString([], {timeStyle: "short"}) : day.toLocaleDateString();
+}
+
 /** pause waits, or rejects once the signal says so. */
 function pause(ms, signal) {
   return new Promise((resolve, reject) => {

@@ -97,7 +97,7 @@ class TaskList {
     item.mark.className = `dot-box ${statusClass(task.status)}`;
     say(item.tool, plain(task.title || task.tool, 100));
     say(item.word, `, ${statusWord(task.status)}, `);
-    say(item.age, ended(task.status) ? duration(task.durationMs) : `${duration(task.durationMs)}…`);
+    say(item.age, `${began(task.createdAt)} · ${duration(task.durationMs)}${ended(task.status) ? "" : "…"}`);
     say(item.last, plain(task.lastLine || task.statusMessage, 120));
     const p = task.progress;
     item.bar.hidden = !p || ended(task.status);

@@ -75,7 +75,7 @@ class Timeline {
     }
     const text = parts.join(" ");
     picture.setAttribute("aria-label", `Output over ${duration(span)}. ${text}`);
-    this.box.replaceChildren(picture);
+    this.box.replaceChildren(picture, make("div", {className: "ends facts", ariaHidden: "true"}, make("span", {textContent: "0"}), make("span", {textContent: duration(span)})));
     say(this.text, text);
   }
 }
