@@ -8,8 +8,8 @@ import (
 // maxBatch bounds the messages of a batch: 16 MiB of "1,1,1," would otherwise be answered with a gigabyte of errors.
 const maxBatch = 1000
 
-// batch collects the answers to the members of a JSON-RPC batch, which go out as one array
-// when the last one is there (JSON-RPC 2.0, section 6). Only 2025-03-26 has batches.
+// batch collects the answers to the members of a JSON-RPC batch, which are sent as one array when all are there (JSON-RPC 2.0, section 6).
+// Only 2025-03-26 has batches.
 //
 // A batch is refused while more than maxUnread bytes of answers are unread, whether they wait for the rest of their batch or for the
 // client.
@@ -49,7 +49,7 @@ func (b *batch) add(answer []byte, slots int, a After) {
 	}
 }
 
-// leave ends what join began. The last one to leave sends the array, unless nothing was answered.
+// leave ends what join began. The last one to leave sends the array, unless it is empty.
 func (b *batch) leave() {
 	b.mu.Lock()
 	b.open--
@@ -65,7 +65,7 @@ func (b *batch) leave() {
 	default:
 		err := b.w.queue(append(b.line, "]\n"...), b.slots)
 		if err != nil {
-			b.w.release(b.slots)
+			b.w.freeSlots(b.slots)
 		}
 		for _, a := range b.after {
 			a.settle(err == nil)
@@ -73,7 +73,7 @@ func (b *batch) leave() {
 	}
 }
 
-// start starts the calls of the batch. The reader leaves first: After.Do, which runs when the answers are sent, must not run on its
+// start starts the calls of the batch. The reader leaves first: After.Do, which runs when the answers are sent, must not run on the reader's
 // goroutine.
 func (b *batch) start() {
 	b.leave()

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Broadcast wakes everyone who watches something, such as the list of tools, when it changes. Use it where the watchers then look at the
-// thing itself, so that one wake-up can stand for several changes. The zero value has no watchers.
+// Broadcast wakes all watchers of something, such as the list of tools, when it changes. Use it where the watchers then read it anew, so
+// that one wake-up can stand for several changes. The zero value has no watchers.
 type Broadcast struct {
 	mu       sync.Mutex
 	watchers []chan struct{}
@@ -36,7 +36,7 @@ func (b *Broadcast) Send() {
 	}
 }
 
-// wake wakes the goroutine that waits for a channel of capacity 1, or will.
+// wake wakes the goroutine that receives from a channel of capacity 1, now or when it next does.
 func wake(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -44,8 +44,8 @@ func wake(c chan<- struct{}) {
 	}
 }
 
-// ListPace is the shortest time between two notifications that a list has changed, because a client reads the list again after each one.
-// Anything that ends in such a notification need not be faster.
+// ListPace is the shortest time between two notifications that a list has changed: a client reads the list again after each one. Whatever
+// leads to such a notification need not be faster.
 const ListPace = time.Second
 
 // Announce calls tell when changed receives a value, at most once per [ListPace]: changes in between are combined. It returns when ctx ends

@@ -9,7 +9,7 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// start answers an admitted request in a goroutine of its own. The requests of a batch start after the whole batch has been read.
+// start answers an admitted request in its own goroutine. The requests of a batch start after the whole batch has been read.
 func (c *call) start(h func(context.Context) (any, error)) {
 	run := func() {
 		GrowStack()
@@ -24,15 +24,15 @@ func (c *call) start(h func(context.Context) (any, error)) {
 
 // answer sends the response.
 //
-// It does not go through Conn.Reply, which would encode the result three times (5 µs, a fifth of an echo), write "<" as six bytes, and know
-// neither the other side's own id nor batches. The Conn keeps nothing of a request that it has handed over, so it misses nothing.
+// It does not use Conn.Reply, which would encode the result three times (5 µs, a fifth of an echo), write "<" as six bytes, and know neither
+// the other side's own id nor batches. The Conn keeps nothing of a request that it has passed on, so it does not miss the reply.
 func (c *call) answer(result any, err error) {
 	wanted := c.incoming.finish(c)
 	defer c.incoming.leave(c)
 	defer c.cancel(nil)
 	if !wanted {
-		c.incoming.release(1)
-		defer c.w.letGo()
+		c.incoming.freeSlots(1)
+		defer c.w.release()
 	}
 	if c.batch != nil {
 		defer c.batch.leave()
@@ -59,7 +59,7 @@ func (c *call) answer(result any, err error) {
 	}
 	err = c.w.reply(c.parent, e.buf.Bytes())
 	if err != nil {
-		c.incoming.release(1)
+		c.incoming.freeSlots(1)
 	}
 	a.settle(err == nil)
 }

@@ -13,8 +13,8 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// Client is a connection to a server. Use it to call the tools of others, from a command line or from a runnel that stands before another
-// server. Its methods may be called by several goroutines at once.
+// Client is a connection to a server. Use it to call another server's tools, from a command line or from a runnel that stands before that
+// server. Several goroutines may call its methods at once.
 type Client struct {
 	*peer
 	opt   DialOptions
@@ -34,10 +34,10 @@ const maxAnswering = 64
 
 func newClient(opt DialOptions, child *child) *Client {
 	c := &Client{opt: opt, child: child, peer: newPeer(newLineReader(opt.Out, opt.MaxLine).next, pipeOutput{Writer: opt.In}, opt.MaxLine, maxAnswering, opt.Log)}
-	c.role, c.w.reader, c.eof, c.saw = c, "server", errClosedOutput, opt.OnMessage
+	c.role, c.w.reader, c.eof, c.onLine = c, "server", errClosedOutput, opt.OnMessage
 	c.incoming.cause = errCancelledByServer
 	c.ctx = c.input
-	close(c.drained) // once the server sends nothing more, nobody waits for anything
+	close(c.drained) // once the server sends nothing more, no answer is needed
 	return c
 }
 
@@ -46,7 +46,7 @@ var (
 	errCancelledByServer = errors.New("cancelled by the server")
 )
 
-// Era is the era of the connection. Ask it where the two eras differ: tasks, subscriptions, questions.
+// Era is the era of the connection. Check it where the two eras differ: tasks, subscriptions, elicitation.
 func (c *Client) Era() Era {
 	if c.version.Stateless {
 		return Stateless
@@ -55,16 +55,16 @@ func (c *Client) Era() Era {
 }
 
 // InOrder reports whether messages arrive in the order in which they were sent. They may not in the stateless era, where each subscription
-// can have a stream of its own.
+// can have its own stream.
 func (c *Client) InOrder() bool { return !c.opt.Unordered && c.Era() == Handshake }
 
 // Version is the negotiated protocol version; its fields say what a message may hold.
 func (c *Client) Version() *mcp.Version { return c.version }
 
-// Server is how the server introduces itself, for showing it to a user.
+// Server is the server's name and version, to show to a user.
 func (c *Client) Server() mcp.Implementation { return c.server }
 
-// Capabilities are the server's capabilities, as far as runnel knows them. Do not ask for anything that is not declared.
+// Capabilities are the server's capabilities, as far as runnel knows them. Do not use anything that is not declared.
 func (c *Client) Capabilities() *mcp.ServerCapabilities { return &c.capabilities }
 
 // Instructions are the server's instructions for a model, "" if it gave none.
@@ -99,10 +99,10 @@ func (c *Client) Do(ctx context.Context, r *Request) (json.RawMessage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", r.Method, err)
 	}
-	q := &question{method: r.Method, params: params, head: lineHead, w: c.w, onResponse: r.OnResponse}
-	answer, err := c.ask(ctx, q)
+	req := &request{method: r.Method, params: params, head: lineHead, w: c.w, onResponse: r.OnResponse}
+	answer, err := c.send(ctx, req)
 	if r.Until != nil {
-		context.AfterFunc(r.Until, func() { c.outgoing.forget(q) })
+		context.AfterFunc(r.Until, func() { c.outgoing.forget(req) })
 	}
 	return answer, err
 }
@@ -148,7 +148,7 @@ type Request struct {
 	Capabilities *mcp.ClientCapabilities
 
 	// OnResponse, if set, gets all responses in the order on the wire, on the goroutine that reads; the first one before Do returns. It
-	// reports whether there may be more with the same id, as in SEP-1905. They end with the connection at the latest.
+	// reports whether more may come with the same id, as in SEP-1905.
 	OnResponse func(Response) (more bool)
 	// Until ends the wait for more responses; nil = never.
 	Until context.Context

@@ -16,7 +16,7 @@ const (
 	closeGrace = 5 * time.Second
 	// termGrace is how long it may take after TERM: longer than the 5 s that a runnel gives its own children.
 	termGrace = 6 * time.Second
-	// killGrace is how long it may take to disappear after KILL, since it may be in an uninterruptible wait.
+	// killGrace is how long it may take to disappear after KILL: it may be in an uninterruptible wait.
 	killGrace = 2 * time.Second
 	// stderrGrace is how long stderr may stay open after the server has exited: another process may hold it.
 	stderrGrace = 500 * time.Millisecond
@@ -35,7 +35,7 @@ type child struct {
 	endGroup func(pgid int)
 }
 
-// startChild starts the server in a process group of its own: a Ctrl-C in the terminal does not reach it, and its children can be ended
+// startChild starts the server in its own process group: a Ctrl-C in the terminal does not reach it, and its children can be ended
 // with it.
 func startChild(o *DialOptions) (*child, error) {
 	stdout, out, err := system.Pipe() // not cmd.StdoutPipe: Wait would close it, with what it still holds
@@ -65,8 +65,8 @@ func startChild(o *DialOptions) (*child, error) {
 	return c, nil
 }
 
-// childOutput is what a server writes. It ends with the pipe or, if another process still holds that open, with the server's process: its
-// exit sets a deadline, after which only what is already in the pipe is read. A helper that outlives its server answers no calls.
+// childOutput is what a server writes. It ends with the pipe or, if another process still holds that open, with the server's process. The
+// process's exit sets a deadline, after which only what is already in the pipe is read: a helper that outlives its server answers no calls.
 type childOutput struct {
 	*os.File
 	over bool // the deadline has passed
@@ -76,7 +76,7 @@ type childOutput struct {
 // maxRest is as much as a pipe can hold. Reading ends there even if a helper keeps writing.
 const maxRest = 1 << 20
 
-var errLeftBehind = errors.New("the server has ended, though something that it started holds its output open")
+var errHeldOpen = errors.New("the server has ended, but a process that it started holds its output open")
 
 func (o *childOutput) Read(p []byte) (n int, err error) {
 	if !o.over {
@@ -87,14 +87,14 @@ func (o *childOutput) Read(p []byte) (n int, err error) {
 		_ = o.SetReadDeadline(time.Time{}) // a deadline in the past would make every read fail
 	}
 	if o.rest > maxRest || !system.Readable(o.File) {
-		return 0, errLeftBehind
+		return 0, errHeldOpen
 	}
 	n, err = o.File.Read(p)
 	o.rest += n
 	return n, err
 }
 
-// end ends the server, whose stdin has been closed, as basic/lifecycle, "Shutdown", describes it for stdio.
+// end stops the server, whose stdin has been closed, as basic/lifecycle, "Shutdown", describes for stdio.
 func (c *child) end() {
 	defer c.release()
 	pgid := c.cmd.Process.Pid

@@ -12,8 +12,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// probeTime is how long a server may take to answer server/discover. One that only knows the handshake answers an unknown method at once or
-// never; one that starts slowly merely gets initialize a little later.
+// probeTime is how long a server may take to answer server/discover. A server that only knows the handshake answers an unknown method at
+// once or never; one that starts slowly only gets initialize a little later.
 const probeTime = 10 * time.Second
 
 // Dial starts a server, or takes its pipes, and negotiates a protocol version with it. ctx bounds only the negotiation: the connection
@@ -30,7 +30,7 @@ func Dial(ctx context.Context, o DialOptions) (*Client, error) {
 	case len(o.Command) == 0 && (o.In == nil || o.Out == nil):
 		return nil, errors.New("no server: neither a command nor pipes")
 	}
-	c, err := reach(&o)
+	c, err := dialOnce(&o)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func Dial(ctx context.Context, o DialOptions) (*Client, error) {
 		c.opt.Log.Debug().Err(err).Msg("no server/discover: falling back to initialize")
 		if c.Err() != nil {
 			_ = c.Close()
-			if c, err = reach(&o); err != nil {
+			if c, err = dialOnce(&o); err != nil {
 				return nil, err
 			}
 		}
@@ -57,7 +57,7 @@ func Dial(ctx context.Context, o DialOptions) (*Client, error) {
 	return c, nil
 }
 
-// giveUp closes a connection that could not be opened. It prefers how the server's process ended as the reason.
+// giveUp closes a connection that could not be opened, and returns the reason: if the server's process has ended, how it ended.
 func (c *Client) giveUp(err error) error {
 	if ended := c.Close(); ended != nil && errors.Is(err, ErrClosed) {
 		return ended
@@ -65,8 +65,8 @@ func (c *Client) giveUp(err error) error {
 	return err
 }
 
-// reach makes the connection without sending anything yet.
-func reach(o *DialOptions) (*Client, error) {
+// dialOnce makes the connection without sending anything yet.
+func dialOnce(o *DialOptions) (*Client, error) {
 	var child *child
 	opt := *o
 	opt.MaxLine = cmp.Or(opt.MaxLine, DefaultMaxLine)
@@ -104,7 +104,7 @@ func (c *Client) discover(ctx context.Context) error {
 	c.version = mcp.Versions[len(mcp.Versions)-1]
 	raw, err := c.Do(ctx, &Request{Method: "server/discover"})
 	if err == nil {
-		_ = json.Unmarshal(raw, &r) // Unmarshal goes on after a member of the wrong type, which then reads as absent
+		_ = json.Unmarshal(raw, &r) // Unmarshal continues after a member of the wrong type, which then reads as absent
 		if !slices.Contains(r.SupportedVersions, c.version.Name) {
 			err = errors.New("no version of the stateless era in common")
 		}

@@ -190,7 +190,7 @@ func TestServerDiesBeforeItsHelper(t *testing.T) {
 	}
 	ctx, stop := context.WithTimeout(t.Context(), watchdog)
 	defer stop()
-	if err := client.Call(ctx, "m", nil, nil); !errors.Is(err, ErrClosed) || !errors.Is(err, errLeftBehind) {
+	if err := client.Call(ctx, "m", nil, nil); !errors.Is(err, ErrClosed) || !errors.Is(err, errHeldOpen) {
 		t.Errorf("the call gives %v", err)
 	}
 	if said != 100 {
@@ -350,7 +350,7 @@ func TestRecalledRequestsAreForgotten(t *testing.T) {
 			cancel()
 		}
 		synctest.Wait()
-		if n := len(c.outgoing.recalled); n > 0 {
+		if n := len(c.outgoing.withdrawn); n > 0 {
 			t.Errorf("%d of %d requests are still to be forgotten", n, many)
 		}
 		c.Close()

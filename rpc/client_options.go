@@ -20,8 +20,7 @@ type DialOptions struct {
 
 	// OnStart, if set, is called before each start of the server; there may be two (see Dial).
 	OnStart func()
-	// Guard, if set, gets the process group of a server that has been started. The function that it returns is called when the group is
-	// gone.
+	// Guard, if set, gets the process group of each server that is started. The function that it returns is called when the group is gone.
 	Guard func(pgid int) (release func())
 	// EndGroup ends what still runs in the process group of a server that has exited; nil = KILL.
 	EndGroup func(pgid int)
@@ -48,7 +47,7 @@ type DialOptions struct {
 	OnGarbage func(line []byte)
 	// OnNotification, if set, gets the server's notifications. params is nil if there are none.
 	OnNotification func(method string, params json.RawMessage)
-	// OnRequest answers the server's requests, each in a goroutine of its own, and may keep params; nil = -32601. Its errors are sent as
+	// OnRequest answers the server's requests, each in its own goroutine, and may keep params; nil = -32601. Its errors are sent as
 	// those of a [Handler] are, other errors with their text. ctx ends when the server cancels the request and when the connection ends.
 	OnRequest func(ctx context.Context, method string, params json.RawMessage) (any, error)
 }

@@ -10,12 +10,12 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// array lets the peer go through an array of messages, which some servers send on one line.
+// array lets the peer read an array of messages, which some servers send on one line.
 func (c *Client) array([]byte) (*batch, *Error) { return nil, nil }
 
 // refuse drops a line that is not a message. "The server MUST NOT write anything to its stdout that is not a valid MCP message"
-// (basic/transports), but a banner is not a reason to give up. If the line looks like the answer to a request, that request fails: no
-// better answer will come, and it would wait for ever. A log line may have an id and an error, too.
+// (basic/transports), but a banner is not a reason to give up. If the line looks like the answer to a request, that request fails: it would
+// wait for ever for a better one. A log line may have an id and an error, too.
 func (c *Client) refuse(m *message, line []byte) *Error {
 	switch {
 	case m.problem.Code == mcp.CodeParseError:
@@ -23,12 +23,12 @@ func (c *Client) refuse(m *message, line []byte) *Error {
 			c.opt.OnGarbage(line)
 		}
 		if line[0] == '{' && json.Valid(line) { // JSON that some program printed, with a few bytes that are not UTF-8
-			parts := takeApart(line)
+			parts := parseMessage(line)
 			parts.problem = m.problem
 			*m = parts
 		}
 	case line == nil && m.jsonrpc == nil: // too long
-		c.log.Warn().Int("limit", c.opt.MaxLine).Msg("dropping a line of the server's that is too long")
+		c.log.Warn().Int("limit", c.opt.MaxLine).Msg("dropping a line from the server that is too long")
 		return Errorf(mcp.CodeInternalError, "the response is too long: the limit is %d bytes a line", c.opt.MaxLine)
 	}
 	if m.method == nil && (m.jsonrpc != nil || m.result != nil || bytes.HasPrefix(m.err, []byte("{"))) {
@@ -59,7 +59,7 @@ func (c *Client) request(r *call) {
 	c.answer(r, nil, err)
 }
 
-// notification obeys a cancellation, and passes every notification on.
+// notification handles a cancellation, and passes on every notification.
 func (c *Client) notification(m *message) {
 	method := rawjson.Unquote(m.method)
 	if method == "notifications/cancelled" {

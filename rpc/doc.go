@@ -1,30 +1,30 @@
 // Package rpc speaks MCP's stdio transport: JSON-RPC 2.0, one message a line, on two pipes
 // (https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio).
-// It knows no tool and no task; the rooms above it register their methods on a [Server], as on net/http. [Dial] is the other side:
-// a [Client] starts a server, or takes its pipes, and speaks the newest era that both know.
+// It knows nothing of tools and tasks; the rooms above it register their methods on a [Server], as on net/http. [Dial] is the other side: a
+// [Client] starts a server, or takes its pipes, and speaks the newest era that both know.
 //
-// Both are roles of one peer. The way of a line:
+// Both are roles of one peer. The path of a line:
 //
 //	in ─ lineReader ─ peer.next ─┬─ request, answer ─▶ jsonrpc2.Conn ─▶ role.request ─▶ Handler (own goroutine)
 //	                             ├─ notification ─▶ role.notification                       │
-//	                             └─ no message ─▶ role.refuse                               ▼
+//	                             └─ invalid ─▶ role.refuse                                  ▼
 //	out ◀─ writer ◀─ control: replies, notifications, requests ◀────────────────────────────┘
 //	          └◀──── lanes: streams, pulled in turn
 //
-// A [Session] is a client without pipes, for other transports: each of its lines is brought, and has a writer and an output of its own.
+// A [Session] is a client without pipes, for other transports: they pass each line to it, and each line has a writer and an output of its own.
 //
-// incoming holds the requests of the other side that are being answered, outgoing those of our own that wait for an answer.
+// incoming holds the other side's requests that are being answered; outgoing holds our own that wait for an answer.
 //
 // Goroutines of a [Server.Serve] or a [Client]:
 //
-//  1. The reader (it belongs to the jsonrpc2.Conn) frames, checks and dispatches. It owns the handshake. It waits
-//     for no handler and not for the other side to read: overload is refused with an error, unless slots become free (incoming.admit).
+//  1. The reader (it belongs to the jsonrpc2.Conn) frames, checks and dispatches. It owns the handshake. It waits for no handler and does not
+//     wait for the other side to read: overload is refused with an error, unless slots become free (incoming.admit).
 //  2. The writer writes, alone. For each write it takes the control lines that wait, then pulls the lanes in turn.
 //  3. One for each request in flight, which runs its [Handler].
-//  4. Serve's own, which waits for the end and orders it: drain, cancel, flush. A client with a child has one that waits for it.
+//  4. Serve's own, which waits for the end and then drains, cancels and flushes. A client with a child has one that waits for the child.
 //
-// Locks: incoming.mu, outgoing.mu and writer.mu are never held together, nor across I/O or a call of somebody else's code. writer.mu may be
-// taken under locks of the rooms above (see [Caller.Turns]).
+// Locks: incoming.mu, outgoing.mu and writer.mu are never held together, nor across I/O or a call to another package's code. writer.mu may
+// be taken under locks of the rooms above (see [Caller.Turns]).
 //
 // Words: a slot is room for one request in flight; a turn is a lane's place in the writer's round; the head of a line is what all
 // lines for one caller begin with.
@@ -35,13 +35,13 @@
 //	what a version of the protocol can hold         mcp.Versions (rpc/mcp/version.go)
 //	what a request of each era says of its client   session.open (server_handshake.go), session.stateless (server_stateless.go)
 //	an overload of requests is refused              incoming.admit (incoming.go)
-//	a malformed line is found                       peer.next (peer.go), takeApart (message.go)
+//	a malformed line is found                       peer.next (peer.go), parseMessage (message.go)
 //	a line is too long                              lineReader.line (frame.go); what runnel writes: mcp.MaxLine (rpc/mcp/line.go)
 //	the other side does not read                    writer.try, writer.awaitTurn (writer.go); a task's output waits in package partials
-//	a request is cancelled                          peer.cancelled (peer.go); one of ours: peer.ask (ask.go)
+//	a request is cancelled                          peer.cancelled (peer.go); one of ours: peer.send (send.go)
 //	an error gets its code                          call.failure (call.go)
-//	a stream is gone on with elsewhere              Caller.Marks, Session.Resume (server_resume.go)
+//	a stream is resumed elsewhere                   Caller.Marks, Session.Resume (server_resume.go)
 //	a session ends                                  Server.Serve (server_session.go), Session.close (server_exchange.go)
-//	a server that Dial started is ended             child.end (client_child.go)
+//	a server that Dial started is stopped           child.end (client_child.go)
 //	a malformed line is answered                    session.refuse (server_dispatch.go), Client.refuse (client_receive.go)
 package rpc

@@ -8,8 +8,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Error is an error that reaches the client with its own code (JSON-RPC 2.0, section 5.1). Any other error of a handler is logged, and the
-// client gets -32603 "internal error".
+// Error is an error that reaches the client with its own code (JSON-RPC 2.0, section 5.1). Any other error from a handler is logged,
+// and the client gets -32603 "internal error".
 type Error struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
@@ -29,8 +29,8 @@ func Errorf(code int, format string, args ...any) *Error {
 func (e *Error) Error() string { return fmt.Sprintf("%s (code %d)", e.Message, e.Code) }
 
 var (
-	// ErrClosed is returned by writes to a session that has ended, and by questions to a side that can no longer answer. Test for it with
-	// errors.Is: there is nobody left to tell.
+	// ErrClosed is returned by writes to a session that has ended, and by requests to a side that can no longer answer. Test for it with
+	// errors.Is: there is nobody left to report to.
 	ErrClosed = errors.New("session is closed")
 
 	// ErrCancelled is the cause of a request's context after the client's notifications/cancelled. Compare it with context.Cause where a

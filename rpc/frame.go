@@ -15,8 +15,7 @@ const readSize = 256 << 10
 // errLineTooLong is returned by lineReader.next once for each line over the limit, with the line's id if one was found.
 var errLineTooLong = errors.New("line too long")
 
-// lineReader splits a stream into lines. It holds one line at most, plus readSize bytes after it, and of a line over the limit only the
-// edges.
+// lineReader splits a stream into lines. It holds at most one line and readSize bytes after it; of a line over the limit, only the edges.
 type lineReader struct {
 	r     *bufio.Reader
 	max   int    // bytes of a line without its newline
@@ -81,7 +80,7 @@ func (l *lineReader) read() (piece []byte, more bool) {
 		return piece, true
 	case nil:
 		return piece[:len(piece)-1], false
-	case io.EOF, errLeftBehind: // they need no explanation
+	case io.EOF, errHeldOpen: // these explain themselves
 		l.err = err
 	default:
 		l.err = fmt.Errorf("reading messages: %w", err)
@@ -89,7 +88,7 @@ func (l *lineReader) read() (piece []byte, more bool) {
 	return piece, false
 }
 
-// edge is how much is kept of either end of a line that is too long: enough for an id and what surrounds it.
+// edge is how many bytes are kept of either end of a line that is too long: enough for an id and what surrounds it.
 const edge = 2 * maxID
 
 // drop keeps the edges of a line that arrives in pieces.

@@ -14,7 +14,7 @@ import (
 // incoming holds the other side's requests that are being answered.
 //
 // An id is in flight until the last response to it is about to be sent or, if none is sent, until its handler has returned. A slot is taken
-// until the writer takes the first response: a side that does not read cannot pile up responses.
+// until the writer takes the first response, so a side that does not read cannot pile up responses.
 type incoming struct {
 	max      int   // slots
 	maxBytes int64 // limit for the params of all running requests
@@ -40,12 +40,12 @@ type call struct {
 	parent   context.Context // of ctx
 	w        *writer         // writes the answer; held until then
 	id       json.RawMessage // as the other side wrote it
-	key      string          // the id in a canonical spelling
+	key      string          // the id in its canonical form
 	head     []byte          // the beginning of every line that belongs to the request
 	params   json.RawMessage // nil if there are none
 	batch    *batch          // the batch it came in; nil if it came alone
 
-	method string // set when the Conn hands it over
+	method string // set when the Conn has passed the request on
 
 	// Set when the request is admitted and started.
 	ctx    context.Context
@@ -53,14 +53,14 @@ type call struct {
 	dress  func(e *encoder, begin int, bare bool) error // see encoder.response
 }
 
-// slotPatience is how recently a slot must have been taken or freed for the reader to wait for the next one. A script that writes all its
-// calls at once sends quick calls faster than they are answered. Once this time has shown that calls are long, further ones are refused at
-// once. With 50 ms, a busy machine of two cores, on which a process may not run for that long, refused 5 % of a burst of echo calls. A
+// slotPatience is how recently a slot must have been taken or freed for the reader to wait for the next one: a script that writes all its
+// calls at once sends quick calls faster than they are answered. If no slot became free for that long, calls are long, and further ones are
+// refused at once. With 50 ms, a busy machine of two cores refused 5 % of a burst of echo calls: a process may not run for that long. A
 // longer time hurts where slots become free only now and then: everything after the waiting call, such as a cancellation, waits with it.
 const slotPatience = 250 * time.Millisecond
 
-// admit takes a slot for a request, whose id must not be in flight, and counts it. Its handler must then run, and leave must follow. It
-// waits for a slot while slots become free (slotPatience).
+// admit takes a slot for a request, whose id must not be in flight. The handler must then run, and leave must follow. It waits for a slot
+// while slots become free (slotPatience).
 func (f *incoming) admit(c *call) *Error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -120,7 +120,7 @@ func (f *incoming) stream(key string, more bool) {
 	}
 }
 
-// cancel ends a request by its id. Unknown ids are ignored: the answer may already have been on its way (basic/utilities/cancellation).
+// cancel cancels a request by its id. Unknown ids are ignored: the answer may already be on its way (basic/utilities/cancellation).
 func (f *incoming) cancel(key string) {
 	f.mu.Lock()
 	c := f.byID[key]
@@ -130,8 +130,8 @@ func (f *incoming) cancel(key string) {
 	}
 }
 
-// finish frees the id of a request whose response is about to be sent. If the response is not wanted, the client has cancelled the request:
-// no response must be sent.
+// finish frees the id of a request whose response is about to be sent. If the response is not wanted, because the other side has cancelled
+// the request, it must not be sent.
 func (f *incoming) finish(c *call) (wanted bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -139,8 +139,8 @@ func (f *incoming) finish(c *call) (wanted bool) {
 	return context.Cause(c.ctx) != f.cause
 }
 
-// release frees the slots of responses that are about to be written, or never will be.
-func (f *incoming) release(slots int) {
+// freeSlots frees the slots of responses that are about to be written, or never will be.
+func (f *incoming) freeSlots(slots int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.slots -= slots
@@ -148,7 +148,7 @@ func (f *incoming) release(slots int) {
 	wake(f.room)
 }
 
-// leave ends what admit began.
+// leave notes that the handler of an admitted request has returned.
 func (f *incoming) leave(c *call) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -167,7 +167,7 @@ func (f *incoming) close() {
 	wake(f.room)
 }
 
-// wait waits until no handler runs, or ctx ends, and returns how many still run.
+// wait waits until no handler runs or ctx ends, and returns how many still run.
 func (f *incoming) wait(ctx context.Context) (running int) {
 	f.mu.Lock()
 	if f.running == 0 {

@@ -27,7 +27,7 @@ type message struct {
 // decoded.
 const maxValues = 100_000
 
-// parseError says what is wrong with a line that rawjson.Scan has refused.
+// parseError describes what is wrong with a line that rawjson.Scan has refused.
 func parseError(line []byte) string {
 	if !utf8.Valid(line) {
 		return "parse error: not valid UTF-8"
@@ -36,8 +36,8 @@ func parseError(line []byte) string {
 	return fmt.Sprintf("parse error: %v", json.Unmarshal(line, &raw))
 }
 
-// takeApart reads a valid JSON value in a single pass.
-func takeApart(value []byte) (m message) {
+// parseMessage reads a message from a valid JSON value in a single pass.
+func parseMessage(value []byte) (m message) {
 	problem := ""
 	if value[0] != '{' {
 		m.problem = Errorf(mcp.CodeInvalidRequest, "a message is a JSON object")
@@ -65,7 +65,7 @@ func takeApart(value []byte) (m message) {
 		}
 		if *to != nil {
 			problem = `"` + string(it.Name) + `" is there twice`
-			it.Value = []byte{} // neither value is usable; the message still has its answerID and head
+			it.Value = []byte{} // neither value is usable; answerID and head still work
 		}
 		*to = it.Value
 	}
@@ -115,8 +115,8 @@ func (m *message) answerID() []byte {
 	return m.id
 }
 
-// head is the beginning of every line that belongs to the message. Only a request that names a session gets the name back: "the official
-// TypeScript client rejects unknown top-level members".
+// head is the beginning of every line that belongs to the message. Only a request with a sessionId gets it back: the official TypeScript
+// client rejects unknown top-level members.
 func (m *message) head() []byte {
 	if m.sessionID == nil || checkID(m.sessionID) != "" {
 		return lineHead

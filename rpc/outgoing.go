@@ -9,17 +9,17 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// outgoing holds our requests that still wait for an answer, or for further answers.
+// outgoing holds our own requests that wait for an answer, or for further answers.
 type outgoing struct {
 	log zerolog.Logger
 
-	// Owned by the sender (peer.asking).
+	// Owned by the sender, which holds peer.sendTurn.
 	last    uint64 // starts at 1: some clients and servers treat the id 0 as none
-	sending *question
+	sending *request
 
-	mu       sync.Mutex
-	waiting  map[uint64]*question
-	recalled []uint64 // nobody waits for these any more, but the Conn still knows them
+	mu        sync.Mutex
+	waiting   map[uint64]*request
+	withdrawn []uint64 // nobody waits for their answers any more, but the Conn still knows them
 }
 
 // Response is one answer of the other side: a result or an error. [Request.OnResponse] gets each of them.
@@ -28,8 +28,8 @@ type Response struct {
 	Err    *Error
 }
 
-// question is a request of our own.
-type question struct {
+// request is a request of our own.
+type request struct {
 	id         uint64
 	method     string
 	params     any            // encodes to JSON; nil = none
@@ -42,71 +42,71 @@ type question struct {
 	answer   Response // the first one
 }
 
-// sent registers a question that is about to be written. An earlier answer would be dropped by the Conn, and its asker would wait for ever.
-func (o *outgoing) sent(q *question) {
+// sent registers a request that is about to be written. The Conn would drop an earlier answer, and the sender would wait for ever.
+func (o *outgoing) sent(req *request) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.waiting[q.id] = q
+	o.waiting[req.id] = req
 }
 
-// forget drops all further answers to a question.
-func (o *outgoing) forget(q *question) {
+// forget drops all further answers to a request.
+func (o *outgoing) forget(req *request) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	delete(o.waiting, q.id)
+	delete(o.waiting, req.id)
 }
 
-// recall takes back a question that nobody waits for any more. It reports false if the answer is already on its way to the asker. The Conn
-// forgets a question only with its answer, and the other side does not answer a cancelled one, so the reader makes an answer up.
-func (o *outgoing) recall(q *question) bool {
+// withdraw takes back a request whose answer nobody waits for any more. It reports false if the answer is already on its way to the sender.
+// The Conn forgets a request only with its answer, and the other side does not answer a cancelled one, so the reader makes one up.
+func (o *outgoing) withdraw(req *request) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !q.answered {
-		delete(o.waiting, q.id)
-		o.recalled = append(o.recalled, q.id)
+	if !req.answered {
+		delete(o.waiting, req.id)
+		o.withdrawn = append(o.withdrawn, req.id)
 	}
-	return !q.answered
+	return !req.answered
 }
 
-// madeUp returns an answer to a question that was taken back, nil if there is none.
-func (o *outgoing) madeUp() []byte {
+// withdrawnAnswer returns a made-up answer to a request that was withdrawn, nil if there is none.
+func (o *outgoing) withdrawnAnswer() []byte {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.recalled) == 0 {
+	if len(o.withdrawn) == 0 {
 		return nil
 	}
-	id := o.recalled[0]
-	o.recalled = o.recalled[1:]
-	return answerTo(id)
+	id := o.withdrawn[0]
+	o.withdrawn = o.withdrawn[1:]
+	return connAnswer(id)
 }
 
-// take takes an answer from the other side. For the first answer to a question it returns what the Conn gets, otherwise nil. An answer to
-// nothing is ignored.
+// take takes an answer from the other side. For the first answer to a request it returns what the Conn gets, otherwise nil. An answer to no
+// request is ignored.
 func (o *outgoing) take(id []byte, r Response) []byte {
 	number, _ := strconv.ParseUint(string(id), 10, 64) // 0 if it is not a number, which is never one of our ids
 	o.mu.Lock()
-	q := o.waiting[number]
-	first := q != nil && !q.answered
+	req := o.waiting[number]
+	first := req != nil && !req.answered
 	if first {
-		q.answered, q.answer = true, Response{bytes.Clone(r.Result), r.Err}
+		req.answered, req.answer = true, Response{bytes.Clone(r.Result), r.Err}
 	}
 	o.mu.Unlock()
-	if q == nil {
-		o.log.Debug().Bytes("id", id).Any("error", r.Err).Msg("ignoring a response to nothing")
+	if req == nil {
+		o.log.Debug().Bytes("id", id).Any("error", r.Err).Msg("ignoring a response to no request")
 		return nil
 	}
-	if q.onResponse == nil || !q.onResponse(r) {
-		o.forget(q)
+	if req.onResponse == nil || !req.onResponse(r) {
+		o.forget(req)
 	}
 	if !first {
 		return nil
 	}
-	return answerTo(number)
+	return connAnswer(number)
 }
 
-// answerTo is the answer for the Conn; the real one is kept in the question. The Conn would decode it into an any, which loses the
+// connAnswer is the answer that the Conn gets; the real one is kept in the request. The Conn would decode it into an any, which loses the
 // precision of large numbers and turns 16 MiB of "1,1,1" into hundreds of MiB.
-func answerTo(id uint64) []byte {
+func connAnswer(id uint64) []byte {
 	return append(strconv.AppendUint([]byte(`{"id":`), id, 10), `,"result":true}`...)
 }
 

@@ -8,8 +8,8 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// ReadParam reads the params, or one member of them, and returns an error that says where they hold a wrong type. Use it instead of
-// encoding/json where the client should learn its mistake.
+// ReadParam reads the params, or one member of them, and returns an error that names the value of a wrong type. Use it instead of
+// encoding/json where the client should learn of its mistake.
 func ReadParam(name string, value []byte, to any) error {
 	err := rawjson.Unmarshal(value, to)
 	if err == nil {
@@ -29,8 +29,8 @@ func ReadParam(name string, value []byte, to any) error {
 // Handling").
 var ErrCursor = Errorf(mcp.CodeInvalidParams, "invalid cursor: use the nextCursor of the page before, or none")
 
-// Cursor returns which page of a list a request asks for, "" for the first (server/utilities/pagination). Its error is an *[Error]. Call it
-// first in the handler of any method that lists something.
+// Cursor returns the cursor of the page that a request asks for, "" for the first (server/utilities/pagination). Its error is an *[Error].
+// Call it first in the handler of any method that lists something.
 func Cursor(params json.RawMessage) (string, error) {
 	cursor := rawjson.Member(params, "cursor")
 	if rawjson.IsArray(params) || cursor != nil && cursor[0] != '"' && string(cursor) != "null" {

@@ -16,16 +16,16 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// peer is one end of a connection. It reads what the other side sends, matches answers with requests, and writes. Its role decides how it
-// treats a request: server (session) or client ([Client]).
+// peer is one end of a connection. It reads what the other side sends, matches answers with requests, and writes. Its role, server (session)
+// or client ([Client]), decides how it treats a request.
 //
 // Requests and answers pass through a jsonrpc2.Conn, which reads them with ReadObject and calls Handle on the reading goroutine. Directly
 // on the pipes, the Conn would close the connection at the first malformed line, and it knows no batches, no negative ids and no second
 // answer to a request. So the Conn gets
 //
 //   - requests with their method and a number as the id. Under that number the peer keeps the other side's own id, byte for byte, and the
-//     params, which the Conn's decoder would take ten times as long for as all other work on them;
-//   - the id of the first answer to a request of ours. The answer itself is kept with the request (see answerTo).
+//     params, which would take the Conn's decoder ten times as long as all other work on them;
+//   - the id of the first answer to a request of ours. The answer itself is kept with the request (see connAnswer).
 //
 // Notifications, which have no answer, bypass it. So do the replies (see [call.answer]).
 type peer struct {
@@ -33,19 +33,19 @@ type peer struct {
 	log       zerolog.Logger
 	maxLine   int
 	maxValues int               // in a line; 0 = any number
-	eof       error             // the reason for the end of the input when it was closed
-	saw       func(line []byte) // gets each line that is JSON; may be nil
+	eof       error             // the cause of input when the other side closes it
+	onLine    func(line []byte) // gets each line that is JSON; may be nil
 
 	w        *writer
 	incoming incoming
 	outgoing outgoing
 	conn     *jsonrpc2.Conn
 	started  chan struct{} // closed when conn is set
-	asking   chan struct{} // holds a value while a question waits for its turn; capacity 1
+	sendTurn chan struct{} // holds a value while a request of ours waits for its turn; capacity 1
 
-	input    context.Context // ends when nothing more comes; its cause tells why
+	input    context.Context // ends when nothing more arrives; its cause is the reason
 	endInput context.CancelCauseFunc
-	drained  chan struct{} // closed when the Conn may learn of that, which makes it forget all requests
+	drained  chan struct{} // closed when the Conn may see the end of the input, which makes it forget all requests
 
 	ctx    context.Context // parent of the handlers' contexts
 	cancel context.CancelCauseFunc
@@ -82,11 +82,11 @@ func (p *peer) start() {
 
 // newPeer makes a peer. The caller still has to set its role and ctx.
 func newPeer(lines func() ([]byte, error), out Output, maxLine, maxInFlight int, log zerolog.Logger) *peer {
-	p := &peer{log: log, eof: io.EOF, started: make(chan struct{}), asking: make(chan struct{}, 1), drained: make(chan struct{}), lines: lines, maxLine: maxLine, arrived: map[uint64]*call{}}
+	p := &peer{log: log, eof: io.EOF, started: make(chan struct{}), sendTurn: make(chan struct{}, 1), drained: make(chan struct{}), lines: lines, maxLine: maxLine, arrived: map[uint64]*call{}}
 	p.input, p.endInput = context.WithCancelCause(context.Background())
 	p.incoming = incoming{max: maxInFlight, maxBytes: inFlightLines * int64(maxLine), cause: ErrCancelled, room: make(chan struct{}, 1), byID: map[string]*call{}, streams: map[string]bool{}}
-	p.outgoing = outgoing{log: log, waiting: map[uint64]*question{}}
-	p.w = newWriter(out, p.incoming.release, log)
+	p.outgoing = outgoing{log: log, waiting: map[uint64]*request{}}
+	p.w = newWriter(out, p.incoming.freeSlots, log)
 	p.to = p.w
 	return p
 }
@@ -97,8 +97,8 @@ const inFlightLines = 4
 // connStream is the side of a peer that the Conn sees.
 type connStream struct{ *peer }
 
-// ReadObject gives the Conn the next request or answer, and handles everything else itself. At the end of the input it waits until nobody
-// needs what the Conn would forget.
+// ReadObject gives the Conn the next request or answer, and handles everything else itself. At the end of the input it waits until what the
+// Conn would forget is no longer needed.
 func (p connStream) ReadObject(v any) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -108,7 +108,7 @@ func (p connStream) ReadObject(v any) (err error) {
 		}
 	}()
 	<-p.started
-	text := p.outgoing.madeUp()
+	text := p.outgoing.withdrawnAnswer()
 	for text == nil {
 		m, line, err := p.next()
 		if err != nil {
@@ -116,8 +116,8 @@ func (p connStream) ReadObject(v any) (err error) {
 			<-p.drained
 			return io.EOF
 		}
-		if text = p.take(&m, line); text == nil { // a flood of notifications must not starve the made-up answers
-			text = p.outgoing.madeUp()
+		if text = p.take(&m, line); text == nil { // a flood of notifications must not hold up the made-up answers
+			text = p.outgoing.withdrawnAnswer()
 		}
 	}
 	return v.(json.Unmarshaler).UnmarshalJSON(text)
@@ -159,7 +159,7 @@ func newCall(p *peer, m *message) *call {
 	return c
 }
 
-// Handle gets from the Conn a request that ReadObject has given it.
+// Handle gets a request back from the Conn.
 func (p connStream) Handle(_ context.Context, _ *jsonrpc2.Conn, req *jsonrpc2.Request) {
 	c := p.arrived[req.ID.Num]
 	delete(p.arrived, req.ID.Num)
@@ -167,7 +167,7 @@ func (p connStream) Handle(_ context.Context, _ *jsonrpc2.Conn, req *jsonrpc2.Re
 	p.role.request(c)
 }
 
-// WriteObject queues what the Conn sends, which is our own requests. The Conn knows them from now on, so they can be answered.
+// WriteObject queues what the Conn sends: our own requests, which can be answered from now on.
 func (p connStream) WriteObject(obj any) error {
 	b, err := json.Marshal(obj)
 	if err != nil {
@@ -185,7 +185,7 @@ func (p *peer) next() (m message, line []byte, err error) {
 	for {
 		if p.rest != nil {
 			if p.rest.Next() {
-				m = takeApart(p.rest.Value)
+				m = parseMessage(p.rest.Value)
 				m.batch = p.batch
 				return m, p.rest.Value, nil
 			}
@@ -212,12 +212,12 @@ func (p *peer) next() (m message, line []byte, err error) {
 			m.problem = Errorf(mcp.CodeParseError, "%s", parseError(line))
 			return m, line, nil
 		}
-		if p.saw != nil {
-			p.saw(line)
+		if p.onLine != nil {
+			p.onLine(line)
 		}
 		switch {
 		case p.maxValues > 0 && values > p.maxValues:
-			m = takeApart(line)
+			m = parseMessage(line)
 			m.problem = Errorf(mcp.CodeInvalidRequest, "too many values in a message: the limit is %d", p.maxValues)
 		case line[0] == '[':
 			if p.batch, m.problem = p.role.array(line); m.problem == nil {
@@ -226,13 +226,13 @@ func (p *peer) next() (m message, line []byte, err error) {
 				continue
 			}
 		default:
-			m = takeApart(line)
+			m = parseMessage(line)
 		}
 		return m, line, nil
 	}
 }
 
-// cancelled obeys notifications/cancelled: the handler's context ends and no response is sent ("Receivers of a cancellation notification
+// cancelled handles notifications/cancelled: the handler's context ends and no response is sent ("Receivers of a cancellation notification
 // SHOULD ... Not send a response for the cancelled request"). Ids that are not in flight are ignored.
 func (p *peer) cancelled(params []byte) {
 	var c mcp.CancelledParams
@@ -249,10 +249,10 @@ func (p *peer) answer(c *call, result any, failure *Error) {
 		failure = p.incoming.check(c)
 	}
 	p.reply(c.batch, c.head, c.id, result, failure)
-	c.w.letGo()
+	c.w.release()
 }
 
-// reply answers a message that takes no slot. The answer is dropped while too much is unread.
+// reply answers a message that takes no slot. It is dropped while too much is unread.
 func (p *peer) reply(b *batch, head, id []byte, result any, failure *Error) {
 	e := newEncoder()
 	defer e.free()

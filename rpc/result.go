@@ -1,8 +1,7 @@
 package rpc
 
-// Encoded is a result that is already JSON: a valid, compact object without the members _meta and resultType. It is written as it is, and
-// both members are added where the era requires them. Return it where one result answers many requests, or where encoding/json would be too
-// slow.
+// Encoded is a result that is already JSON: a valid, compact object without the members _meta and resultType. It is written unchanged, and
+// both members are added where the era requires them. Return it where one result answers many requests, or encoding/json is too slow.
 type Encoded []byte
 
 // MarshalJSON implements json.Marshaler.

@@ -42,7 +42,7 @@ const (
 	DefaultDrain       = 2 * time.Second // enough for a call that is nearly done; hosts do not wait long after closing the pipe
 )
 
-// Handler answers a request in a goroutine of its own; its result is encoded as JSON. ctx ends when the client cancels the request (cause
+// Handler answers a request in its own goroutine; its result is encoded as JSON. ctx ends when the client cancels the request (cause
 // [ErrCancelled]; then nothing is sent, whatever the handler returns), when the server stops (cause [ErrShutdown]), and at the latest when
 // the request has been answered. params is what the client sent, nil if nothing; the handler may keep it.
 type Handler func(ctx context.Context, c *Caller, params json.RawMessage) (any, error)
@@ -109,17 +109,17 @@ func (s *Server) HandleNotification(method string, f func(c *Caller, params json
 	s.notices[method] = f
 }
 
-// Introduce lets f replace the Info and Instructions of Options each time a client is told them, and before it is told the capabilities. f
-// must not wait.
+// Introduce lets f replace the Info and Instructions of Options each time they are sent to a client. It is called before the functions of
+// Declare, and must not wait.
 func (s *Server) Introduce(f func(c *Caller, info mcp.Implementation, instructions string) (mcp.Implementation, string)) {
 	s.about = f
 }
 
-// Prepare registers a function that must return before initialize and server/discover are answered, such as one that waits until another
-// server has said what it can do. Other requests do not wait for it.
+// Prepare registers a function that must return before initialize and server/discover are answered, such as one that waits for another
+// server's capabilities. Other requests do not wait for it.
 func (s *Server) Prepare(f func(ctx context.Context, c *Caller)) { s.prepare = f }
 
-// introduction returns who the server is and how it is used.
+// introduction returns the server's info and instructions.
 func (s *Server) introduction(c *Caller) (info mcp.Implementation, instructions string) {
 	info, instructions = s.opt.Info, s.opt.Instructions
 	if s.about != nil {

@@ -28,7 +28,7 @@ func (c *Caller) ID() json.RawMessage { return c.call.id }
 // lines for [Caller.Write]. It must not be changed.
 func (c *Caller) Head() []byte { return c.head }
 
-// InputOpen reports whether the client may send more. If not, do not offer it anything that it would have to ask for later.
+// InputOpen reports whether the client may send more. If it may not, do not offer it anything that it would have to request later.
 func (c *Caller) InputOpen() bool { return c.session.input.Err() == nil }
 
 // ShowsApps reports whether the client shows MCP Apps, and its protocol version has the members that they need.
@@ -42,7 +42,7 @@ func (c *Caller) Notify(method string, params any) error {
 	return c.notify(method, params, (*writer).now)
 }
 
-// TryNotify is Notify for what the client can do without, such as log messages: they are dropped while too much is unread.
+// TryNotify is Notify for what the client can do without, such as log messages. They are dropped while too much is unread.
 func (c *Caller) TryNotify(method string, params any) error {
 	return c.notify(method, params, (*writer).try)
 }
@@ -59,12 +59,12 @@ func (c *Caller) notify(method string, params any, write func(w *writer, line []
 	})
 }
 
-// InputEnded is closed when the client will send nothing more. A request that only its client can end, such as a subscription, ends then;
-// or, if the session goes on until all calls are done (see Patient), with what it reports about.
+// InputEnded is closed when the client will send nothing more. A request that only its client can end, such as a subscription, ends then or,
+// if the session lasts until all calls are done (see Patient), when there is nothing left to report.
 func (c *Caller) InputEnded() <-chan struct{} { return c.session.input.Done() }
 
-// WhileOpen returns a context that also ends with the session. Use it for what goes on for a client after its request, such as
-// notifications of changes.
+// WhileOpen returns a context that also ends with the session. Use it for work for a client that outlives its request, such as notifications
+// of changes.
 func (c *Caller) WhileOpen(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(c.session.ctx, cancel)
@@ -74,8 +74,8 @@ func (c *Caller) WhileOpen(ctx context.Context) (context.Context, context.Cancel
 // InBatch reports whether the answer is part of a batch, and so waits for the others.
 func (c *Caller) InBatch() bool { return c.call != nil && c.call.batch != nil }
 
-// Patient reports whether the session goes on after the end of the input until all calls are done (Options.Drain < 0). A [Session] does
-// not: over HTTP it may be that of a single request, after which the client continues with another.
+// Patient reports whether the session lasts after the end of the input until all calls are done (Options.Drain < 0). A [Session] does not:
+// over HTTP it may serve a single request, after which the client continues with another.
 func (c *Caller) Patient() bool { return c.session.in != nil && c.session.srv.opt.Drain < 0 }
 
 // Stream keeps the request's id in flight after its response, for a dialect that sends more responses under it (SEP-1905). Call end before
@@ -117,12 +117,12 @@ func (c *Caller) Turns(encode func(dst []byte) []byte, over func(err error)) (en
 }
 
 // Hold keeps the output that answers the request open until end is called, so that lines written for the request go the same way. It
-// matters where each request has an output of its own, such as an HTTP response.
+// matters where each request has its own output, such as an HTTP response.
 func (c *Caller) Hold() (end func()) {
 	if c.call == nil || !c.call.w.hold() {
 		return func() {}
 	}
-	return sync.OnceFunc(c.call.w.letGo)
+	return sync.OnceFunc(c.call.w.release)
 }
 
 // through writes to the output that answers the request. Once that is closed, lines go to the output for what belongs to no request.
@@ -139,16 +139,16 @@ func (c *Caller) through(write func(*writer) error) error {
 // be nil. It returns the client's error as an *[Error], and [ErrClosed] if the client can no longer answer. If ctx ends first, it sends
 // notifications/cancelled. A client that does not read is asked once it does.
 func (c *Caller) Request(ctx context.Context, method string, params, result any) error {
-	q := &question{method: method, params: params, head: c.head, w: c.session.w}
-	if c.call != nil && c.call.w != q.w && c.call.w.hold() { // until it is answered
-		q.w = c.call.w
-		defer q.w.letGo()
+	req := &request{method: method, params: params, head: c.head, w: c.session.w}
+	if c.call != nil && c.call.w != req.w && c.call.w.hold() { // until it is answered
+		req.w = c.call.w
+		defer req.w.release()
 	}
 	if asked, ok := params.(mcp.ElicitParams); ok {
 		// "All requests, notifications, and responses related to a task MUST include" its id (2025-11-25 basic/utilities/tasks)
-		q.meta = asked.Meta
+		req.meta = asked.Meta
 	}
-	answer, err := c.session.ask(ctx, q)
+	answer, err := c.session.send(ctx, req)
 	switch {
 	case err != nil && err == context.Cause(ctx):
 		return ctx.Err()
@@ -158,9 +158,9 @@ func (c *Caller) Request(ctx context.Context, method string, params, result any)
 	return json.Unmarshal(answer, result)
 }
 
-// SessionValue returns the value that a room keeps in the caller's session under a key of its own; fresh makes it for the first caller. Use
-// it for what concerns only one client, such as its subscriptions; it lives as long as the session. fresh may be called without its value
-// being used.
+// SessionValue returns a value that lives as long as the caller's session; fresh makes it when it is first asked for. Use it for what
+// concerns only one client, such as its subscriptions, under a key that no other package has. fresh may be called without its value being
+// used.
 func (c *Caller) SessionValue(key any, fresh func() any) any {
 	values := &c.session.values
 	value, ok := values.Load(key)

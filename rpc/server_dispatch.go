@@ -29,29 +29,29 @@ func (s *session) request(c *call) {
 		return
 	}
 	who.Meta = meta
-	caller := s.belongTo(c, who)
+	caller := s.callerOf(c, who)
 	c.start(func(ctx context.Context) (any, error) { return h(ctx, caller, c.params) })
 }
 
-// notification obeys a cancellation, and passes other notifications to their handlers.
+// notification handles a cancellation, and passes other notifications to their handlers.
 func (s *session) notification(m *message) {
 	method := rawjson.Unquote(m.method)
 	if method == "notifications/cancelled" {
 		s.cancelled(m.params)
-	} else if f := s.srv.notices[method]; f != nil && s.agreed.Version != nil { // unknown ones are ignored
-		caller := s.agreed
+	} else if f := s.srv.notices[method]; f != nil && s.negotiated.Version != nil { // unknown ones are ignored
+		caller := s.negotiated
 		caller.session, caller.head = s, m.head()
 		f(&caller, bytes.Clone(m.params))
 	}
 }
 
-// array checks a batch before the peer goes through it.
+// array checks a batch before the peer reads its messages.
 func (s *session) array(line []byte) (*batch, *Error) {
 	n := 0
 	for it := rawjson.Over(line); n <= maxBatch && it.Next(); {
 		n++
 	}
-	switch v := s.agreed.Version; {
+	switch v := s.negotiated.Version; {
 	case v == nil || !v.Batches:
 		return nil, Errorf(mcp.CodeInvalidRequest, "batches are not served in this session")
 	case n == 0:

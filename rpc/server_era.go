@@ -21,16 +21,16 @@ func (s *session) admit(method string, meta *mcp.RequestMeta) (Caller, Handler, 
 	switch {
 	case h == nil && s.srv.stateless(method) != nil:
 		// "A request missing any required field is malformed" (2026-07-28 basic, "_meta")
-		return s.agreed, nil, Errorf(mcp.CodeInvalidParams, "%s needs params._meta with %q and %q", method, mcp.MetaProtocolVersion, mcp.MetaClientCapabilities)
+		return s.negotiated, nil, Errorf(mcp.CodeInvalidParams, "%s needs params._meta with %q and %q", method, mcp.MetaProtocolVersion, mcp.MetaClientCapabilities)
 	case h == nil:
 		// This comes before the check for initialize: clients probe for other eras with methods that are unknown here, and rely on this
 		// answer.
-		return s.agreed, nil, Errorf(mcp.CodeMethodNotFound, "method not found: %.100q", method)
-	case s.agreed.Version == nil:
+		return s.negotiated, nil, Errorf(mcp.CodeMethodNotFound, "method not found: %.100q", method)
+	case s.negotiated.Version == nil:
 		// "The client SHOULD NOT send requests other than pings before the server has responded to the initialize request" (basic/lifecycle).
-		return s.agreed, nil, Errorf(mcp.CodeInvalidRequest, "no session: send initialize first")
+		return s.negotiated, nil, Errorf(mcp.CodeInvalidRequest, "no session: send initialize first")
 	}
-	return s.agreed, h, nil
+	return s.negotiated, h, nil
 }
 
 // stateless returns the handler of a method in the stateless era, nil if there is none.

@@ -7,14 +7,14 @@ import (
 	"sync"
 )
 
-// Session is a client without pipes: a carrier such as HTTP passes it each line, with an output for the answers.
+// Session is a client without pipes. A carrier such as HTTP passes each line to it, with an output for the answers.
 //
-//	Take ─ brought ─▶ peer.next ... handler ─▶ the line's writer ─▶ its Output
+//	Take ─ Exchange ─▶ peer.next ... handler ─▶ the line's writer ─▶ its Output
 //	                                  └ once that is closed, and what answers nothing ─▶ the session's writer ─▶ its Output
 type Session struct {
 	*session
-	brought chan *Exchange
-	at      *Exchange // the current line; owned by the reader
+	exchanges chan *Exchange
+	at        *Exchange // the current line; owned by the reader
 
 	open    sync.WaitGroup // exchanges whose writer runs
 	closing sync.Once
@@ -22,8 +22,8 @@ type Session struct {
 	shut    context.CancelFunc
 }
 
-// Exchange is a line and everything that is sent because of it. It is over when the line has been answered, if it needs an answer, and
-// nobody holds it any more (see Caller.Hold).
+// Exchange is a line and everything that is sent because of it. It ends when the line has been answered, if it needs an answer, and nobody
+// holds it any more (see Caller.Hold).
 type Exchange struct {
 	line  []byte
 	begin func(context.Context, *Caller) // instead of a line: continues a stream (see Resume)
@@ -31,12 +31,12 @@ type Exchange struct {
 	taken chan struct{} // closed when the reader has processed the line
 }
 
-// NewSession starts a session for a carrier other than two pipes, for which there is [Server.Serve]. out takes what belongs to no line, or
-// to a line whose exchange is over; nil = it is dropped.
+// NewSession starts a session for a carrier other than two pipes (for those, see [Server.Serve]). out takes what belongs to no line, or to a
+// line whose exchange has ended; nil = it is dropped.
 func (s *Server) NewSession(out Output) *Session {
-	c := &Session{session: &session{srv: s}, brought: make(chan *Exchange)}
+	c := &Session{session: &session{srv: s}, exchanges: make(chan *Exchange)}
 	c.closed, c.shut = context.WithCancel(context.Background())
-	c.begin(context.Background(), c.nextBrought, out)
+	c.begin(context.Background(), c.nextLine, out)
 	if out == nil {
 		c.w.fail(ErrClosed)
 	}
@@ -47,20 +47,20 @@ func (s *Server) NewSession(out Output) *Session {
 // Take passes on a line, of at most Options.MaxLine bytes, and returns when the line has been processed. out gets the answers, if there are
 // any, and learns which line is the last. Take fails if the session has ended.
 func (c *Session) Take(line []byte, out Output) (*Exchange, error) {
-	return c.bring(&Exchange{line: bytes.TrimSpace(line)}, out)
+	return c.exchange(&Exchange{line: bytes.TrimSpace(line)}, out)
 }
 
-func (c *Session) bring(x *Exchange, out Output) (*Exchange, error) {
-	x.w, x.taken = newWriter(out, c.incoming.release, c.log), make(chan struct{})
+func (c *Session) exchange(x *Exchange, out Output) (*Exchange, error) {
+	x.w, x.taken = newWriter(out, c.incoming.freeSlots, c.log), make(chan struct{})
 	select {
-	case c.brought <- x:
+	case c.exchanges <- x:
 	case <-c.input.Done():
 		return nil, ErrClosed
 	}
 	select {
 	case <-x.taken:
 		return x, nil
-	case <-c.input.Done(): // the reader has failed, or drops what still comes
+	case <-c.input.Done(): // the reader has failed, or drops what still arrives
 		return nil, ErrClosed
 	}
 }
@@ -75,15 +75,15 @@ func (x *Exchange) Cut() bool {
 	return x.w.closing && x.w.holds > 0
 }
 
-// nextBrought returns the next line that a carrier brings. None is too long.
-func (c *Session) nextBrought() ([]byte, error) {
+// nextLine returns the next line from the carrier. None is too long.
+func (c *Session) nextLine() ([]byte, error) {
 	for {
 		if c.at != nil {
 			c.leave(c.at)
 			c.at, c.to = nil, c.w
 		}
 		select {
-		case c.at = <-c.brought:
+		case c.at = <-c.exchanges:
 			c.to = c.at.w
 		case <-c.input.Done():
 			return nil, io.EOF
@@ -97,7 +97,7 @@ func (c *Session) nextBrought() ([]byte, error) {
 
 // leave lets the answers of a line be written. It comes after the reader's own answers, so that the writer knows which of them is the last.
 func (c *Session) leave(x *Exchange) {
-	x.w.letGo()
+	x.w.release()
 	stop := context.AfterFunc(c.closed, func() { x.w.finish() })
 	c.open.Go(func() {
 		defer stop()

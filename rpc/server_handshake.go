@@ -7,8 +7,8 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// belongTo makes the Caller of a request.
-func (s *session) belongTo(c *call, who Caller) *Caller {
+// callerOf makes the Caller of a request.
+func (s *session) callerOf(c *call, who Caller) *Caller {
 	who.session, who.head, who.call = s, c.head, c
 	if who.Era == Stateless {
 		c.dress = func(e *encoder, begin int, bare bool) error { return s.srv.dress(&who, e, begin, bare) }
@@ -23,7 +23,7 @@ func (s *session) initialize(c *call) {
 		s.answer(c, nil, err)
 		return
 	}
-	caller := s.belongTo(c, s.agreed)
+	caller := s.callerOf(c, s.negotiated)
 	opened := func() {
 		standing := *caller
 		standing.call = nil
@@ -47,11 +47,11 @@ func (s *session) open(c *call) *Error {
 	switch {
 	case c.batch != nil:
 		return Errorf(mcp.CodeInvalidRequest, "initialize cannot be part of a batch") // basic/lifecycle (2025-03-26): "MUST NOT be part of a JSON-RPC batch"
-	case s.agreed.Version != nil:
-		return Errorf(mcp.CodeInvalidRequest, "initialize: the session is open already, with %s", s.agreed.Version.Name)
+	case s.negotiated.Version != nil:
+		return Errorf(mcp.CodeInvalidRequest, "initialize: the session is open already, with %s", s.negotiated.Version.Name)
 	}
 	var p mcp.InitializeParams
-	// Unmarshal goes on after a member of the wrong type, which then reads as absent: an unknown kind of capability is not a reason to
+	// Unmarshal continues after a member of the wrong type, which then reads as absent: an unknown kind of capability is not a reason to
 	// refuse.
 	_ = rawjson.Unmarshal(c.params, &p)
 	if p.ProtocolVersion == "" {
@@ -61,7 +61,7 @@ func (s *session) open(c *call) *Error {
 	if v == nil || v.Stateless {
 		v = mcp.NewestHandshake()
 	}
-	s.agreed = Caller{Era: Handshake, Version: v, Client: p.ClientInfo, Capabilities: p.Capabilities}
+	s.negotiated = Caller{Era: Handshake, Version: v, Client: p.ClientInfo, Capabilities: p.Capabilities}
 	s.log.Info().Str("client", p.ClientInfo.Name).Str("clientVersion", p.ClientInfo.Version).
 		Str("protocol", v.Name).Str("asked", p.ProtocolVersion).Msg("session opened")
 	return nil

@@ -6,21 +6,21 @@ import (
 	"errors"
 )
 
-// A carrier may lose a connection in the middle of a stream, and another process may have to continue the stream. So whoever can continue
-// one puts a mark on its lines: text before the message that says how to go on after it. The carrier cuts the mark off (CutMark), gives it
-// to the client in its own way, and brings it back ([Session.Resume]).
+// A carrier may lose a connection in the middle of a stream, and another process may have to resume the stream. So the lines of a stream that
+// can be resumed have a mark: text before the message that says where to resume after it. The carrier cuts the mark off (CutMark), gives it
+// to the client in its own way, and passes it back ([Session.Resume]).
 
-// ErrNoStream says that a mark stands for nothing that can ever be continued.
-var ErrNoStream = errors.New("the mark stands for nothing to go on with")
+// ErrNoStream is returned for a mark that names no stream, or one that can never be resumed.
+var ErrNoStream = errors.New("the mark names no stream that can be resumed")
 
-// HandleResume registers the function that continues streams. f finds what a mark stands for; its error is ErrNoStream if nobody ever will.
-// begin must not wait: it calls Caller.Hold, and writes the rest of the stream in a goroutine of its own until its context ends, since
-// nobody takes the output after that. A mark comes from the client, so nothing in it can be trusted.
+// HandleResume registers the function that resumes streams. f finds the stream that a mark names; its error is ErrNoStream if there will
+// never be one. begin must not wait: it calls Caller.Hold, and writes the rest of the stream in another goroutine until its context ends,
+// since nobody takes the output after that. A mark comes from the client, so nothing in it can be trusted.
 func (s *Server) HandleResume(f func(ctx context.Context, mark string) (begin func(open context.Context, c *Caller), err error)) {
 	s.resume = f
 }
 
-// Resumes reports whether streams can be continued by their marks.
+// Resumes reports whether streams can be resumed by their marks.
 func (s *Server) Resumes() bool { return s.resume != nil }
 
 // Marks reports whether lines for this caller may begin with a mark, which must have no '{' and no '['.
@@ -52,15 +52,15 @@ func (c *Session) Resume(ctx context.Context, mark string, out Output) (*Exchang
 	if err != nil {
 		return nil, err
 	}
-	return c.bring(&Exchange{begin: begin}, out)
+	return c.exchange(&Exchange{begin: begin}, out)
 }
 
 // resume starts writing the rest of a stream.
 func (c *Session) resume(x *Exchange) {
-	if c.agreed.Version == nil {
+	if c.negotiated.Version == nil {
 		return
 	}
-	caller := c.agreed
+	caller := c.negotiated
 	caller.session, caller.head, caller.call = c.session, lineHead, &call{w: x.w}
 	x.begin(x.w.failed, &caller)
 }

@@ -28,8 +28,8 @@ type session struct {
 	in  *input // nil for a Session
 
 	// Owned by the reader.
-	last   statelessClient // the client of the latest request of the stateless era
-	agreed Caller          // the outcome of initialize, copied into the Caller of each request; Version is nil before initialize
+	last       statelessClient // the client of the latest request of the stateless era
+	negotiated Caller          // the outcome of initialize, copied into the Caller of each request; Version is nil before initialize
 
 	held atomic.Int64 // see batch
 
@@ -54,7 +54,7 @@ func newSession(ctx context.Context, srv *Server, in io.Reader, out io.Writer) *
 func (s *session) begin(ctx context.Context, lines func() ([]byte, error), out Output) {
 	s.peer = newPeer(lines, out, s.srv.opt.MaxLine, s.srv.opt.MaxInFlight, s.srv.opt.Log)
 	s.role, s.maxValues = s, maxValues
-	// This is not derived from ctx, so that the handlers always see ErrShutdown as the cause.
+	// This context is not derived from ctx, so that the handlers always see ErrShutdown as its cause.
 	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 }
 
@@ -128,7 +128,7 @@ func (s *session) flush(ctx context.Context, out io.Writer) {
 	}
 }
 
-// stopReader lets the Conn learn of the end, and ends a waiting Read.
+// stopReader lets the Conn see the end of the input, and ends a waiting Read.
 func (s *session) stopReader() {
 	close(s.drained)
 	if s.input.Err() == nil && !s.in.interrupt() {

@@ -40,7 +40,7 @@ func (s *session) stateless(meta *mcp.RequestMeta) (Caller, *Error) {
 	// Decoding the same client in each request would take longer than the rest of a call.
 	if l := &s.last; !bytes.Equal(l.clientInfo, meta.ClientInfo) || !bytes.Equal(l.clientCapabilities, meta.ClientCapabilities) {
 		*l = statelessClient{clientInfo: meta.ClientInfo, clientCapabilities: meta.ClientCapabilities}
-		// Unmarshal goes on after a member of the wrong type, which then reads as absent.
+		// Unmarshal continues after a member of the wrong type, which then reads as absent.
 		_ = rawjson.Unmarshal(meta.ClientCapabilities, &l.capabilities)
 		_ = rawjson.Unmarshal(meta.ClientInfo, &l.client)
 	}

@@ -44,10 +44,10 @@ var errUnread = errors.New("the client does not read")
 //	control lines ─ appended ─▶ control ─┐
 //	lanes ─ wait in turn ─▶ turns ─ encode ─▶ one buffer ─ out.Write ─▶ peer
 type writer struct {
-	out     Output
-	reader  string          // who reads the output: client or server
-	release func(slots int) // returns the slots of replies that are about to be written
-	log     zerolog.Logger
+	out       Output
+	reader    string          // who reads the output: client or server
+	freeSlots func(slots int) // returns the slots of replies that are about to be written
+	log       zerolog.Logger
 
 	wake   chan struct{}   // there may be something to write; capacity 1
 	done   chan struct{}   // closed when run has ended
@@ -59,7 +59,7 @@ type writer struct {
 
 	mu      sync.Mutex
 	closing bool    // write what is there, then end
-	holds   int     // those that may still have something to write: when none is left, the writer begins to close
+	holds   int     // how many may still have something to write; at 0 the writer begins to close
 	control []byte  // lines that go first
 	slots   int     // held by the replies in control
 	turns   []*turn // lanes that wait to be pulled
@@ -90,15 +90,15 @@ func (p pipeOutput) WriteLines(_ context.Context, lines []byte, _ bool) error {
 	return err
 }
 
-// turn is a place in the queue of lanes that wait to be pulled.
+// turn is a lane's place in the queue for the writer's round.
 type turn struct {
 	encode func(dst []byte) []byte
 	slots  int             // requests in flight that it answers; their holds end with it
-	over   func(err error) // called instead of encode if its turn never comes
+	over   func(err error) // called instead of encode if the turn never comes
 }
 
-func newWriter(out Output, release func(int), log zerolog.Logger) *writer {
-	w := &writer{out: out, reader: "client", release: release, log: log, holds: 1, wake: make(chan struct{}, 1), done: make(chan struct{})}
+func newWriter(out Output, freeSlots func(int), log zerolog.Logger) *writer {
+	w := &writer{out: out, reader: "client", freeSlots: freeSlots, log: log, holds: 1, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	w.failed, w.fail = context.WithCancelCause(context.Background())
 	context.AfterFunc(w.failed, func() { wake(w.wake) })
 	return w
@@ -114,7 +114,7 @@ func (w *writer) run() {
 		buf, slots, more, last = w.take(buf[:0])
 		// Release the slots before the write: as soon as the client sees an answer it may send its next request.
 		if slots > 0 {
-			w.release(slots)
+			w.freeSlots(slots)
 		}
 		if len(buf) > 0 || last {
 			if err := w.out.WriteLines(w.failed, buf, last); err != nil {
@@ -127,17 +127,17 @@ func (w *writer) run() {
 		}
 		if !more && !last {
 			<-w.wake
-			// The first of many lines has woken this goroutine, which runs at once: let the goroutines run that make the others.
+			// The first of many lines has woken this goroutine, which runs at once: let the goroutines that make the others run.
 			runtime.Gosched()
 		}
 	}
-	w.turnAway()
+	w.failTurns()
 	w.mu.Lock()
 	slots := w.slots // of replies that will never be taken
 	w.slots = 0
 	w.mu.Unlock()
 	if slots > 0 {
-		w.release(slots)
+		w.freeSlots(slots)
 	}
 }
 
@@ -158,7 +158,7 @@ func (w *writer) take(buf []byte) (taken []byte, slots int, more, last bool) {
 		taken = t.encode(taken)
 		w.mu.Lock()
 		slots += t.slots
-		w.free(t.slots)
+		w.unhold(t.slots)
 	}
 	w.writing.Store(int64(len(taken)))
 	more = len(w.turns) > 0 || len(w.control) > 0
@@ -175,7 +175,7 @@ func (w *writer) queue(line []byte, slots int) error {
 	w.control = append(w.control, line...)
 	w.slots += slots
 	wake(w.wake)
-	w.free(slots)
+	w.unhold(slots)
 	return nil
 }
 
@@ -194,7 +194,7 @@ func (w *writer) try(line []byte) error {
 }
 
 // reply queues the response to a request in flight, whose hold ends with it. A large one waits for its turn until ctx ends; then, at the
-// end of the session, it is queued like the others.
+// end of the session, it is queued as the others are.
 func (w *writer) reply(ctx context.Context, line []byte) error {
 	if len(line) > largeReply {
 		err := w.inTurn(ctx, line, 1)
@@ -210,7 +210,7 @@ func (w *writer) inTurn(ctx context.Context, line []byte, slots int) error {
 	return w.awaitTurn(ctx, func(dst []byte) []byte { return append(dst, line...) }, slots)
 }
 
-// hold keeps the writer from closing until letGo. It reports false if it is too late.
+// hold keeps the writer open until release. It reports false if the writer has already closed.
 func (w *writer) hold() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -221,15 +221,15 @@ func (w *writer) hold() bool {
 	return true
 }
 
-// letGo ends a hold.
-func (w *writer) letGo() {
+// release ends a hold.
+func (w *writer) release() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.free(1)
+	w.unhold(1)
 }
 
-// free ends holds. mu is held.
-func (w *writer) free(holds int) {
+// unhold ends holds. mu is held.
+func (w *writer) unhold(holds int) {
 	if w.holds -= holds; w.holds == 0 {
 		w.closing = true
 		wake(w.wake)
@@ -238,7 +238,7 @@ func (w *writer) free(holds int) {
 
 // awaitTurn is [Caller.Write].
 func (w *writer) awaitTurn(ctx context.Context, encode func(dst []byte) []byte, slots int) error {
-	// A stream whose context has ended must say nothing more.
+	// A stream whose context has ended must write nothing more.
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -304,7 +304,7 @@ func (w *writer) close() {
 	w.mu.Lock()
 	w.closing = true
 	w.mu.Unlock()
-	w.turnAway()
+	w.failTurns()
 	wake(w.wake)
 }
 
@@ -320,8 +320,8 @@ func (w *writer) finish() (lost int) {
 	return lost
 }
 
-// turnAway ends every wait for a turn, once the output has ended.
-func (w *writer) turnAway() {
+// failTurns ends every wait for a turn after the output has ended.
+func (w *writer) failTurns() {
 	w.mu.Lock()
 	turns, err := w.turns, w.ended()
 	w.turns = nil
