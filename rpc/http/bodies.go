@@ -11,9 +11,9 @@ const (
 	bodyRoom = 64 << 10
 )
 
-// hold counts more bytes of a body in flight, of which before bytes were counted already, and returns a problem if there are too many. The
-// bytes count in any case, until letGo.
-func (s *Server) hold(owner string, before, more int64) (problem string) {
+// holdBytes counts more bytes of a body in flight, of which before bytes were counted already, and returns a problem if there are too many. The
+// bytes count in any case, until freeBytes.
+func (s *Server) holdBytes(owner string, before, more int64) (problem string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.held[owner] += more
@@ -29,8 +29,8 @@ func (s *Server) hold(owner string, before, more int64) (problem string) {
 	return ""
 }
 
-// letGo stops counting bytes that are no longer held.
-func (s *Server) letGo(owner string, held int64) {
+// freeBytes stops counting bytes that are no longer held.
+func (s *Server) freeBytes(owner string, held int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.heldInAll -= held

@@ -1,51 +1,51 @@
 // Package httpserver is the second way in to an [rpc.Server]: MCP's Streamable HTTP transport, on one path.
 // (https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http and, for the handshake era,
-// https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http). The servers do not know of it.
+// https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http). The rpc.Server knows nothing of HTTP.
 //
 //	POST ─ guard ─ owner ─┬─ 2026-07-28: a session of its own ──┬─▶ rpc.Session.Take ─▶ handler
 //	                      └─ before: the one of Mcp-Session-Id ─┘                        │
 //	response ◀─ JSON, or events ◀─ stream ◀─ the line's writer, of rpc ◀─────────────────┘
 //	GET ◀────── events ◀──────── the session's own stream, or one that is resumed
 //
-// A stream is what answers one POST: its lines, numbered, until a connection has taken them. It is bounded in bytes: when it is full, the
-// line's writer waits, and with it whoever writes, as on stdio; other streams do not. A full stream without a connection is abandoned if
-// another stream can continue after it. In 2026-07-28 closing the connection cancels its request.
+// A stream is the answer to one POST: its lines, numbered, until a connection has taken them. It is bounded in bytes: when it is full, the
+// line's writer waits, and with it the handler or task that writes, as on stdio; other streams do not wait. A full stream without a connection
+// is abandoned if another stream can continue after it. In 2026-07-28 closing the connection cancels its request.
 //
 // In the handshake era Last-Event-ID resumes a stream. An event's id is STREAM-NUMBER or STREAM-NUMBER-MARK:
 //
 //   - A stream outlives its connection for a while and keeps the last events that were sent: it continues after NUMBER.
-//   - Where memory does not have those, and in another process, a new stream continues after MARK. The rooms above (rpc.Caller.Marks) put
-//     marks on the lines of a task that is kept: the task, the dialect, the position in the task's log and the dialect's count. So nothing is
-//     kept of a stream except its task. Lines that are not in the log (any status but the last, the tool's progress, a question to the client)
-//     are not repeated. Before the first mark, and for a call that is not a task, MARK is the request's id: a client that comes back for an
-//     answer that nobody has gets an error response that says so (lost.go).
+//   - Where memory no longer has those, and in another process, a new stream continues after MARK. The rooms above (rpc.Caller.Marks) put
+//     marks on the lines of a retained task: the task, the dialect, the position in the task's log and the dialect's count. So nothing of a
+//     stream need be retained except its task. Lines that are not in the log (any status but the last, the tool's progress, a request to the
+//     client) are not repeated. Before the first mark, and for a call that is not a task, MARK is the request's id: a client that comes back
+//     for an answer that is lost gets an error response that says so (lost.go).
 //   - The id of a session contains what initialize said about the client (revive.go). A server that does not know the session opens it again
 //     from its id, unless the client has ended it, or it had more than that: subscriptions, a log level (ended.go). Then a 404 makes the
 //     client initialize anew.
 //
-// Both ids are the client's own words and are not signed: they grant nothing that initialize and tasks/get would not, since the token of
-// each request decides who the owner is. Lines that waited on the standing stream are lost with the process; the client is told to read the
+// Both ids come from the client and are not signed: they grant nothing that initialize and tasks/get would not, since the token of each
+// request decides who the owner is. Lines that waited on the standing stream are lost with the process; the client is notified to read the
 // lists again.
 //
-// Goroutines: those of net/http, one for each connection and request; those of [rpc.Session]; one that closes sessions nobody uses.
+// Goroutines: those of net/http, one for each connection and request; those of [rpc.Session]; one that closes idle sessions.
 //
 // Locks: Server.mu and stream.mu are never held together, nor across I/O; Fresh.mu is held while a small file is read.
 //
-// Words: the standing stream of a session carries what answers no request; an event is a line in the form that a client can resume from;
-// reviving a session is opening it again from its id.
+// Words: the standing stream of a session carries lines that answer no request; an event is a line with an id that a client can resume from;
+// to revive a session is to open it again from its id.
 //
 // Where things stand:
 //
 //	which requests there are           Server.serve (endpoint.go), and for a page Server.show (page.go)
-//	who may come in                    guard (guard.go), Server.admit (admit.go), which tokens count there package oauth
+//	a request is let in                guard (guard.go), Server.admit (admit.go); which tokens are valid: package oauth
 //	headers agree with the body        headers.go, with arguments params.go
-//	how many requests, how large       Server.enter (server.go), Server.read (post.go), Server.hold (bodies.go)
+//	how many requests, how large       Server.enter (server.go), Server.read (post.go), Server.holdBytes (bodies.go)
 //	how many sessions                  Server.add (sessions.go)
 //	a JSON response or events          Server.respond (respond.go)
 //	the era of a POST                  isStateless (headers.go); of the message in it, package rpc once more
 //	how much waits, how much is kept   stream.add (stream.go)
 //	a client resumes                   session.resume (exchange.go), stream.connect (stream.go); from a mark: package tools, rejoin.go
-//	a session that is not known        Server.revive (revive.go), and which stays so ended.go
+//	a session that is not known        Server.revive (revive.go); which are not revived: ended.go
 //	a session ends                     Server.close (sessions.go)
 //	the server ends                    Server.Stop (server.go); what it cuts off Server.cut (handshake.go)
 package httpserver

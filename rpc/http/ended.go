@@ -17,10 +17,9 @@ import (
 )
 
 // The id of a session is enough to open it again (revive.go). Sessions that must not be opened again are noted here: those that their
-// client has ended, and those with more than their id holds, such as subscriptions. The notes outlive the process in a file, shared by all
-// processes with one state, with one line each: when the session was opened, a hash of its owner, and a hash of the session. They are
-// bounded: of the oldest notes of the owner with the most, only the time is kept, and no session that this owner opened before that time is
-// opened again.
+// client has ended, and those with more than their id holds, such as subscriptions. The notes outlive the process in a file, which all
+// processes with one state share, one line each: when the session was opened, a hash of its owner, and a hash of the session. They are
+// bounded: the owner with the most notes loses the oldest, and no session is opened again that this owner opened before they were.
 
 const (
 	// maxEnded is how many sessions are noted individually.
@@ -37,7 +36,7 @@ const (
 	clockSlack = time.Minute
 )
 
-// ended are these notes. Its lock is not held while the file is read or written: requests that ask must not wait for those that note.
+// ended holds these notes. mu is not held while the file is read or written: a request that looks must not wait for one that notes.
 type ended struct {
 	file string // "" = none
 
@@ -49,7 +48,7 @@ type ended struct {
 	crowded bool             // notes were dropped that are still in the file
 }
 
-// note is one of them. The hashes are useless to whoever reads the file.
+// note says that a session has ended. Its hashes are useless to anyone who reads the file.
 type note struct {
 	opened      int64
 	owner, hash string
@@ -126,7 +125,7 @@ func (e *ended) has(k sessionKey) bool {
 	return e.noted(n) || n.opened > time.Now().Add(clockSlack).Unix()
 }
 
-// noted reports whether a note, or a later one of its owner, has been dropped or is there. mu is held.
+// noted reports whether a note is there, or counts as there because later ones were dropped. mu is held.
 func (e *ended) noted(n note) bool {
 	return e.notes[n.hash] || n.opened <= max(e.until[n.owner], e.until[everybody])
 }
@@ -191,7 +190,7 @@ func (e *ended) add(n note) (added bool) {
 	return true
 }
 
-// drop drops the older half of the notes of the owner with the most: nobody takes away from others what they have. mu is held.
+// drop drops the older half of the notes of the owner with the most, so that no owner loses sessions to another. mu is held.
 func (e *ended) drop() {
 	count, most := map[string]int{}, everybody
 	for _, n := range e.order {

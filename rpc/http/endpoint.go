@@ -33,7 +33,7 @@ const (
 func Listen(ctx context.Context, address string, o Options) (*Server, error) {
 	notes, err := newEnded(o.Ended)
 	if err != nil {
-		o.Log.Warn().Err(err).Msg("it cannot be read which sessions have been ended: none from before is opened again")
+		o.Log.Warn().Err(err).Msg("cannot read which sessions have ended: none of the earlier ones is opened again")
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {

@@ -18,32 +18,32 @@ const (
 	maxFinished = 4
 )
 
-// exchange is what answers a POST.
+// exchange is the answer to a POST.
 type exchange struct {
 	*stream
 	*rpc.Exchange
-	rejoined bool // it continues another stream
+	rejoined bool // it continues another stream after a mark
 }
 
-// end ends what fills the stream. Nothing fills it if it only says that an answer is lost.
+// end ends the exchange that fills the stream. There is none if the stream only says that an answer is lost.
 func (e *exchange) end() {
 	if e.Exchange != nil {
 		e.Abandon()
 	}
 }
 
-// stream makes the stream of a POST, or one that continues another stream after a mark.
+// stream makes the stream for a POST, or one that continues another stream after a mark.
 func (c *session) stream(mark string) *exchange {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last++
-	e := &exchange{stream: newStream(strconv.Itoa(c.last)+c.names, c.standing.inAll), rejoined: goesOn(mark)}
+	e := &exchange{stream: newStream(strconv.Itoa(c.last)+c.names, c.standing.inAll), rejoined: resumable(mark)}
 	e.before, e.mark = mark, mark
 	c.streams[e.name] = e
 	return e
 }
 
-// resume connects to the stream of an event, after that event; "" is the standing stream, after what was sent.
+// resume connects to an event's stream, after that event; "" is the standing stream, after what was sent.
 func (c *session) resume(ctx context.Context, lastEvent string) (*sender, error) {
 	if lastEvent == "" {
 		return c.standing.begin(), nil
@@ -61,7 +61,7 @@ func (c *session) resume(ctx context.Context, lastEvent string) (*sender, error)
 	switch {
 	case e != nil:
 		from, err = e.connect(after)
-	case strings.TrimRight(name, letters) == "0": // what waited on it was lost with the session that has been opened again
+	case strings.TrimRight(name, letters) == "0": // what waited on the standing stream was lost with the session before it was revived
 		return c.standing.begin(), nil
 	}
 	if err == nil || mark == "" {
@@ -75,7 +75,7 @@ func (c *session) resume(ctx context.Context, lastEvent string) (*sender, error)
 		c.forget(name)
 	}
 	c.mu.Unlock()
-	if !goesOn(mark) {
+	if !resumable(mark) {
 		answer := lost(mark)
 		if answer == nil {
 			return nil, errForgotten
@@ -85,7 +85,7 @@ func (c *session) resume(ctx context.Context, lastEvent string) (*sender, error)
 	}
 	e = c.stream(mark)
 	x, err := c.Resume(ctx, mark, e.stream)
-	switch err = c.brings(e, x, err); {
+	switch err = c.setExchange(e, x, err); {
 	case errors.Is(err, rpc.ErrNoStream):
 		return nil, errForgotten
 	case err != nil:
@@ -94,8 +94,8 @@ func (c *session) resume(ctx context.Context, lastEvent string) (*sender, error)
 	return e.begin(), nil
 }
 
-// brings notes the exchange that fills a stream, or forgets the stream if there is none.
-func (c *session) brings(e *exchange, x *rpc.Exchange, err error) error {
+// setExchange sets the exchange that fills a stream, or forgets the stream if there is none.
+func (c *session) setExchange(e *exchange, x *rpc.Exchange, err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if e.Exchange = x; err != nil {
@@ -106,9 +106,8 @@ func (c *session) brings(e *exchange, x *rpc.Exchange, err error) error {
 
 const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 
-// left notes that a connection has sent what it could of a stream. If the stream has events, another connection can continue it for a
-// while.
-func (c *session) left(from *sender, whole, events bool) {
+// disconnected notes that a connection sends no more of a stream. If the stream has events, another connection can continue it for a while.
+func (c *session) disconnected(from *sender, whole, events bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.streams[from.name]

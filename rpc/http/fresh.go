@@ -13,7 +13,7 @@ import (
 // lookPause is the shortest time between two checks whether files have changed.
 const lookPause = time.Second
 
-// Fresh is the content of some files, which are read again if they have changed when somebody asks. Use it for certificates and tokens.
+// Fresh is the content of some files, read again when it is asked for and they have changed. Use it for certificates and tokens.
 type Fresh[T any] struct {
 	files []string
 	read  func() (T, error)
@@ -23,7 +23,7 @@ type Fresh[T any] struct {
 	looked time.Time
 	seen   []os.FileInfo // of the files when they were last read
 	value  T
-	said   string // what was wrong with them then
+	said   string // the last error that was logged
 }
 
 // NewFresh reads the files, all of which must exist.
@@ -36,7 +36,7 @@ func NewFresh[T any](log zerolog.Logger, read func() (T, error), files ...string
 	return f, err
 }
 
-// Get returns the content of the files. If they have become invalid, it returns what they said before.
+// Get returns the content of the files. If they have become invalid, it returns the last valid content.
 func (f *Fresh[T]) Get() T {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -56,9 +56,9 @@ func (f *Fresh[T]) Get() T {
 	case err == nil:
 		f.value, f.seen, f.said = value, now, ""
 		f.log.Info().Strs("files", f.files).Msg("read again")
-	case err.Error() != f.said: // of two files, one may be written before the other
+	case err.Error() != f.said: // one file may be written before the other
 		f.said = err.Error()
-		f.log.Error().Err(err).Strs("files", f.files).Msg("not taken: what they said before counts")
+		f.log.Error().Err(err).Strs("files", f.files).Msg("the files are not valid: their last valid content is used")
 	}
 	return f.value
 }

@@ -32,14 +32,14 @@ type guard struct {
 	loopback bool     // the server listens on this machine only
 }
 
-// admits reports whether a request may proceed. Otherwise it has answered it: a refusal, or the reply to a browser that only asked whether
-// it may send it.
+// admits reports whether a request may proceed. Otherwise it has answered the request: with a refusal, or with permission for a browser that
+// only asked whether it may send one.
 func (g guard) admits(w http.ResponseWriter, r *http.Request) bool {
 	if status, problem := g.refuses(r); status != 0 {
 		refuse(w, status, nil, mcp.CodeInvalidRequest, problem)
 		return false
 	}
-	return !g.opens(w, r)
+	return !g.allows(w, r)
 }
 
 // refuses returns the status for a request that must be refused, 0 for others. "Servers MUST validate the Origin header on all incoming
@@ -71,9 +71,9 @@ func (g guard) named(origin string) bool {
 	return slices.ContainsFunc(g.origins, func(o string) bool { return strings.EqualFold(o, origin) })
 }
 
-// opens lets pages of an allowed origin use the server: otherwise their browsers would not send their requests, nor show them the answers
-// (CORS). It reports whether a browser has only asked for permission, which it does without a token.
-func (g guard) opens(w http.ResponseWriter, r *http.Request) (asked bool) {
+// allows lets pages of an allowed origin use the server (CORS): otherwise browsers would not send their requests, nor show them the answers.
+// It reports whether a browser has only asked for permission, which it does without a token.
+func (g guard) allows(w http.ResponseWriter, r *http.Request) (asked bool) {
 	origin := r.Header.Get("Origin")
 	if !g.named(origin) {
 		return false

@@ -31,12 +31,12 @@ func (s *Server) postHandshake(w http.ResponseWriter, r *http.Request, owner str
 		refuse(w, http.StatusBadRequest, m.id, mcp.CodeInvalidRequest, "no session: send initialize first, and the "+mcp.HeaderSession+" of its response with all that follows")
 		return
 	default:
-		if c = s.use(w, r, owner, m.id); c == nil {
+		if c = s.acquire(w, r, owner, m.id); c == nil {
 			return
 		}
 	}
-	defer s.unuse(c)
-	if m.adds { // its id does not contain that, so its client has to begin anew
+	defer s.release(c)
+	if m.adds { // the session's id does not contain that, so it cannot be revived
 		s.noteEnded(c.sessionKey)
 	}
 	e := c.stream(callMark(m))
@@ -46,7 +46,7 @@ func (s *Server) postHandshake(w http.ResponseWriter, r *http.Request, owner str
 	}
 	a := &answer{sender: e.begin(), primed: c.primed(), unanswered: s.unanswered(m, c)}
 	x, err := c.Take(body, out)
-	switch err = c.brings(e, x, err); {
+	switch err = c.setExchange(e, x, err); {
 	case err != nil && a.unanswered != nil:
 		a.unanswered(w)
 		return
@@ -56,7 +56,7 @@ func (s *Server) postHandshake(w http.ResponseWriter, r *http.Request, owner str
 	}
 	whole := a.respond(w, r)
 	cut := s.cut(c, a.sender, whole)
-	c.left(a.sender, whole, a.events)
+	c.disconnected(a.sender, whole, a.events)
 	if opens && c.version.Load() == nil {
 		s.close(c)
 	}
@@ -93,11 +93,11 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, owner string) {
 		refuse(w, http.StatusNotAcceptable, nil, mcp.CodeInvalidRequest, "Accept must list text/event-stream")
 		return
 	}
-	c := s.use(w, r, owner, nil)
+	c := s.acquire(w, r, owner, nil)
 	if c == nil {
 		return
 	}
-	defer s.unuse(c)
+	defer s.release(c)
 	last := r.Header.Get("Last-Event-ID")
 	if strings.Count(last, "-") > 1 { // continuing may take as much as a call
 		if problem := s.enter(owner); problem != "" {
@@ -120,14 +120,14 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, owner string) {
 	a := &answer{sender: from, primed: c.primed(), after: last}
 	whole := a.sendEvents(w, r)
 	cut := s.cut(c, from, whole)
-	c.left(from, whole, a.events)
+	c.disconnected(from, whole, a.events)
 	if cut {
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// cut reports whether a stream, though it may have been sent to its end, was cut off: it was abandoned, or the server ends. Then its
-// connection must break off: a client does not resume a stream that ends properly.
+// cut reports whether a stream was cut off, even if it was sent to its end: it was abandoned, or the server is stopping. Then the connection
+// must break off, because a client does not resume a stream that ends properly.
 func (s *Server) cut(c *session, from *sender, whole bool) bool {
 	if from.isCutOff() || !whole {
 		return from.isCutOff()
@@ -148,12 +148,12 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request, owner string) {
 		refuse(w, http.StatusMethodNotAllowed, nil, mcp.CodeInvalidRequest, "DELETE needs the "+mcp.HeaderSession+" of a session")
 		return
 	}
-	c := s.use(w, r, owner, nil)
+	c := s.acquire(w, r, owner, nil)
 	if c == nil {
 		return
 	}
-	s.unuse(c)
-	s.noteEnded(c.sessionKey) // before anybody can miss it and open it again
+	s.release(c)
+	s.noteEnded(c.sessionKey) // before a request can find it gone and revive it
 	s.close(c)
 	w.WriteHeader(http.StatusNoContent)
 }

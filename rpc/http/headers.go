@@ -11,14 +11,14 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// message is what the headers of a request repeat from its body. Its members are JSON, nil if absent.
+// message is what is read of a body before the rpc.Session gets it: what the headers repeat, above all. Byte slices are JSON, nil if absent.
 type message struct {
 	id       []byte
 	method   string
 	params   []byte
 	version  []byte // in _meta, in the stateless era
 	complete bool   // it has all the fields of that era
-	adds     bool   // it, or a message of its batch, gives its session something that the session's id does not hold
+	adds     bool   // it, or a message in its batch, adds to the session something that the session's id does not contain
 }
 
 func readMessage(body []byte) message {
@@ -50,7 +50,7 @@ func isStateless(r *http.Request, m *message) bool {
 	return m.version != nil || v != nil && v.Stateless
 }
 
-// mismatch says where the headers of a request contradict its body, "" if nowhere: "servers MUST reject requests where the values specified
+// mismatch describes where the headers of a request contradict its body, "" if nowhere: "servers MUST reject requests where the values specified
 // in the headers do not match" (2026-07-28 basic/transports/streamable-http, "Server Validation").
 func mismatch(r *http.Request, m *message) string {
 	if problem := compare(r, mcp.HeaderVersion, rawjson.Unquote(m.version), true); problem != "" {
@@ -72,7 +72,7 @@ func mismatch(r *http.Request, m *message) string {
 	return compare(r, mcp.HeaderName, rawjson.Unquote(value), member != "taskId")
 }
 
-// onlyMember returns the value of a member, and a problem if it is there twice: nobody knows which of the two would be used.
+// onlyMember returns the value of a member, and a problem if there are two of them: readers differ in which one they use.
 func onlyMember(object []byte, where, member string) (value []byte, problem string) {
 	for it := rawjson.Over(object); it.Next(); {
 		if string(it.Name) != member {
@@ -122,7 +122,7 @@ func decoded(value string) (string, bool) {
 	return string(raw), err == nil
 }
 
-// accepts reports whether a client can read a type. A client that does not say can read any.
+// accepts reports whether a client can read a media type. A client without an Accept header can read any.
 func accepts(r *http.Request, kind string) bool {
 	all := strings.Join(r.Header.Values("Accept"), ",")
 	for one := range strings.SplitSeq(all, ",") {

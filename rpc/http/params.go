@@ -9,13 +9,13 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// mirrored is the part of a schema that says which arguments are mirrored in headers. Only properties lead to such arguments.
+// mirrored is the part of a schema that says which arguments are repeated in headers. Only properties lead to such arguments.
 type mirrored struct {
 	Header     string              `json:"x-mcp-header"`
 	Properties map[string]mirrored `json:"properties"`
 }
 
-// paramMismatch says where the headers that mirror arguments contradict the arguments of a call, "" if nowhere: "Any server that processes
+// paramMismatch describes where the headers that repeat arguments contradict the arguments of a call, "" if nowhere: "Any server that processes
 // the message body MUST validate that encoded header values [...] match the corresponding values in the request body" (2026-07-28
 // basic/transports/streamable-http, "Server Behavior for Custom Headers").
 func paramMismatch(r *http.Request, inputSchema, params []byte) string {

@@ -52,10 +52,10 @@ func (s *Server) post(w *statusWriter, r *http.Request, owner string) {
 	}
 }
 
-// read reads a body onto one line. The caller must call release when it no longer needs it.
+// read reads a body and makes it one line. The caller must call release when it no longer needs the body.
 func (s *Server) read(w http.ResponseWriter, r *http.Request, owner string) (body []byte, release func(), status int, problem string) {
 	held := int64(0)
-	release = func() { s.letGo(owner, held) }
+	release = func() { s.freeBytes(owner, held) }
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyPatience))
 	in := http.MaxBytesReader(w, r.Body, int64(s.o.MaxLine))
 	body = make([]byte, 0, min(max(0, r.ContentLength), 64<<10)+1) // one byte more, to notice the end
@@ -65,7 +65,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, owner string) (bod
 		}
 		n, err := in.Read(body[len(body):cap(body)])
 		body = body[:len(body)+n]
-		problem := s.hold(owner, held, int64(n))
+		problem := s.holdBytes(owner, held, int64(n))
 		if held += int64(n); problem != "" {
 			return nil, release, http.StatusServiceUnavailable, problem
 		}
@@ -83,12 +83,12 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, owner string) (bod
 		case errors.As(err, new(*http.MaxBytesError)):
 			return nil, release, http.StatusRequestEntityTooLarge, fmt.Sprintf("message too long: the limit is %d bytes", s.o.MaxLine)
 		case err != nil:
-			return nil, release, http.StatusBadRequest, "the message did not come whole"
+			return nil, release, http.StatusBadRequest, "the message did not arrive completely"
 		}
 	}
 }
 
-// postStateless serves a message of 2026-07-28, in a session of its own.
+// postStateless serves a message of 2026-07-28, in its own session.
 func (s *Server) postStateless(w http.ResponseWriter, r *http.Request, owner string, body []byte, m *message) {
 	served, err := s.o.Serves(owner)
 	if err != nil {

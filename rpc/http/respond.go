@@ -16,8 +16,7 @@ import (
 )
 
 const (
-	// eventsAfter is how long a request may take before events begin, so that its client, and what stands between, see that it is being
-	// served.
+	// eventsAfter is how long a request may take before events begin, so that its client, and proxies between, see that it is being served.
 	eventsAfter = 500 * time.Millisecond
 	// keepAlive is the longest silence on a stream: proxies close connections that are silent for longer, often after 60 s.
 	keepAlive = 15 * time.Second
@@ -25,12 +24,12 @@ const (
 	writePatience = 5 * time.Minute
 )
 
-// answer is a stream on its way through a connection.
+// answer is a stream as one connection sends it.
 type answer struct {
 	*sender
 	primed    bool   // events begin with an empty one, so that even a client that gets no other can resume
 	after     string // the id of that event, on a resumed stream
-	stateless bool   // the request is of that era
+	stateless bool   // the request is of the stateless era
 	malformed bool   // it lacks what that era requires
 	events    bool   // events were sent
 

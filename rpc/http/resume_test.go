@@ -323,7 +323,7 @@ func TestLostAnswerIsLeft(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.left(from, false, true)
+		c.disconnected(from, false, true)
 		c.mu.Lock()
 		e := c.streams[from.name]
 		c.mu.Unlock()
@@ -332,7 +332,7 @@ func TestLostAnswerIsLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.inAll.Add(maxKeptInAll + 1)
-		c.left(from, false, true)
+		c.disconnected(from, false, true)
 		c.inAll.Add(-maxKeptInAll - 1)
 	}
 }

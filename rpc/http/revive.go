@@ -12,11 +12,11 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// The id of a session contains what initialize said about its client, so that a server which does not know the session can open it again:
-// after a restart, or after it has closed the session because nobody used it. A session that its client has ended stays ended (ended.go).
+// The id of a session contains what initialize said about the client, so that a server that does not know the session can open it again:
+// after a restart, or after it has closed the idle session. A session that its client has ended stays ended (ended.go).
 
 const (
-	// maxOpening limits that content, in bytes of JSON: the id goes with each request. The session of a client that says more is not opened
+	// maxOpening limits that content, in bytes of JSON: each request repeats the id. The session of a client that says more is not opened
 	// again.
 	maxOpening = 2 << 10
 	// maxName limits the rest of an id.
@@ -60,7 +60,7 @@ func (s *Server) revive(ctx context.Context, key sessionKey) (*session, error) {
 	if params == nil || s.notes.has(key) {
 		return nil, errNoSession
 	}
-	if problem := s.enter(key.owner); problem != "" { // the owner must not count as idle before the session can be seen
+	if problem := s.enter(key.owner); problem != "" { // the owner must not count as idle before the session is added
 		return nil, errors.New(problem)
 	}
 	defer s.leave(key.owner)
@@ -80,12 +80,12 @@ func (s *Server) revive(ctx context.Context, key sessionKey) (*session, error) {
 		}
 	}
 	if err != nil || c.version.Load() == nil {
-		s.over(c)
+		s.endSession(c)
 		return nil, errNoSession
 	}
-	s.o.Log.Info().Str("owner", key.owner).Msg("a session goes on that was opened before")
+	s.o.Log.Info().Str("owner", key.owner).Msg("a session is opened again from its id")
 	if c, err = s.add(c); err == nil && s.notes.has(key) { // it was ended meanwhile
-		s.unuse(c)
+		s.release(c)
 		s.close(c)
 		return nil, errNoSession
 	}
@@ -109,6 +109,6 @@ func (c *session) missed(ctx context.Context, capabilities []byte) error {
 // noteEnded notes that a session must not be opened again.
 func (s *Server) noteEnded(key sessionKey) {
 	if err := s.notes.note(key); err != nil {
-		s.o.Log.Warn().Err(err).Msg("it cannot be noted that a session is not to be opened again: it can be after a restart")
+		s.o.Log.Warn().Err(err).Msg("cannot note that a session has ended: its client could open it again after a restart")
 	}
 }

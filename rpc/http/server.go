@@ -25,20 +25,20 @@ type Served struct {
 
 // Options of a Server. Serves, MaxLine and MaxInFlight must be set.
 type Options struct {
-	// Serves returns the server for an owner: the same one as long as the owner is busy. It is called while a request is in flight.
+	// Serves returns the server for an owner: the same one as long as the owner is busy (see Busy). It is called while a request is in flight.
 	Serves func(owner string) (Served, error)
 
-	// Came is called with the number of runnels that stand before this server, each as the upstream of another. It returns an error if
-	// there are too many.
+	// Came is called with the number of runnels that a request has passed through before this one. It returns an error if there are too
+	// many.
 	Came func(owner string, hops int) error
 
 	Tokens    *Fresh[*Tokens] // tokens, and whose tasks they see; nil: none
 	Authority *Authority      // the issuer of other tokens; nil: none
 	Owner     string          // the owner for everybody if there are neither, and for a token that names none
 	Origins   []string        // pages that may use the server, beside those of this machine
-	Proxies   Proxies         // they are believed when they say who a client is
+	Proxies   Proxies         // trusted to say who a client is
 
-	Ended string // the file that lists sessions which must not be opened again; "": only this process knows them
+	Ended string // the file that lists sessions that must not be opened again; "": only this process knows them
 
 	Page *Page // the page at GET /; nil: none
 
@@ -47,7 +47,7 @@ type Options struct {
 
 	MaxLine     int           // bytes of the longest body
 	MaxInFlight int           // requests of an owner that are answered at once
-	Drain       time.Duration // how long requests in flight may go on at the end
+	Drain       time.Duration // how long requests in flight may run on at the end
 	Log         zerolog.Logger
 }
 
@@ -86,7 +86,7 @@ type Server struct {
 	stopped   bool
 }
 
-// Stop takes no more requests, lets those in flight go on for Options.Drain, and ends the rest.
+// Stop takes no more requests, lets those in flight run for Options.Drain, and ends the rest.
 func (s *Server) Stop() {
 	s.mu.Lock()
 	if s.stopped {
@@ -153,7 +153,7 @@ func (s *Server) leave(owner string) {
 	}
 }
 
-// Busy returns the owners that have a session or a request in flight. What Serves returned for others is no longer in use.
+// Busy returns the owners that have a session or a request in flight. The servers that Serves returned for others can be closed.
 func (s *Server) Busy() map[string]bool {
 	busy := map[string]bool{}
 	s.mu.Lock()
@@ -174,6 +174,7 @@ func (s *Server) Open() (sessions, streams int) {
 	return len(s.sessions), int(s.streams.Load())
 }
 
+// begin adds the session of a single request. It reports false if the server is stopping.
 func (s *Server) begin(c *rpc.Session) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

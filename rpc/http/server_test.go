@@ -685,7 +685,7 @@ func TestHeldInAll(t *testing.T) {
 		if whole {
 			from.sentMore(1)
 		}
-		c.left(from, whole, true)
+		c.disconnected(from, whole, true)
 	}
 	if held := f.kept.Load(); held > maxKeptInAll+2<<20 || held < maxKeptInAll/2 {
 		t.Errorf("%d bytes are held", held)

@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// maxSessions is how many sessions an owner has: few clients end theirs. A new one replaces the one that has been idle for longest.
+	// maxSessions is how many sessions an owner may have: few clients end theirs. A new one replaces the one that has been idle for longest.
 	maxSessions = 1000
 	// maxSessionsInAll limits the sessions of all owners: a session takes some 20 KiB. A new one replaces the idlest one of the owner with
 	// the most sessions.
 	maxSessionsInAll = 10_000
-	// sessionPatience is how long a session lives that nobody uses.
+	// sessionPatience is how long an idle session lives.
 	sessionPatience = 30 * time.Minute
 )
 
-// sessionKey identifies a session: an id is only valid for its owner, so that it is useless to anybody else who knows it.
+// sessionKey identifies a session. An id is only valid for its owner, so it is useless to anyone else who knows it.
 type sessionKey struct{ owner, id string }
 
 // mostSessions limits the number of sessions.
@@ -32,7 +32,7 @@ type mostSessions struct{ owned, all int }
 type session struct {
 	*rpc.Session
 	sessionKey
-	names    string                      // ends the names of its streams, so that events of another session, or of this one before it was opened again, match none of them
+	names    string                      // the end of its streams' names, so that no event of another session, or of this one before it was revived, matches
 	version  atomic.Pointer[mcp.Version] // nil until initialize has been answered
 	standing *stream
 	inAll    *atomic.Int64 // bytes that the streams of all sessions hold
@@ -60,7 +60,7 @@ func (s *Server) open(owner string, params []byte) (*session, error) {
 	return s.add(s.newSession(served, sessionKey{owner, id}))
 }
 
-// newSession makes a session that cannot be found yet.
+// newSession makes a session that acquire does not find yet.
 func (s *Server) newSession(served Served, key sessionKey) *session {
 	names := rand.Text()[:4]
 	standing := newStream("0"+names, &s.kept)
@@ -71,18 +71,18 @@ func (s *Server) newSession(served Served, key sessionKey) *session {
 	return c
 }
 
-// add makes a session findable, unless there are too many, and returns it, or the one with the same id that was added before.
+// add adds a session, unless there are too many, and returns it, or the one with the same id that was added before.
 func (s *Server) add(c *session) (*session, error) {
 	s.mu.Lock()
 	if there := s.sessions[c.sessionKey]; there != nil {
 		there.connections++
 		s.mu.Unlock()
-		s.over(c)
+		s.endSession(c)
 		return there, nil
 	}
 	if s.stopped {
 		s.mu.Unlock()
-		s.over(c)
+		s.endSession(c)
 		return nil, errStopped
 	}
 	gone, ok := s.room(c.owner)
@@ -94,10 +94,10 @@ func (s *Server) add(c *session) (*session, error) {
 	}
 	s.mu.Unlock()
 	if gone != nil {
-		s.over(gone)
+		s.endSession(gone)
 	}
 	if !ok {
-		s.over(c)
+		s.endSession(c)
 		return nil, errors.New("too many sessions")
 	}
 	return c, nil
@@ -105,7 +105,7 @@ func (s *Server) add(c *session) (*session, error) {
 
 var errStopped = errors.New("the server is shutting down")
 
-// room reports whether an owner may have another session, and returns the session that must go for it, if any. mu is held.
+// room reports whether an owner may have another session, and returns the one that it replaces, if any. mu is held.
 func (s *Server) room(owner string) (gone *session, ok bool) {
 	count, idlest := map[string]int{}, map[string]*session{} // by owner
 	for key, c := range s.sessions {
@@ -128,8 +128,8 @@ func (s *Server) room(owner string) (gone *session, ok bool) {
 	return idlest[owner], idlest[owner] != nil
 }
 
-// use finds the session of a request, and answers the request if there is none. unuse must follow.
-func (s *Server) use(w http.ResponseWriter, r *http.Request, owner string, id []byte) *session {
+// acquire finds the session of a request, and answers the request if there is none. release must follow.
+func (s *Server) acquire(w http.ResponseWriter, r *http.Request, owner string, id []byte) *session {
 	key := sessionKey{owner, r.Header.Get(mcp.HeaderSession)} // one of another owner is not found
 	s.mu.Lock()
 	c := s.sessions[key]
@@ -152,14 +152,14 @@ func (s *Server) use(w http.ResponseWriter, r *http.Request, owner string, id []
 	if name := r.Header.Get(mcp.HeaderVersion); name != "" {
 		if v := mcp.LookupVersion(name); v == nil || v.Stateless {
 			refuse(w, http.StatusBadRequest, id, mcp.CodeInvalidRequest, mcp.HeaderVersion+" names a version that the session does not speak")
-			s.unuse(c)
+			s.release(c)
 			return nil
 		}
 	}
 	return c
 }
 
-func (s *Server) unuse(c *session) {
+func (s *Server) release(c *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c.connections--
@@ -175,12 +175,12 @@ func (s *Server) close(c *session) {
 	}
 	s.mu.Unlock()
 	if open {
-		s.over(c)
+		s.endSession(c)
 	}
 }
 
-// over is close for a session that can no longer be found.
-func (s *Server) over(c *session) {
+// endSession is close for a session that is no longer, or was never, in s.sessions.
+func (s *Server) endSession(c *session) {
 	s.mu.Lock()
 	stopped := s.stopped
 	if !stopped {
@@ -209,7 +209,7 @@ func (c *session) end() {
 	}
 }
 
-// closeIdle closes sessions that nobody uses.
+// closeIdle closes idle sessions.
 func (s *Server) closeIdle() {
 	t := time.NewTicker(time.Minute)
 	defer t.Stop()

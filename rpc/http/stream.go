@@ -30,10 +30,10 @@ var (
 	errForgotten = errors.New("the events after that one are not kept any more")
 )
 
-// stream is what answers a line, in order: an [rpc.Output]. One connection at a time sends its events.
+// stream is the answer to a line, in order: an [rpc.Output]. One connection at a time sends its events.
 type stream struct {
 	name     string // unique in its session; begins the ids of its events
-	standing bool   // it answers nothing, and can only be continued here
+	standing bool   // its lines answer no request, and it can only be continued here
 
 	mu      sync.Mutex
 	inAll   *atomic.Int64 // bytes that all streams hold; nil: this one keeps nothing
@@ -44,9 +44,9 @@ type stream struct {
 	sent    int           // the number of the last sent event
 	held    int           // bytes of the events
 	kept    int           // bytes of the sent ones
-	over    bool          // nothing more comes
+	over    bool          // no more events come
 	turn    int           // which connection sends
-	abandon func()        // ends what fills the stream; nil while a connection sends
+	abandon func()        // ends the exchange that fills the stream; nil while a connection sends
 	cutOff  bool          // abandon was called: the rest is on another stream, after the mark
 	changed chan struct{} // nil: nobody waits for a change
 }
@@ -87,12 +87,12 @@ func (s *stream) add(ctx context.Context, line []byte, last bool) error {
 	if mark == "" || s.standing { // a line without a mark does not change where to continue
 		mark = s.mark
 	}
-	if last && !goesOn(mark) { // the answer has come
+	if last && !resumable(mark) { // the answer has come
 		mark = ""
 	}
 	event := numbered{line, mark}
 	for waiting := s.held - s.kept; waiting > 0 && waiting+event.size() > s.room(); waiting = s.held - s.kept {
-		if s.abandon != nil && goesOn(s.mark) { // the tool need not wait for a client that may never come back
+		if s.abandon != nil && resumable(s.mark) { // the tool need not wait for a client that may never come back
 			s.cutOff = true
 			s.abandon()
 		}
@@ -155,7 +155,7 @@ type sender struct {
 	last int // the number of the last event that it has sent
 }
 
-// next waits for events and returns those that wait, about 64 KiB, and whether the stream ends with them.
+// next waits for events and returns up to about 64 KiB of them, and whether the stream ends with them.
 func (s *sender) next(ctx context.Context) (events []numbered, over bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,7 +181,7 @@ func (s *sender) next(ctx context.Context) (events []numbered, over bool, err er
 	}
 }
 
-// leave notes that no connection sends any more. A full stream is abandoned if another one can continue after it.
+// leave notes that no connection sends any more. When the stream is full, abandon is called if another stream can continue after it.
 func (s *sender) leave(abandon func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -232,7 +232,7 @@ func (s *stream) markSent(last int) {
 		s.kept -= s.events[s.sent-s.first].size()
 	}
 	most := maxKept
-	if goesOn(s.mark) {
+	if resumable(s.mark) {
 		most = maxKeptMarked
 	}
 	for s.first < s.sent && (s.kept > most || s.crowded()) || s.first <= s.sent && s.inAll == nil {
@@ -265,7 +265,7 @@ func (s *stream) room() int {
 // crowded reports whether all streams together hold too much.
 func (s *stream) crowded() bool { return s.inAll != nil && s.inAll.Load() > maxKeptInAll }
 
-// drop forgets all events: nobody can resume any more.
+// drop stops counting the events: the stream can no longer be resumed.
 func (s *stream) drop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

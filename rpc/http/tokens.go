@@ -12,7 +12,7 @@ import (
 	"runnel/rpc/http/oauth"
 )
 
-// Authority is the OAuth issuer of tokens for this server, which is a resource server then.
+// Authority is the OAuth issuer of tokens for this server. Set it to make the server a resource server.
 type Authority struct {
 	*oauth.Issuer
 	URL      string // the issuer's
@@ -23,7 +23,7 @@ type Authority struct {
 // minToken is the least length of a token: shorter ones can be guessed.
 const minToken = 16
 
-// Tokens say who has access, and whose tasks they see. Make them with ReadTokens or OneToken.
+// Tokens map tokens to owners: who has access, and whose tasks they see. Make them with ReadTokens or OneToken.
 type Tokens struct {
 	entries []tokenEntry
 }
@@ -64,12 +64,12 @@ func ReadTokens(r io.Reader) (*Tokens, error) {
 	return t, nil
 }
 
-// OneToken returns Tokens with a single token, which sees the tasks of an owner.
+// OneToken returns Tokens with a single token for an owner. Use it where runnel makes the token itself.
 func OneToken(token, owner string) *Tokens {
 	return &Tokens{[]tokenEntry{{sha256.Sum256([]byte(token)), owner}}}
 }
 
-// owner returns whose token it is. The time that it takes reveals nothing about the tokens.
+// owner returns the owner of a token. The time that it takes reveals nothing about the tokens.
 func (t *Tokens) owner(token string) (owner string, ok bool) {
 	hash := sha256.Sum256([]byte(token))
 	for _, e := range t.entries {
