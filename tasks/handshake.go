@@ -132,7 +132,7 @@ func (r *Runner) cancelTask(ctx context.Context, _ *rpc.Caller, p mcp.TaskParams
 }
 
 func (r *Runner) listTasks(ctx context.Context, _ *rpc.Caller, params json.RawMessage) (any, error) {
-	const _ = uint(mcp.MaxContent - pageSize*(6*maxStatusMessage+1<<10)) // they fit, even if every statusMessage consists of control characters
+	const _ = uint(mcp.MaxContent - pageSize*(6*MaxStatusMessage+1<<10)) // they fit, even if every statusMessage consists of control characters
 	cursor, err := rpc.Cursor(params)
 	if err != nil {
 		return nil, err

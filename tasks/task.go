@@ -20,7 +20,7 @@ type Task struct {
 	Owner         string
 	Tool          string
 	Status        mcp.TaskStatus
-	StatusMessage string // maxStatusMessage bytes at most
+	StatusMessage string // MaxStatusMessage bytes at most
 	CreatedAt     time.Time
 	UpdatedAt     time.Time
 	TTL           time.Duration // from CreatedAt
@@ -86,7 +86,7 @@ func NewID(now time.Time) string {
 	return id.String()
 }
 
-// maxStatusMessage bounds statusMessage: hosts show it in one place, and every status repeats it.
-const maxStatusMessage = 2 << 10
+// MaxStatusMessage bounds statusMessage: hosts show it in one place, and every status repeats it.
+const MaxStatusMessage = 2 << 10
 
-func clip(message string) string { return shorten.Clip(message, maxStatusMessage) }
+func clip(message string) string { return shorten.Clip(message, MaxStatusMessage) }

@@ -113,7 +113,7 @@ func (c *Command) Call(ctx context.Context, in *tools.Call, out *tools.Output) (
 	o := r.outcome(ending, time.Since(began))
 	o.check(c.outputs)
 	if err := variables.merge(ctx, in); err != nil {
-		o.verdict = cmp.Or(o.verdict, err.Error())
+		o.fail(err.Error())
 	}
 	if o.failed() {
 		in.Said.Status = o.statusMessage()

@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -9,9 +10,11 @@ import (
 	"syscall"
 	"time"
 
+	"runnel/internal/shorten"
 	"runnel/internal/system"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
+	"runnel/tasks"
 	"runnel/tools"
 	"runnel/tools/config"
 	"runnel/tools/process"
@@ -22,8 +25,9 @@ import (
 // lastBytes is how much of the end of the output a status message is made of, more than one can hold. Memory keeps more.
 const lastBytes = 4 << 10
 
-// maxStatusMessage is how long a status message may be, in bytes.
-const maxStatusMessage = 2 << 10
+// maxVerdict bounds what went wrong, in bytes: there must be room beside it in the smallest result and in a status message. The name of a
+// property in outputSchema can make it long.
+const maxVerdict = 512
 
 // outcome is how a command ended, and its output. Its members are the result's _meta["runnel/command"].
 type outcome struct {
@@ -78,6 +82,9 @@ func (r *record) outcome(e process.Ending, took time.Duration) *outcome {
 }
 
 func (o *outcome) failed() bool { return o.verdict != "" }
+
+// fail makes the outcome a failure, unless it already is one.
+func (o *outcome) fail(verdict string) { o.verdict = cmp.Or(o.verdict, shorten.Clip(verdict, maxVerdict)) }
 
 // lastLine says how the command ended where its output does not show it, else it is empty.
 func (o *outcome) lastLine() string {
@@ -142,7 +149,7 @@ func (o *outcome) result(left func(text.Gap) string) *mcp.CallToolResult {
 
 // statusMessage is the verdict and the last lines of output: all that many hosts show of a task that failed.
 func (o *outcome) statusMessage() string {
-	room := maxStatusMessage - len(o.verdict) - len("\n")
+	room := tasks.MaxStatusMessage - len(o.verdict) - len("\n")
 	var last []byte
 	for _, chunk := range o.out.Log().Tail(lastBytes).Chunks() {
 		last = append(last, chunk.Data...)
@@ -179,10 +186,10 @@ func (o *outcome) structured(output string) json.RawMessage {
 
 // check makes an error of a command that was to print JSON and has not.
 func (o *outcome) check(outputs *schema.Checker) {
-	if o.config.Structured != config.StructuredJSON || o.failed() {
+	if o.stdout.exact == nil || o.failed() {
 		return
 	}
 	if err := o.stdout.exact.check(outputs); err != nil {
-		o.verdict = "its output is not the JSON that it should be: " + err.Error()
+		o.fail("its output is not the JSON that it should be: " + err.Error())
 	}
 }

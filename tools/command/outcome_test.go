@@ -12,6 +12,7 @@ import (
 	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
+	"runnel/tasks"
 	"runnel/tools"
 	"runnel/tools/config"
 	"runnel/tools/schema"
@@ -19,7 +20,7 @@ import (
 
 func TestStatusMessageIsBounded(t *testing.T) {
 	o := endOf(t, partials.Chunk{Data: []byte(strings.Repeat("x", 5000))})
-	if got := o.statusMessage(); len(got) != maxStatusMessage || !strings.HasPrefix(got, "timed out after 30m\nxxx") {
+	if got := o.statusMessage(); len(got) != tasks.MaxStatusMessage || !strings.HasPrefix(got, "timed out after 30m\nxxx") {
 		t.Errorf("%d bytes: %.40q", len(got), got)
 	}
 }
@@ -96,6 +97,22 @@ func TestResultOfASilentEnd(t *testing.T) {
 	result, _, _ := call(t, mustCommand(t, config.Command{Shell: "echo warning >&2", Stderr: "separate"}), `{}`)
 	if len(result.Content) != 1 || string(result.Content[0]) != string(tools.StreamText("warning\n", "stderr")) {
 		t.Errorf("only stderr: %s", result.Content)
+	}
+}
+
+// What is wrong with the output may be said at length, and the status message has room for the output all the same.
+func TestLongVerdictIsShortened(t *testing.T) {
+	name := strings.Repeat("n", 3000)
+	result, _, r := call(t, mustCommand(t, config.Command{
+		Shell: `echo '{"` + name + `":"text"}'`, Structured: config.StructuredJSON, MaxResult: new(config.MinMaxResult),
+		OutputSchema: config.Object(`{"type":"object","properties":{"` + name + `":{"type":"integer"}}}`),
+	}), `{}`)
+	status := r.in.Said.Status
+	if verdict, output, _ := strings.Cut(status, "\n"); !result.IsError || len(verdict) > maxVerdict || !strings.HasSuffix(output, `":"text"}`) || len(status) > tasks.MaxStatusMessage {
+		t.Errorf("status message %q", status)
+	}
+	if n := len(contentText(t, result.Content[0])); n > int(config.MinMaxResult) {
+		t.Errorf("the text has %d bytes", n)
 	}
 }
 
