@@ -1,11 +1,9 @@
 package tools
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"reflect"
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
@@ -27,7 +25,7 @@ func (s *service) recentOf(ctx context.Context, c *rpc.Caller, tool string, argu
 	calls := r.of(c, tool)
 	for _, call := range calls {
 		run := call.run.Value()
-		if run == nil || isDone(run.Ended()) || arguments != nil && !sameArguments(arguments, run.Arguments()) {
+		if run == nil || isDone(run.Ended()) || arguments != nil && !sameJSON(arguments, run.Arguments()) {
 			continue
 		}
 		switch err := run.Promote(ctx); {
@@ -47,20 +45,11 @@ func (s *service) recentOf(ctx context.Context, c *rpc.Caller, tool string, argu
 		case errors.Is(err, tasks.ErrNotFound): // it never was a task, or has expired
 		case err != nil:
 			return "", err
-		case arguments == nil || sameArguments(arguments, t.Arguments):
+		case arguments == nil || sameJSON(arguments, t.Arguments):
 			return call.id, nil
 		}
 	}
 	return "", nil
-}
-
-// sameArguments reports whether arguments are equal, however they are written: those from a page have passed through its host.
-func sameArguments(a, b json.RawMessage) bool {
-	if bytes.Equal(a, b) {
-		return true
-	}
-	var x, y any
-	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
 }
 
 func (s *service) startable(tool string) (title string, ok bool) {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
@@ -167,7 +168,7 @@ func writeEnding(to text.Sink, t *tasks.Task) (rest []mcp.ContentBlock) {
 		switch {
 		case !ok && !bytes.Contains(c, []byte(tasks.LogURI(t.ID))): // this tool reads its log
 			rest = append(rest, c)
-		case sameJSON([]byte(said), structured):
+		case sameJSON(json.RawMessage(said), structured):
 			structured = nil
 		}
 	}
@@ -177,10 +178,13 @@ func writeEnding(to text.Sink, t *tasks.Task) (rest []mcp.ContentBlock) {
 	return rest
 }
 
-// sameJSON reports whether two texts are the same JSON value, written alike except for spaces.
-func sameJSON(a, b []byte) bool {
-	var x, y bytes.Buffer
-	return json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && bytes.Equal(x.Bytes(), y.Bytes())
+// sameJSON reports whether two texts are the same JSON value, however they are written: arguments from a page have passed through its host.
+func sameJSON(a, b json.RawMessage) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	var x, y any
+	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
 }
 
 // statusLine says how a task is and, if it has not ended, what to do.

@@ -84,7 +84,9 @@ func (r *record) outcome(e process.Ending, took time.Duration) *outcome {
 func (o *outcome) failed() bool { return o.verdict != "" }
 
 // fail makes the outcome a failure, unless it already is one.
-func (o *outcome) fail(verdict string) { o.verdict = cmp.Or(o.verdict, shorten.Clip(verdict, maxVerdict)) }
+func (o *outcome) fail(verdict string) {
+	o.verdict = cmp.Or(o.verdict, shorten.Clip(verdict, maxVerdict))
+}
 
 // lastLine says how the command ended where its output does not show it, else it is empty.
 func (o *outcome) lastLine() string {
