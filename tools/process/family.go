@@ -6,6 +6,11 @@ import (
 )
 
 const (
+	// KillWait is how long a child, and then its group, may take to be gone after KILL before the call ends anyway (a process may be in an
+	// uninterruptible wait, or a debugger may hold it).
+	KillWait = 2 * time.Second
+	// groupPoll is how often a group without a leader is checked, since nothing announces its end.
+	groupPoll = 10 * time.Millisecond
 	// leftoverGrace is how long processes that outlive a command or a server may take to end after TERM. It is short, since the call waits
 	// for them; a call that is stopped gives them its whole grace.
 	leftoverGrace = 500 * time.Millisecond

@@ -12,7 +12,7 @@ import (
 // FindProgram looks a command up as execvp does, in the PATH that the command itself will see.
 // As in os/exec, a relative directory in PATH is not searched.
 func FindProgram(name, dir, path string) (string, error) {
-	if isPath(name) {
+	if filepath.Base(name) != name { // it is a path
 		full := name
 		if !filepath.IsAbs(full) {
 			full = filepath.Join(dir, name)

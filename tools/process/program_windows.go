@@ -1,6 +1,0 @@
-package process
-
-import "strings"
-
-// isPath reports whether the name of a program is a path.
-func isPath(name string) bool { return strings.ContainsAny(name, `/\:`) }
