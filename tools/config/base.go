@@ -41,9 +41,12 @@ func (b *Base) Inherit(dir string, add map[string]string) (where string, vars []
 		return "", nil, fmt.Errorf("finding the directory: %w", err)
 	}
 	for name := range add {
-		if name == "" || strings.ContainsAny(name, "= \t\n\x00") {
+		if !isVariable(name) {
 			return "", nil, &Error{Key: "env", Problem: fmt.Sprintf("%q is not a name for a variable", name), Allowed: "a name without = and blanks"}
 		}
 	}
 	return where, vars, nil
 }
+
+// isVariable reports whether a text can be the name of a variable.
+func isVariable(name string) bool { return name != "" && !strings.ContainsAny(name, "= \t\n\x00") }

@@ -242,8 +242,13 @@ func (c *Config) Dir() string {
 
 // Detaches returns the name of a tool whose calls are detached, "" if no tool's are.
 func (c *Config) Detaches() string {
+	return c.firstTool(func(t *Command) bool { return t.Detach })
+}
+
+// firstTool returns the first name of a tool that is such, "" if none is.
+func (c *Config) firstTool(such func(*Command) bool) string {
 	for _, name := range slices.Sorted(maps.Keys(c.Tools)) {
-		if c.Tools[name].Detach {
+		if tool := c.Tools[name]; such(&tool) {
 			return name
 		}
 	}

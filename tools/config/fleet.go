@@ -8,12 +8,7 @@ import (
 
 // RunsElsewhere returns the name of a tool that workers run, "" if no tool is.
 func (c *Config) RunsElsewhere() string {
-	for _, name := range slices.Sorted(maps.Keys(c.Tools)) {
-		if c.Tools[name].Runs != "" {
-			return name
-		}
-	}
-	return ""
+	return c.firstTool(func(t *Command) bool { return t.Runs != "" })
 }
 
 // Unlisted says which upstreams have no tools on a server with this config, since workers run them whose tools it does not list, "" if there are none.
@@ -28,47 +23,48 @@ func (c *Config) Unlisted() string {
 	return strings.Join(lines, "\n")
 }
 
-// OnWorker makes the config that of a worker of some classes, or else of all that its tools and upstreams name: what runs on these runs here,
-// and what runs on others is left out. It returns the classes, that of each tool, and that of each upstream. A tool that names none is of the
-// first; an upstream that names none is left out.
+// OnWorker turns the config into that of a worker of the given classes, or of all classes that its tools and upstreams name if none are
+// given: what runs on these classes runs here, and the rest is left out. It returns the classes, the class of each tool, and the class of
+// each upstream. A tool that names no class is of the first one; an upstream that names none is left out.
 func (c *Config) OnWorker(classes []string) (all []string, of, ofUpstream map[string]string) {
 	if len(classes) == 0 {
-		for _, name := range slices.Sorted(maps.Keys(c.Tools)) {
-			if class := c.Tools[name].Runs; class != "" && !slices.Contains(classes, class) {
-				classes = append(classes, class)
-			}
-		}
-		for _, name := range slices.Sorted(maps.Keys(c.Upstreams)) {
-			if class := c.Upstreams[name].Runs; class != "" && !slices.Contains(classes, class) {
-				classes = append(classes, class)
-			}
-		}
+		classes = c.classes()
 	}
-	ofUpstream = map[string]string{}
-	servers := map[string]Upstream{}
+	of, ofUpstream = map[string]string{}, map[string]string{}
 	for name, u := range c.Upstreams {
 		if slices.Contains(classes, u.Runs) {
-			ofUpstream[name] = u.Runs
-			u.Runs = ""
-			servers[name] = u
+			ofUpstream[name], u.Runs = u.Runs, ""
+			c.Upstreams[name] = u
+		} else {
+			delete(c.Upstreams, name)
 		}
 	}
-	c.Upstreams = servers
-	own, of := map[string]Command{}, map[string]string{}
 	for name, tool := range c.Tools {
-		switch {
-		case len(classes) == 0:
-			continue
-		case tool.Runs == "":
-			of[name] = classes[0]
-		case slices.Contains(classes, tool.Runs):
-			of[name] = tool.Runs
-		default:
-			continue
+		if tool.Runs == "" && len(classes) > 0 {
+			tool.Runs = classes[0]
 		}
-		tool.Runs = ""
-		own[name] = tool
+		if slices.Contains(classes, tool.Runs) {
+			of[name], tool.Runs = tool.Runs, ""
+			c.Tools[name] = tool
+		} else {
+			delete(c.Tools, name)
+		}
 	}
-	c.Tools = own
 	return classes, of, ofUpstream
+}
+
+// classes returns the classes of workers that the tools and the upstreams name, in the order of their names.
+func (c *Config) classes() (list []string) {
+	add := func(class string) {
+		if class != "" && !slices.Contains(list, class) {
+			list = append(list, class)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Tools)) {
+		add(c.Tools[name].Runs)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Upstreams)) {
+		add(c.Upstreams[name].Runs)
+	}
+	return list
 }

@@ -39,7 +39,7 @@ func (c *Config) MakeSecrets(vars []string, more map[string]string) (set *secret
 	var values []string
 	for i, name := range c.Secrets.Env {
 		key := fmt.Sprintf("env[%d]", i)
-		if name == "" || strings.ContainsAny(name, "= \t\n") {
+		if !isVariable(name) {
 			wrong(key, fmt.Sprintf("%q is not a name for a variable", name), "the name of a variable, not its value")
 			continue
 		}
