@@ -19,13 +19,12 @@ import (
 //	begin    from now on the client may hear about the call: whatever comes before, such as a task's handle, has been queued
 //	silence  nothing more is written
 type delivery struct {
-	audience  *audience
-	caller    *rpc.Caller // nil: nobody
-	spelling  spelling
-	handle    bool  // the request is answered with a task
-	from      int64 // position in the log up to which another request has delivered
-	paced     partials.PumpOptions
-	heartbeat time.Duration // see ServeOptions
+	audience *audience
+	caller   *rpc.Caller // nil: nobody
+	spelling spelling
+	handle   bool  // the request is answered with a task
+	from     int64 // position in the log up to which another request has delivered
+	o        *ServeOptions
 
 	// Set by open.
 	run      *tasks.Run
@@ -36,8 +35,8 @@ type delivery struct {
 	marked   *marked            // the dialect, if its lines have marks; otherwise nil
 	reader   *partials.Reader   // the pump's
 	pump     *partials.Pump     // nil: nothing is written while the tool runs
-	streamed func()             // frees the request's id; nil: only one response goes out under it
-	release  func()             // releases the output that answers the request, which stays open for what is written about the task until its end; nil: only the answer goes there
+	streamed func()             // frees the request's id, under which several responses go out; nil: one does
+	release  func()             // closes the stream that answers the request, after all that is written about its task; nil: the answer closes it
 
 	// Owned by the goroutine that answers the call.
 	started   bool
@@ -59,7 +58,7 @@ func (d *delivery) open() {
 	}
 	// This is not the run's context: what is in the log when that ends is still written before the end is announced.
 	d.ctx, d.end = context.WithCancel(context.Background())
-	c, log, o := d.caller, d.run.Log(), d.paced
+	c, log, o := d.caller, d.run.Log(), d.o.Pump
 	if len(c.Meta.ProgressToken) > 0 {
 		id := ""
 		if d.handle {
@@ -130,12 +129,12 @@ func (d *delivery) start() {
 // beat sends a sign of life after some silence, so that a silent tool can be told from a hung one, and for hosts that wait longer while
 // there is progress.
 func (d *delivery) beat(ctx context.Context) {
-	if d.heartbeat <= 0 {
+	if d.o.Heartbeat <= 0 {
 		<-ctx.Done()
 		return
 	}
 	// With two looks in each heartbeat, no silence is longer than one.
-	t := time.NewTicker(d.heartbeat / 2)
+	t := time.NewTicker(d.o.Heartbeat / 2)
 	defer t.Stop()
 	began, seen := time.Now(), -1 // -1: silent for less than half a heartbeat
 	for {

@@ -91,14 +91,14 @@ func (s *service) deliver(c *rpc.Caller, handle bool, by spelling) *delivery {
 	if c == nil || c.Version.Stateless {
 		turns = maxTurns
 	}
-	d := &delivery{audience: &audience{turn: make(chan struct{}, turns)}, caller: c, handle: handle, spelling: by, paced: s.o.Pump, heartbeat: s.o.Heartbeat}
+	d := &delivery{audience: &audience{turn: make(chan struct{}, turns)}, caller: c, handle: handle, spelling: by, o: &s.o}
 	d.audience.current.Store(d)
 	return d
 }
 
 // deliverRest makes the delivery of a call that has come back with answers.
 func (s *service) deliverRest(c *rpc.Caller, a *audience, from int64) *delivery {
-	d := &delivery{audience: a, caller: c, spelling: chooseSpelling(c, false, ""), from: from, paced: s.o.Pump, heartbeat: s.o.Heartbeat}
+	d := &delivery{audience: a, caller: c, spelling: chooseSpelling(c, false, ""), from: from, o: &s.o}
 	d.open()
 	a.current.Store(d)
 	if a.end.IsSet() { // it was cut off while it was parked
