@@ -12,11 +12,11 @@ import (
 	"runnel/tools/config"
 )
 
-// template is a string with placeholders: an element of an argv, or a command's stdin.
-// Its values never pass through a shell, so none can become more than the text it is.
+// template is a text with placeholders, such as an element of an argv or a command's stdin. The values never pass through a shell, so each
+// stays plain text.
 type template struct {
 	text  string
-	names []string // its placeholders
+	names []string // of its placeholders
 }
 
 func parseTemplate(s string) template {
@@ -36,23 +36,22 @@ func (t *template) fill(value func(name string) string) string {
 	return config.Placeholder().ReplaceAllStringFunc(t.text, func(placeholder string) string { return value(strings.Trim(placeholder, "{} \t\n\f\r")) })
 }
 
-// others is the text with a blank for each placeholder.
-func (t *template) others() string { return config.Placeholder().ReplaceAllString(t.text, " ") }
+// between returns the text with a blank in place of each placeholder.
+func (t *template) between() string { return config.Placeholder().ReplaceAllString(t.text, " ") }
 
-// argument is the value of one argument as a command gets it: a list for an array, else one string.
+// argument is the value of one argument as a command gets it: a list for an array, otherwise one string.
 type argument struct {
 	values []string
 	list   bool
 }
 
-// joined is the argument as one string, the elements of an array on lines of their own.
+// joined returns the argument as one string, with one element of an array per line.
 func (a argument) joined() string { return strings.Join(a.values, "\n") }
 
-// arguments are those that have a value: null and the empty array have none.
+// arguments holds the arguments that have a value, by name. null and the empty array have none.
 type arguments map[string]argument
 
-// parseArguments reads a call's arguments, takes the default of each one that is missing, and
-// leaves out those that the tool's input does not declare.
+// parseArguments reads a call's arguments and fills in defaults. It ignores arguments that the tool's input does not declare.
 func (in *inputs) parseArguments(raw json.RawMessage) (arguments, error) {
 	given := map[string]json.RawMessage{}
 	if len(bytes.TrimSpace(raw)) > 0 {
@@ -84,8 +83,8 @@ func (in *inputs) parseArguments(raw json.RawMessage) (arguments, error) {
 	return args, nil
 }
 
-// spell writes a JSON value as a command reads it: text as it is, a number as it was written,
-// true or false, an object as JSON. null is nothing.
+// spell converts a JSON value to what a command reads: text as it is, a number as it was written, true or false, an object as JSON. null has
+// no value.
 func spell(v json.RawMessage) (a argument, err error) {
 	items := []json.RawMessage{v}
 	if a.list = bytes.HasPrefix(v, []byte("[")); a.list {
@@ -112,9 +111,8 @@ func spell(v json.RawMessage) (a argument, err error) {
 	return a, nil
 }
 
-// expand fills the elements of an argv. An element with a placeholder that has no value is left out;
-// one with an array becomes one element per item, with the text around the placeholder repeated
-// (-I{{dir}} becomes -Ia -Ib).
+// expand fills the elements of an argv. An element whose placeholder has no value is left out. An element with an array becomes one element
+// per item, with the text around the placeholder repeated (-I{{dir}} becomes -Ia -Ib).
 func expand(elements []template, args arguments) ([]string, error) {
 	var argv []string
 next:
@@ -149,17 +147,17 @@ next:
 	return argv, nil
 }
 
-// unclosed is what begins as a placeholder and does not end as one.
+// unclosed matches the beginning of a placeholder without its end.
 var unclosed = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`\{\{\s*([A-Za-z_][A-Za-z0-9_-]*)\s*(\}?)`)
 })
 
-// template parses the value of a key. It refuses placeholders that no input declares, and those that are not closed.
+// template parses the value of a config key. It refuses placeholders that no input declares or that are not closed.
 func (in *inputs) template(key, text string) (*template, error) {
 	t := parseTemplate(text)
 	if strings.Contains(text, "{{") {
-		for _, m := range unclosed().FindAllStringSubmatch(t.others(), -1) {
-			if m[2] != "" || slices.Contains(in.names, m[1]) { // else another program may be meant
+		for _, m := range unclosed().FindAllStringSubmatch(t.between(), -1) {
+			if m[2] != "" || slices.Contains(in.names, m[1]) { // otherwise it may be meant for another program
 				return nil, &config.Error{Key: key, Problem: fmt.Sprintf("%q is not closed", m[0]), Allowed: "{{" + m[1] + "}}"}
 			}
 		}

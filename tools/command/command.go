@@ -24,24 +24,24 @@ import (
 
 // Command is a tool that runs a program and streams what it prints.
 //
-// The child runs in a process group of its own. It is stopped (TERM to the group, the grace, KILL to the
-// group) when the call's context ends and at both timeouts; what is left of its group when it has ended by
-// itself is stopped too. Call returns when the whole group is gone, or 2 s after KILL, whoever still holds the output pipe.
+// The child runs in its own process group. The group is stopped (TERM, the grace, KILL) when the call's context ends, at both timeouts, and
+// when the child itself has ended. Call returns when the whole group is gone, at the latest 2 s after KILL, even if another process still
+// holds the output pipe.
 type Command struct {
 	name   string
 	config config.Command // defaults filled in
 	in     *inputs
 	argv   []template
 	stdin  *template // nil = the null device
-	asks   *template // nil = the user is not asked
+	asks   *template // the question before a call; nil = none
 	dir    string
 	env    func() []string
 
 	outputSchema json.RawMessage // nil = none
-	outputs      *schema.Checker // checks what is printed; nil = any object
+	outputs      *schema.Checker // checks the printed JSON; nil = any object is valid
 
 	slots chan struct{}  // holds one element per running call; nil = no limit
-	queue *process.Slots // a supervisor's, instead of slots: for the calls in all processes
+	queue *process.Slots // in a supervisor, instead of slots: counts the calls of all processes
 }
 
 var _ tools.Kind = (*Command)(nil)
@@ -55,13 +55,13 @@ func (c *Command) Describe() mcp.Tool {
 		InputSchema:  c.in.schema,
 		OutputSchema: c.outputSchema,
 		Annotations:  c.config.Annotations,
-		// streamPartial says what the tool does "when invoked as a task" (SEP-2679, 3).
+		// streamPartial is about the tool "when invoked as a task" (SEP-2679, 3).
 		Execution: &mcp.ToolExecution{TaskSupport: c.config.Task, StreamPartial: c.config.Task != mcp.TaskForbidden},
 	}
 }
 
-// Call runs the command once. A command that could not be started, or that ended badly, gives a
-// result with isError; Call itself returns an error only if ctx ended before the command began.
+// Call runs the command once. If the command cannot be started or fails, the result has isError. Call returns an error only if ctx ends
+// before the command begins, or if the user cannot be asked to confirm.
 func (c *Command) Call(ctx context.Context, in *tools.Call, out *tools.Output) (*mcp.CallToolResult, error) {
 	args, err := c.in.parseArguments(in.Arguments)
 	if err != nil {
@@ -126,7 +126,7 @@ func (c *Command) Call(ctx context.Context, in *tools.Call, out *tools.Output) (
 	return result, nil
 }
 
-// confirm asks the user whether to run the command. It returns the result of a call that may not run.
+// confirm asks the user whether to run the command. If the answer is no, it returns the call's result.
 func (c *Command) confirm(ctx context.Context, in *tools.Call, args arguments) (*mcp.CallToolResult, error) {
 	if c.asks == nil || in.Confirmed {
 		return nil, nil
@@ -149,7 +149,7 @@ func (c *Command) confirm(ctx context.Context, in *tools.Call, args arguments) (
 	}
 }
 
-// prepare fills the placeholders and finds the program.
+// prepare fills in the placeholders and finds the program.
 func (c *Command) prepare(args arguments) (s *process.Spec, err error) {
 	s = &process.Spec{Dir: c.dir, Env: slices.Clip(c.env()), Pty: c.config.Pty, Stderr: c.config.Stderr, Script: c.config.Shell != ""}
 	if s.Argv, err = expand(c.argv, args); err != nil {
@@ -174,7 +174,7 @@ func (c *Command) prepare(args arguments) (s *process.Spec, err error) {
 	return s, err
 }
 
-// Program finds the program that a call would start, "" where an argument names it, or workers have it.
+// Program returns the path of the program that a call would start; "" if an argument names it, or workers run it. Use it to check a config.
 func (c *Command) Program() (string, error) {
 	if c.OnWorkers() || len(c.argv[0].names) > 0 {
 		return "", nil
@@ -182,7 +182,7 @@ func (c *Command) Program() (string, error) {
 	return c.find(c.argv[0].text)
 }
 
-// find looks a program up from where the command runs, which must be there.
+// find looks up a program from the directory where the command runs, which must exist.
 func (c *Command) find(program string) (string, error) {
 	if info, err := os.Stat(c.dir); err != nil || !info.IsDir() {
 		if err == nil {
@@ -194,8 +194,8 @@ func (c *Command) find(program string) (string, error) {
 	return process.FindProgram(program, c.dir, path)
 }
 
-// enter waits for a slot of maxConcurrent, until leave is called: a model that calls a tool twice at once gets both answers,
-// one after the other. The timeouts begin with the command, not with the wait. It returns nil if the call is handed back.
+// enter takes a slot of maxConcurrent, which leave frees. It waits instead of failing, so that a model that calls a tool twice at once gets
+// both answers, one after the other. The timeouts begin with the command, not with the wait. leave is nil if the call was handed back.
 func (c *Command) enter(ctx context.Context, in *tools.Call, out *tools.Output) (leave func(), err error) {
 	switch {
 	case ctx.Err() != nil:
@@ -227,7 +227,7 @@ func (c *Command) enter(ctx context.Context, in *tools.Call, out *tools.Output) 
 	}
 }
 
-// Traits returns what the server needs to know.
+// Traits implements tools.Kind.
 func (c *Command) Traits() tools.Traits {
 	return tools.Traits{
 		Grace:      time.Duration(*c.config.Grace),
@@ -239,7 +239,7 @@ func (c *Command) Traits() tools.Traits {
 	}
 }
 
-// Replace lets the calls that run of the command before count among those of this one, as long as the limit is the same.
+// Replace implements tools.Kind. Running calls of the previous command keep their slots if the limit is the same.
 func (c *Command) Replace(before tools.Tool) {
 	if b, ok := before.(*Command); ok && cap(b.slots) == cap(c.slots) {
 		c.slots = b.slots
@@ -249,7 +249,7 @@ func (c *Command) Replace(before tools.Tool) {
 // maxCommandLine is how much of a command line describes its tool, in bytes.
 const maxCommandLine = 500
 
-// commandLine is the command as a shell reads it, or the script: what describes a tool whose config does not.
+// commandLine returns the command as one would type it into a shell, or the script. It describes a tool whose config has no description.
 func commandLine(f *config.Command) string {
 	if f.Shell == "" && len(f.Command) == 0 {
 		return "runs on a worker of class " + f.Runs
@@ -271,7 +271,7 @@ func commandLine(f *config.Command) string {
 // OnWorkers reports whether workers run the command.
 func (c *Command) OnWorkers() bool { return c.config.Runs != "" }
 
-// offer lets a worker run a call. The user is asked here: a question that came when the worker has time may find nobody.
+// offer lets a worker run a call. The user is asked before, because later, when a worker is free, nobody may be there to answer.
 func (c *Command) offer(ctx context.Context, in *tools.Call, out *tools.Output, args arguments) (*mcp.CallToolResult, error) {
 	if refused, err := c.confirm(ctx, in, args); refused != nil || err != nil {
 		return refused, err
@@ -283,7 +283,7 @@ func (c *Command) offer(ctx context.Context, in *tools.Call, out *tools.Output, 
 	return nil, nil
 }
 
-// follow reads progress from the output of a call that runs elsewhere; nil if there is none to read.
+// follow returns a function that reads progress from the output of a call that runs elsewhere; nil if the command reports no progress.
 func (c *Command) follow(out *tools.Output) func(context.Context, *partials.Reader) {
 	pattern := c.config.Progress
 	if pattern == "" {
@@ -302,7 +302,7 @@ func (c *Command) detach(ctx context.Context, in *tools.Call, out *tools.Output)
 	return nil
 }
 
-// scanMarks finds the marks of progress in the output of a call that is followed here.
+// scanMarks looks for progress in the output of a call that runs elsewhere.
 func scanMarks(ctx context.Context, output *partials.Reader, marks *progressMarks) {
 	for output.Wait(ctx, 1) == nil {
 		if b, ok := output.Next(lineBytes); ok {
@@ -313,13 +313,13 @@ func scanMarks(ctx context.Context, output *partials.Reader, marks *progressMark
 	}
 }
 
-// lineBytes is how much output is looked at together for marks of progress.
+// lineBytes is how much output scanMarks reads at once.
 const lineBytes = 4 << 10
 
-// recipe is what the supervisor of a call is told of the command.
+// recipe returns the command for the supervisor of a call.
 func (c *Command) recipe() *Recipe {
 	r := &Recipe{Tool: c.name, Config: c.config, Dir: []byte(c.dir), Env: []byte(strings.Join(c.env(), "\x00"))}
-	r.Config.Detach, r.Config.Confirm, r.Config.Dir, r.Config.Command, r.Config.Notify = false, "", "", nil, nil // Dir and Env say it all
+	r.Config.Detach, r.Config.Confirm, r.Config.Dir, r.Config.Command, r.Config.Notify = false, "", "", nil, nil // Dir and Env hold all that is needed of them
 	for _, element := range c.config.Command {
 		r.Command = append(r.Command, []byte(element))
 	}

@@ -1,27 +1,27 @@
-// Package command is the kind of tool that runs a program and streams what it prints.
+// Package command has the tools that run a program and stream what it prints.
 //
 //	config.Command ─ New ─▶ Command
 //	arguments ─ inputs, templates ─▶ argv, environment, stdin ─▶ process.Child
 //	stdout, stderr ─▶ textStream (escape sequences, UTF-8, secrets, lines) ─▶ the task's log
-//	                     ├─▶ text.Shaper: what the result shows
-//	                     └─▶ progressMarks: how far it is
+//	                     ├─▶ text.Shaper: the text of the result
+//	                     └─▶ progressMarks: progress
 //	exit, signal, timeout ─▶ outcome ─▶ result, status
 //
-// Goroutines: those of process.Child; one per output pipe writes to the text streams. All have ended when Call returns.
+// Goroutines: those of process.Child, of which one per output pipe writes to the text streams. All have ended when Call returns.
 //
 // It has no locks.
 //
 //	template   a word with placeholders, {{name}}
-//	inputs     what the arguments may be: names, defaults, the JSON Schema
+//	inputs     the arguments that a tool accepts: names, defaults, the JSON Schema
 //	outcome    how a command ended
-//	recipe     all that makes a command anew in another process
-//	record     what one run prints, as the log and the result have it
+//	recipe     a command in a form that another process can read
+//	record     the output of one run, for the log and for the result
 //
 // Where things stand:
 //
 //	an argument becomes words of the command              expand, template.fill (argv.go)
-//	what arguments may be                                 parseInputs (inputs.go)
-//	how a command ended, and what the result says of it   record.outcome, outcome.result (outcome.go)
+//	which arguments a tool accepts                        parseInputs (inputs.go)
+//	how a command ended, and the result that says so      record.outcome, outcome.result (outcome.go)
 //	output becomes structured content                     outcome.structured (outcome.go)
 //	progress is found in output                           progressMarks.scan (progressmarks.go)
 package command

@@ -10,19 +10,18 @@ import (
 	"runnel/tools/config"
 )
 
-// inputs is what a command's configuration says about its arguments.
+// inputs describes the arguments of a command.
 type inputs struct {
 	schema   json.RawMessage            // the JSON Schema that tools/list shows
-	whole    bool                       // "input" is that schema, and not only its properties
-	names    []string                   // the declared properties, in the order they were written
+	whole    bool                       // the config has the whole schema, not only its properties
+	names    []string                   // of the properties, in the order of the config
 	defaults map[string]json.RawMessage // by property
-	arrays   map[string]bool            // the properties that are of type array
-	used     map[string]bool            // the properties that a template has
+	arrays   map[string]bool            // the properties of type array
+	used     map[string]bool            // the properties that a template uses
 }
 
-// parseInputs reads "input" and "required" of a tool. input is a whole JSON Schema if its "type" is
-// a string (a property named type would have a schema there); else it is the schema's properties,
-// and then nothing but them may be given: a misspelt argument gets an error instead of silence.
+// parseInputs reads "input" and "required" of a tool. input is a whole JSON Schema if its "type" is a string (the value of a property named
+// type would be a schema). Otherwise it holds the properties, and no others are allowed: a misspelt argument is an error.
 func parseInputs(input config.Object, required []string) (*inputs, error) {
 	in := &inputs{defaults: map[string]json.RawMessage{}, arrays: map[string]bool{}, used: map[string]bool{}}
 	if len(input) == 0 {
@@ -83,7 +82,7 @@ func (in *inputs) readProperties(properties json.RawMessage) error {
 	return nil
 }
 
-// wholeSchema is the schema of an object with the properties and no other.
+// wholeSchema returns the schema of an object that may have the given properties and no others.
 func wholeSchema(properties json.RawMessage, required []string) json.RawMessage {
 	schema := `{"type":"object","properties":` + string(properties)
 	if len(required) > 0 {

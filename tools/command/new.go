@@ -19,8 +19,8 @@ import (
 	"runnel/tools/schema"
 )
 
-// All makes the tools that the config describes, sorted by name. They run in the directory of the
-// config file, in an environment of vars ("NAME=value"; nil = runnel's own).
+// All makes the tools of a config, sorted by name. They run in the directory of the config file, with the environment vars ("NAME=value";
+// nil = runnel's own). The error joins those of all tools, each with its place in the file.
 func All(c *config.Config, vars []string) ([]*Command, error) {
 	env := config.Base{Dir: c.Dir(), Vars: vars, MaxResult: c.Tasks.MaxResult}
 	var list []*Command
@@ -39,7 +39,8 @@ func All(c *config.Config, vars []string) ([]*Command, error) {
 	return list, config.JoinErrors(errs)
 }
 
-// New checks a configuration, but for its schemas and for inputs that nothing uses, and makes the tool. What is wrong with it is a *config.Error.
+// New checks a tool's configuration, except its schemas (see [CheckSchemas]) and unused inputs, and makes the tool. A mistake is a
+// *config.Error.
 func New(name string, conf config.Command, base config.Base) (*Command, error) {
 	c := &Command{name: name, config: conf}
 	if conf.MaxResult == nil && base.MaxResult > 0 {
@@ -55,11 +56,11 @@ func New(name string, conf config.Command, base config.Base) (*Command, error) {
 	}
 	dir, vars, err := base.Inherit(c.config.Dir, c.config.Env)
 	c.dir = dir
-	c.env = sync.OnceValue(func() []string { return c.environment(vars) }) // made at the first call
+	c.env = sync.OnceValue(func() []string { return c.environment(vars) }) // computed at the first call
 	return c, err
 }
 
-// checkUsed refuses an input that no placeholder has: a call would give it for nothing. In a script each is a variable, which the
+// checkUsed refuses an input without a placeholder, since the command would never get it. In a script each input is a variable, which the
 // programs that the script starts may read.
 func (c *Command) checkUsed() error {
 	for _, name := range c.in.names {
@@ -70,10 +71,10 @@ func (c *Command) checkUsed() error {
 	return nil
 }
 
-// buildInputs reads what the arguments may be, and checks the name.
+// buildInputs checks the name and reads the inputs.
 func (c *Command) buildInputs() (err error) {
 	for key, object := range map[string]config.Object{"input": c.config.Input, "outputSchema": c.config.OutputSchema} {
-		if len(object) > 0 && (object[0] != '{' || !json.Valid(object) || !utf8.Valid(object)) { // from a caller in Go
+		if len(object) > 0 && (object[0] != '{' || !json.Valid(object) || !utf8.Valid(object)) { // possible if the config was made in Go
 			return &config.Error{Key: key, Problem: "is not a JSON object", Allowed: "properties, or a JSON Schema of type object"}
 		}
 	}
@@ -84,13 +85,13 @@ func (c *Command) buildInputs() (err error) {
 	return err
 }
 
-// buildProgram makes the argv of the two forms.
+// buildProgram makes the argv, from "command" or from "shell".
 func (c *Command) buildProgram() error {
 	switch {
 	case c.config.Shell != "":
 		return c.buildShell()
 	case len(c.config.Command) == 0 && c.config.Runs != "":
-		return nil // its workers know
+		return nil // the workers have it
 	case len(c.config.Command) == 0:
 		return &config.Error{Problem: "names nothing to run", Allowed: "command (a list of words) or shell (a script)"}
 	case c.config.Command[0] == "":
@@ -101,7 +102,7 @@ func (c *Command) buildProgram() error {
 		if err != nil {
 			return err
 		}
-		if i == scriptIn(c.config.Command) && len(t.names) > 0 && len(t.others()) > len(t.names) {
+		if i == scriptIn(c.config.Command) && len(t.names) > 0 && len(t.between()) > len(t.names) {
 			name := t.names[0]
 			return &config.Error{Key: fmt.Sprintf("command[%d]", i), Problem: "{{" + name + "}} stands in a shell's script, where its value would be code", Allowed: "the key shell, with " + inScript(name) + " in its script"}
 		}
@@ -110,7 +111,7 @@ func (c *Command) buildProgram() error {
 	return nil
 }
 
-// scriptIn is the index of the script in the argv of a shell, such as [bash, -ec, script] or [cmd, /c, script]; 0 if there is none.
+// scriptIn returns the index of the script in the argv of a shell, such as [bash, -ec, script] or [cmd, /c, script]; 0 if there is none.
 func scriptIn(argv []string) int {
 	for i := 2; i < len(argv); i++ {
 		flag := strings.ToLower(argv[i-1])
@@ -136,8 +137,7 @@ var variableName = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 })
 
-// buildShell checks the script form. Its arguments are environment variables and nothing else, so that
-// no value is ever read as a part of the script.
+// buildShell checks a script. Its arguments are only environment variables, so that no value is ever read as part of the script.
 func (c *Command) buildShell() error {
 	if len(c.config.Command) > 0 {
 		return &config.Error{Key: "shell", Problem: "stands beside command", Allowed: "one of the two"}
@@ -161,7 +161,7 @@ func (c *Command) buildShell() error {
 	return nil
 }
 
-// buildTexts parses what else has placeholders, and checks the pattern of progress.
+// buildTexts parses the other templates and checks the pattern of progress.
 func (c *Command) buildTexts() error {
 	var stdin, confirm error
 	if c.config.Stdin != "" {
@@ -173,11 +173,11 @@ func (c *Command) buildTexts() error {
 	return cmp.Or(stdin, confirm, checkProgress(c.config.Progress))
 }
 
-// environment is what a command inherits, and what its config adds.
+// environment returns the command's environment: vars and the additions of its config.
 func (c *Command) environment(vars []string) []string {
 	var drop []string
 	if c.config.Shell != "" {
-		drop = c.in.names // a variable of runnel's own must not pass for an argument that the call did not give
+		drop = c.in.names // runnel's own variables must not look like arguments of the call
 	}
 	env := process.Environ(vars, c.dir, c.config.Env, drop...)
 	if _, ok := process.LookupEnv(env, "TERM"); c.config.Pty && !ok {
@@ -186,7 +186,7 @@ func (c *Command) environment(vars []string) []string {
 	return env
 }
 
-// buildOutput checks what the config says about structuredContent.
+// buildOutput checks the keys about structuredContent.
 func (c *Command) buildOutput() error {
 	if c.config.Structured == config.StructuredSummary {
 		c.outputSchema = summarySchema
@@ -203,7 +203,7 @@ func (c *Command) buildOutput() error {
 	}
 	switch kind := string(rawjson.Member(source, "type")); kind {
 	case `"object"`:
-	case "": // it must be there (server/tools, "Output Schema", before 2026-07-28)
+	case "": // it is required (server/tools, "Output Schema", before 2026-07-28)
 		source = rawjson.WithMember(source, "type", "object")
 	default:
 		return &config.Error{Key: "outputSchema.type", Problem: kind + ": what a tool returns is an object", Allowed: "object"}
@@ -213,7 +213,7 @@ func (c *Command) buildOutput() error {
 	return nil
 }
 
-// Make makes the command. Its calls count among those that other supervisors of the owner run on the state.
+// Make makes the command in a supervisor. maxConcurrent counts the calls of all supervisors of the owner on the state.
 func (r *Recipe) Make(stateDir, owner string) (*Command, error) {
 	conf := r.Config
 	for _, element := range r.Command {
@@ -226,7 +226,7 @@ func (r *Recipe) Make(stateDir, owner string) (*Command, error) {
 	return c, err
 }
 
-// Detach makes calls of the command detached, whatever its configuration says.
+// Detach makes all calls of the command detached, as the config key detach does.
 func (c *Command) Detach() error {
 	c.config.Detach = true
 	return c.config.Complete()

@@ -22,7 +22,7 @@ import (
 	"runnel/tools/text"
 )
 
-// lastBytes is how much of the end of the output a status message is made of, more than one can hold. Memory keeps more.
+// lastBytes is how much of the end of the output is read for a status message, which can hold less. Memory keeps more.
 const lastBytes = 4 << 10
 
 // maxVerdict bounds what went wrong, in bytes: there must be room beside it in the smallest result and in a status message. The name of a
@@ -39,18 +39,18 @@ type outcome struct {
 	Truncated   bool   `json:"truncated"`
 	TimedOut    bool   `json:"timedOut"`
 
-	verdict string // the mistake, empty for a good end
-	timed   bool   // how long it took belongs to that
+	verdict string // what went wrong; "" if nothing did
+	timed   bool   // the last line also says how long the command took
 	*record
 }
 
-// outcome is called when the streams have ended.
+// outcome returns the outcome of a run whose streams have ended.
 func (r *record) outcome(e process.Ending, took time.Duration) *outcome {
 	o := &outcome{
 		DurationMs:  took.Milliseconds(),
 		StdoutBytes: r.stdout.bytes,
 		StderrBytes: r.stderr.bytes,
-		Truncated:   r.out.Log().Size() > int64(*r.config.MaxOutput), // the store keeps the head and the tail
+		Truncated:   r.out.Log().Size() > int64(*r.config.MaxOutput), // the state keeps head and tail
 		TimedOut:    e.Stop == process.TimedOut || e.Stop == process.Idle,
 		record:      r,
 	}
@@ -75,7 +75,7 @@ func (r *record) outcome(e process.Ending, took time.Duration) *outcome {
 		o.verdict, o.timed = fmt.Sprintf("exit code %d", *o.ExitCode), true
 	}
 	if e.State == nil {
-		o.verdict += fmt.Sprintf("; it is not gone %v after KILL", process.KillWait)
+		o.verdict += fmt.Sprintf("; it has not ended %v after KILL", process.KillWait)
 		o.timed = false
 	}
 	return o
@@ -88,7 +88,7 @@ func (o *outcome) fail(verdict string) {
 	o.verdict = cmp.Or(o.verdict, shorten.Clip(verdict, maxVerdict))
 }
 
-// lastLine says how the command ended where its output does not show it, else it is empty.
+// lastLine says how the command ended; "" if its output is enough.
 func (o *outcome) lastLine() string {
 	switch {
 	case o.timed:
@@ -101,7 +101,7 @@ func (o *outcome) lastLine() string {
 	return ""
 }
 
-// end is the last line as content of its own, for a client that was sent the output as it came.
+// end returns the last line as a separate item, for a client that has received the output already.
 func (o *outcome) end() []mcp.ContentBlock {
 	line := o.lastLine()
 	switch {
@@ -113,8 +113,7 @@ func (o *outcome) end() []mcp.ContentBlock {
 	return []mcp.ContentBlock{tools.StreamText(line, mcp.StreamEnd)}
 }
 
-// result is the tool's result: the output as text, and how the command ended as its last line where the output does not show
-// that. left says what is left out of it.
+// result returns the tool's result: the output as text, then the last line. left words what is left out.
 func (o *outcome) result(left func(text.Gap) string) *mcp.CallToolResult {
 	last := o.lastLine()
 	budget := maxText(o.config)
@@ -149,7 +148,7 @@ func (o *outcome) result(left func(text.Gap) string) *mcp.CallToolResult {
 	return result
 }
 
-// statusMessage is the verdict and the last lines of output: all that many hosts show of a task that failed.
+// statusMessage returns the verdict and the last lines of output. Many hosts show nothing else of a failed task.
 func (o *outcome) statusMessage() string {
 	room := tasks.MaxStatusMessage - len(o.verdict) - len("\n")
 	var last []byte
@@ -163,7 +162,7 @@ func (o *outcome) statusMessage() string {
 	return o.verdict + "\n" + tail
 }
 
-// maxText is how much text the result has.
+// maxText returns the most text that a result may have, in bytes.
 func maxText(f *config.Command) int {
 	if f.Structured == config.StructuredNone {
 		return int(*f.MaxResult)
@@ -171,8 +170,8 @@ func maxText(f *config.Command) int {
 	return int(min(*f.MaxResult, maxStructured-config.MinMaxResult))
 }
 
-// structured is the result's structuredContent, nil if it has none. A result that is an error has none that is JSON: hosts would show
-// that instead of what went wrong.
+// structured returns the result's structuredContent, nil if it has none. An error has no printed JSON, which hosts would show instead of what
+// went wrong.
 func (o *outcome) structured(output string) json.RawMessage {
 	switch {
 	case o.config.Structured == config.StructuredSummary:
@@ -186,7 +185,7 @@ func (o *outcome) structured(output string) json.RawMessage {
 	return nil
 }
 
-// check makes an error of a command that was to print JSON and has not.
+// check fails a command that should have printed JSON and has not.
 func (o *outcome) check(outputs *schema.Checker) {
 	if o.stdout.exact == nil || o.failed() {
 		return

@@ -207,7 +207,7 @@ func TestChildThatIsNotGoneAfterKill(t *testing.T) {
 	}
 	r.cancel()
 	result, o := r.end()
-	if got := contentText(t, result.Content[0]); o.Signal != "SIGKILL" || !strings.HasSuffix(got, "so far\nkilled by SIGKILL; it is not gone 2s after KILL") {
+	if got := contentText(t, result.Content[0]); o.Signal != "SIGKILL" || !strings.HasSuffix(got, "so far\nkilled by SIGKILL; it has not ended 2s after KILL") {
 		t.Errorf("%q, %+v", got, o)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"runnel/tools/text"
 )
 
-// checkProgress checks the key "progress". Parsing finds all that is wrong with a regular expression; compiling it takes twice
-// as long, and waits for a call.
+// checkProgress checks the key "progress". Parsing finds all mistakes in a regular expression. Compiling takes twice as long, and waits for
+// the first call.
 func checkProgress(pattern string) error {
 	if pattern == "" {
 		return nil
@@ -30,8 +30,7 @@ func checkProgress(pattern string) error {
 	return nil
 }
 
-// neededByte returns a byte that is in all that an expression matches, the last of those that are rare in text if there is one; 0 if
-// there is none at all.
+// neededByte returns a byte that every match of an expression contains, 0 if there is none. It prefers bytes that are rare in text.
 func neededByte(pattern string) (needed byte) {
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
@@ -45,7 +44,7 @@ func neededByte(pattern string) (needed byte) {
 	return needed
 }
 
-// neededBytes are ASCII characters that are in all that an expression matches.
+// neededBytes returns ASCII characters that every match of an expression contains.
 func neededBytes(re *syntax.Regexp) (needed []byte) {
 	switch {
 	case re.Op == syntax.OpLiteral && re.Flags&syntax.FoldCase == 0:
@@ -62,12 +61,11 @@ func neededBytes(re *syntax.Regexp) (needed []byte) {
 	return needed
 }
 
-// progressMarks finds how far a command is in what it prints. It looks at whole lines, and at the
-// unfinished one only where a \r has begun it: that is a line that is redrawn, and its end comes late or never.
-// Only the last mark of one read is reported.
+// progressMarks finds progress in a command's output. It searches whole lines, and the unfinished line only if a \r has begun it: such a line
+// is being redrawn, and its end comes late or never. Of each read, only the last mark is reported.
 type progressMarks struct {
 	marks  *regexp.Regexp
-	needed byte // a line without it has no mark; 0 if there is no such
+	needed byte // lines without it are skipped; 0 = no line is
 	report func(done, total float64, message string)
 
 	line   []byte // the unfinished line, its last maxMarkLine bytes
@@ -76,17 +74,17 @@ type progressMarks struct {
 	total  float64
 }
 
-// maxMarkLine is how much of a line is searched for a mark: no progress bar is longer.
+// maxMarkLine is how much of a line is searched, in bytes: no progress bar is longer.
 const maxMarkLine = 4 << 10
 
-// newProgressMarks takes a pattern that was checked.
+// newProgressMarks takes a pattern that checkProgress has accepted.
 func newProgressMarks(pattern string, report func(done, total float64, message string)) *progressMarks {
 	return &progressMarks{marks: regexp.MustCompile(pattern), needed: neededByte(pattern), report: report}
 }
 
 const lineEnds = "\r\n"
 
-// scan looks for the last mark in what has come next: from its end on, at the lines that may have one.
+// scan looks for the last mark in the next piece of output, from its end on.
 func (m *progressMarks) scan(text []byte) {
 	end := bytes.LastIndexAny(text, lineEnds)
 	if end < 0 {
@@ -106,8 +104,8 @@ func (m *progressMarks) scan(text []byte) {
 	}
 }
 
-// scanLines looks at whole lines, and reports whether one has a mark. Searching each of a log's lines took twelve times as long as
-// reading them.
+// scanLines searches whole lines from the last one on, and reports whether one has a mark. It skips lines without the needed byte: searching
+// every line of a log took twelve times as long as reading the log.
 func (m *progressMarks) scanLines(text []byte) bool {
 	for len(text) > 0 {
 		stop := len(text)
@@ -129,7 +127,7 @@ func (m *progressMarks) scanLines(text []byte) bool {
 	return false
 }
 
-// keep adds to the unfinished line.
+// keep appends to the unfinished line.
 func (m *progressMarks) keep(text []byte) {
 	m.line = append(m.line, text[max(0, len(text)-maxMarkLine):]...)
 	if n := len(m.line) - maxMarkLine; n > 0 {
@@ -137,7 +135,7 @@ func (m *progressMarks) keep(text []byte) {
 	}
 }
 
-// match reports the last mark of a line, if it is news, and reports whether the line has one.
+// match reports whether a line has a mark. The last one is passed on if it differs from the one before.
 func (m *progressMarks) match(line []byte) bool {
 	if len(line) == 0 || m.needed != 0 && bytes.IndexByte(line, m.needed) < 0 {
 		return false
@@ -161,7 +159,7 @@ func (m *progressMarks) match(line []byte) bool {
 	return false
 }
 
-// markNumber reads 12, 12.5 and 1,234.
+// markNumber parses numbers such as 12, 12.5 and 1,234.
 func markNumber(b []byte) (float64, error) {
 	return strconv.ParseFloat(string(bytes.ReplaceAll(bytes.TrimSpace(b), []byte(","), nil)), 64)
 }

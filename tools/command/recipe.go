@@ -2,12 +2,12 @@ package command
 
 import "runnel/tools/config"
 
-// Recipe is all that makes a command: for the supervisor of a call that is detached. What the system takes as it is stands in bytes,
-// which are base64 in JSON: that would make U+FFFD of what is not UTF-8.
+// Recipe describes a command to the supervisor of a detached call, as JSON. Arguments and variables are byte slices, which JSON has in base64:
+// in a JSON string, bytes that are not UTF-8 would become U+FFFD.
 type Recipe struct {
 	Tool    string
-	Config  config.Command // but for Command
+	Config  config.Command // except Command
 	Command [][]byte
 	Dir     []byte
-	Env     []byte // variables with a NUL between two
+	Env     []byte // variables, separated by NUL
 }

@@ -10,7 +10,7 @@ import (
 	"runnel/tools/text"
 )
 
-// record takes what one run of a command prints: it streams that to the log as it comes, and keeps what the result shows.
+// record takes the output of one run: it streams it to the log, and keeps the part that the result shows.
 type record struct {
 	ctx    context.Context
 	config *config.Command
@@ -26,7 +26,7 @@ func newRecord(ctx context.Context, config *config.Command, out *tools.Output) *
 	return r
 }
 
-// textStream is one of a command's two outputs. Its pump goroutine owns it until the pump has ended.
+// textStream is a command's stdout or stderr. Its pump goroutine owns it until the pump has ended.
 type textStream struct {
 	r    *record
 	sink partials.Stream
@@ -34,14 +34,14 @@ type textStream struct {
 	bytes  int64          // as read
 	strip  *text.Stripper // nil with "ansi: keep"
 	utf8   text.Decoder
-	hidden *secrets.Stream  // nil = there are no secrets
+	hidden *secrets.Stream  // masks secrets; nil = there are none
 	lines  lineBuffer       // with "output: lines"
 	chunks []partials.Chunk // memory for append
 	marks  *progressMarks
 	kept   text.Shaper
-	exact  *wholeText // nil: it is not needed
+	exact  *wholeText // nil unless the output is needed whole
 	open   bool       // the last line has no newline
-	gone   bool       // nobody takes output any more; it is read and counted all the same
+	gone   bool       // the log takes no more output; it is still read and counted
 }
 
 func (s *textStream) init(r *record, sink partials.Stream) {
@@ -59,7 +59,7 @@ func (s *textStream) init(r *record, sink partials.Stream) {
 	}
 }
 
-// Write turns bytes into text. It never fails.
+// Write takes output as the command printed it. It never fails.
 func (s *textStream) Write(p []byte) (int, error) {
 	s.bytes += int64(len(p))
 	printed := p
@@ -70,7 +70,7 @@ func (s *textStream) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// finish gives out what waited for more, when the command has ended.
+// finish passes on what was held back, when the command has ended.
 func (s *textStream) finish() {
 	if s.strip != nil {
 		s.put(s.hidden.Write(s.utf8.Decode(s.strip.Flush())))
@@ -80,7 +80,7 @@ func (s *textStream) finish() {
 	s.lines.flush(s.append)
 }
 
-// put takes valid text without secrets.
+// put takes valid text whose secrets are masked.
 func (s *textStream) put(text []byte) {
 	if len(text) == 0 {
 		return
@@ -100,7 +100,7 @@ func (s *textStream) put(text []byte) {
 	}
 }
 
-// append appends text as the chunks that end at ends. It waits where the client lags too far.
+// append appends text to the log as chunks, which end at ends. It waits while the client lags too far.
 func (s *textStream) append(text []byte, ends []int) {
 	if s.gone {
 		return

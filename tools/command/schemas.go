@@ -10,8 +10,8 @@ import (
 	"runnel/tools/schema"
 )
 
-// CheckSchemas reports what is wrong with the schemas of the commands of a config. To compile those of 50 tools takes longer than all
-// else that a start does: a server that starts leaves it to the first call of each.
+// CheckSchemas returns the mistakes in the JSON Schemas of commands, each with its place in the config. A server does not call it: compiling the
+// schemas of 50 tools takes longer than the rest of its start, so each is compiled at the tool's first call.
 func CheckSchemas(c *config.Config, commands []*Command) error {
 	var errs []error
 	for _, command := range commands {
@@ -44,7 +44,7 @@ func badSchema(key string, wrong *schema.Error) error {
 	return &config.Error{Key: key, Problem: "is not a JSON Schema: " + wrong.Problem, Allowed: "JSON Schema 2020-12"}
 }
 
-// keyOf is the key of a place in a schema that stands under a key.
+// keyOf returns the config key of a place in the schema under key.
 func keyOf(key string, location []string) string {
 	var b strings.Builder
 	b.WriteString(key)
@@ -58,7 +58,7 @@ func keyOf(key string, location []string) string {
 	return b.String()
 }
 
-// key is the key of a place in the schema, under "input".
+// key returns the config key of a place in the input schema.
 func (in *inputs) key(location []string) string {
 	if !in.whole && len(location) > 0 && location[0] == "properties" {
 		location = location[1:]
@@ -66,7 +66,7 @@ func (in *inputs) key(location []string) string {
 	return keyOf("input", location)
 }
 
-// checkDefault refuses a default that a call could not give.
+// checkDefault refuses a default that would be invalid as an argument.
 func (in *inputs) checkDefault(input *schema.Checker, property string) error {
 	source := in.defaults[property]
 	if source == nil || string(source) == "null" { // null: no value
@@ -76,7 +76,7 @@ func (in *inputs) checkDefault(input *schema.Checker, property string) error {
 	if !ok {
 		return nil
 	}
-	if i := slices.Index(wrong.Place, "*"); i >= 0 { // an item whose index is not known
+	if i := slices.Index(wrong.Place, "*"); i >= 0 { // an item; its index is unknown
 		wrong.Place = wrong.Place[:i]
 	}
 	place := append([]string{"properties", property, "default"}, wrong.Place...)

@@ -7,18 +7,18 @@ import (
 	"runnel/tools/config"
 )
 
-// inScript is how a script names an argument of the call: see process.Shell.
+// inScript returns how a script refers to an argument: see process.Shell.
 func inScript(name string) string { return "!" + name + "!" }
 
-// checkScript refuses what cmd.exe would not read, and values that it would read as a part of the script: %name% is filled in before a
-// line is taken apart.
+// checkScript refuses scripts of several lines, of which cmd.exe reads only the first, and %name%: cmd.exe fills that in before it parses the
+// line, so the value would become part of the script.
 func checkScript(script string, names []string) *config.Error {
 	if strings.Contains(strings.TrimRight(script, "\r\n"), "\n") {
-		return &config.Error{Key: "shell", Problem: "has several lines, of which cmd.exe reads the first alone", Allowed: "one line, its commands joined by &&, or a batch file as command"}
+		return &config.Error{Key: "shell", Problem: "has several lines, and cmd.exe reads only the first", Allowed: "one line, its commands joined by &&, or a batch file as command"}
 	}
 	for _, name := range names {
 		if m := regexp.MustCompile(`(?i)%` + regexp.QuoteMeta(name) + `[%:]`).FindString(script); m != "" {
-			return &config.Error{Key: "shell", Problem: m + ": cmd.exe would run what the value says", Allowed: inScript(name)}
+			return &config.Error{Key: "shell", Problem: m + ": cmd.exe would run the value as part of the script", Allowed: inScript(name)}
 		}
 	}
 	return nil

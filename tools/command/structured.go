@@ -10,11 +10,11 @@ import (
 	"runnel/tools/schema"
 )
 
-// maxStructured is how much structuredContent may take, in bytes of JSON: beside it the same stands as text.
+// maxStructured is the longest structuredContent, in bytes of JSON. The result has the same as text, too.
 const maxStructured = mcp.MaxContent / 2
 
-// summarySchema describes the structuredContent of a summary. It requires nothing, and allows what a call that is handed over says
-// instead.
+// summarySchema describes the structuredContent of a summary. It has no required properties, because a call that is handed over returns
+// taskId, status and next instead.
 var summarySchema = json.RawMessage(`{"type":"object","properties":{` +
 	`"output":{"type":"string","description":"what the command printed"},` +
 	`"exitCode":{"type":["integer","null"],"description":"null when a signal ended the command"},` +
@@ -39,7 +39,7 @@ func (w *wholeText) add(text []byte) {
 	w.long = w.long || len(w.text) == maxStructured
 }
 
-// check reports where the text is not a JSON object that a schema allows; nil allows all.
+// check returns an error, with its place, if the text is not a JSON object that fits the schema; nil = any object does.
 func (w *wholeText) check(outputs *schema.Checker) error {
 	if w.long {
 		return fmt.Errorf("it is too long: the limit is %d bytes", maxStructured)
@@ -60,7 +60,7 @@ func (w *wholeText) check(outputs *schema.Checker) error {
 		return fmt.Errorf("line %d, column %d: %w", line, column, err)
 	}
 	if object[0] != '{' {
-		return errors.New("line 1, column 1: an object belongs there, {...}")
+		return errors.New("line 1, column 1: expected an object, {...}")
 	}
 	if outputs == nil {
 		return nil

@@ -16,18 +16,18 @@ import (
 	"runnel/tools/process"
 )
 
-// maxVariablesFile is how much of it is read: more than any variables may take.
+// maxVariablesFile is how much of the file is read, in bytes: more than valid variables can take.
 const maxVariablesFile = 2 << 20
 
-// variablesFile is the file for one call, in a directory of its own.
+// variablesFile is the file through which a command reads and sets the variables of its task (RUNNEL_VARIABLES).
 type variablesFile struct {
 	path   string
 	before []byte
 }
 
-// newVariablesFile writes the variables of a call to a file. The guard knows of the directory before it is there.
+// newVariablesFile writes the call's variables to a file in a new directory. The guard knows the directory before it is made.
 func newVariablesFile(in *tools.Call) (*variablesFile, error) {
-	temporary, err := filepath.Abs(os.TempDir()) // TMPDIR may name it from here: the command runs elsewhere, and so does the guard
+	temporary, err := filepath.Abs(os.TempDir()) // TMPDIR may be relative, and the command and the guard run in other directories
 	f := &variablesFile{path: filepath.Join(temporary, "runnel-"+rand.Text(), "variables.json"), before: in.Variables()}
 	if err == nil {
 		err = process.GuardFolder(f.folder())
@@ -47,7 +47,7 @@ func newVariablesFile(in *tools.Call) (*variablesFile, error) {
 	return f, nil
 }
 
-// merge takes over what the command wrote.
+// merge merges the variables that the command has written into the task's.
 func (f *variablesFile) merge(ctx context.Context, in *tools.Call) error {
 	file, err := os.OpenFile(f.path, os.O_RDONLY|system.NoWait, 0) // opening a pipe would wait for its writer
 	if err != nil {
@@ -68,7 +68,7 @@ func (f *variablesFile) merge(ctx context.Context, in *tools.Call) error {
 	if _, err := in.SetVariables(context.WithoutCancel(ctx), after); err != nil {
 		var refused *rpc.Error
 		if errors.As(err, &refused) {
-			err = errors.New(refused.Message) // its code is for who sets them by a request
+			err = errors.New(refused.Message) // without the code, which is for requests
 		}
 		return fmt.Errorf("the variables that the command wrote are not taken: %w", err)
 	}
