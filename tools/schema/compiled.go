@@ -14,21 +14,21 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// compiled is a schema that the library validates with, and its tree, by which is counted what that costs.
+// compiled is a schema as the library validates with it, and its tree, which tells what a validation costs.
 type compiled struct {
 	*tree
 	resolved *jsonschema.Resolved
 }
 
-// compile compiles a schema of draft 2020-12, or of draft-07 if its $schema says so. The error is an [*Error] with a
-// place in the schema. It loads nothing: a reference to another document is an error.
+// compile compiles a schema of draft 2020-12, or of draft-07 if its $schema says so. The error is an [*Error] with a place in the schema.
+// Nothing is loaded: a reference to another document is an error.
 func compile(source []byte) (*compiled, error) {
 	if err := json.Unmarshal(source, &json.RawMessage{}); err != nil {
 		return nil, &Error{nil, err.Error()}
 	}
 	var all any
 	in := json.NewDecoder(bytes.NewReader(source))
-	in.UseNumber() // one may be out of range
+	in.UseNumber() // a float64 has a smaller range
 	_ = in.Decode(&all)
 	if depth(all) > maxDepth {
 		return nil, &Error{nil, fmt.Sprintf("it is nested too deep: more than %d levels", maxDepth)}
@@ -59,10 +59,10 @@ func compile(source []byte) (*compiled, error) {
 	return &compiled{t, resolved}, nil
 }
 
-// maxDepth bounds how deep a schema is nested, as that of a config file: what the library takes to read one grows with the square of it.
+// maxDepth bounds how deep a schema is nested, like that of a config file. The library's time for reading one grows with its square.
 const maxDepth = 100
 
-// depth is how deep a value is nested.
+// depth returns how deep a value is nested.
 func depth(v any) (levels int) {
 	for _, inner := range members(v) {
 		levels = max(levels, depth(inner)+1)
@@ -70,8 +70,9 @@ func depth(v any) (levels int) {
 	return levels
 }
 
-// misread finds what the library cannot read in a schema: the innermost value that it cannot read with nothing beside it, in all that the
-// value stands in. err is what the library says of v; nothing in v may be wrong alone, where a member is there twice.
+// misread finds the place of the library's error err about v, since the library names none: the innermost value that it cannot read even
+// without the values beside it. in wraps v in the values that surround it. If all members of v can be read alone, the mistake is v itself,
+// such as a member that is there twice.
 func misread(v any, place []string, err error, in func(any) any) *Error {
 	for name, inner := range members(v) {
 		alone := func(inner any) any {
@@ -99,7 +100,7 @@ func unreadable(schema any) error {
 	return err
 }
 
-// members are the members of an object or the items of a list, in order.
+// members yields the members of an object, sorted by name, or the items of a list.
 func members(v any) iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
 		object, _ := v.(map[string]any)
@@ -117,7 +118,7 @@ func members(v any) iter.Seq2[string, any] {
 	}
 }
 
-// check returns what is wrong with a value from readValue, whose JSON has so many bytes, nil if nothing is.
+// check returns the first mistake in a value from readValue, nil if it is valid. size is the length of its JSON in bytes.
 func (c *compiled) check(value any, size int) *Error {
 	if !c.affordable(c.parts[0], value, size) {
 		return &Error{nil, "the schema explodes on this value, which is too deep or too large for it"}
@@ -128,8 +129,8 @@ func (c *compiled) check(value any, size int) *Error {
 	return nil
 }
 
-// explain reads the library's error: "validating root: validating /properties/a/items: type: 1 has type ...". The schemas that it
-// names lead to the place in the value, but for the index of an item and the name of a member that no schema names.
+// explain finds the place in the library's error: "validating root: validating /properties/a/items: type: 1 has type ...". The schemas that
+// it names lead to the place in the value, except for the index of an item and the name of a member that no schema names.
 func (c *compiled) explain(err error) *Error {
 	wrong := &Error{}
 	last := c.parts[0]
@@ -146,7 +147,7 @@ func (c *compiled) explain(err error) *Error {
 	return wrong
 }
 
-// step is the way from a value to the one that a part of its schema is applied to.
+// step returns the way from a value to the inner value that a keyword of its schema applies to.
 func step(keyword []string) []string {
 	switch keyword[0] {
 	case "properties", "prefixItems":
@@ -164,8 +165,8 @@ func step(keyword []string) []string {
 	return nil
 }
 
-// words is what the library says of a value, "type: 1 has type "integer", want "string"", but for the schemas and values that it lists:
-// as JSON they can be written again.
+// words returns the library's words about a value, such as "type: 1 has type "integer", want "string"". Go's spelling of schemas and values
+// is replaced by JSON, so that a reader can copy it.
 func (p *part) words(said string) string {
 	if list, ok := strings.CutPrefix(said, "unexpected additional properties "); ok {
 		names := strings.Split(strings.Trim(list, "[]"), " ")
@@ -183,11 +184,11 @@ func (p *part) words(said string) string {
 	}
 	source, _ := json.Marshal(p.Schema)
 	var keywords map[string]json.RawMessage
-	if json.Unmarshal(source, &keywords) != nil { // false
+	if json.Unmarshal(source, &keywords) != nil { // the schema false
 		return "is not allowed"
 	}
 	return must + clip(string(keywords[keyword]))
 }
 
-// maxNamed is how many properties a message names.
+// maxNamed is how many allowed properties a message lists.
 const maxNamed = 20

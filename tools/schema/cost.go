@@ -7,11 +7,11 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// maxSchemaCost bounds how often parts of a schema are applied to one value. Written out, a schema has no more than some
-// hundreds; by $ref each of n definitions may apply the next one twice, and the last is applied 2^n times.
+// maxSchemaCost bounds how often parts of a schema are applied to one value. A schema without references has some hundreds of parts. With
+// $ref, each of n definitions can apply the next one twice, so that the last one is applied 2^n times.
 const maxSchemaCost = 50_000
 
-// checkCost refuses a schema that explodes, or of which a part applies itself to the same value again.
+// checkCost refuses a schema whose parts would be applied too often, or in which a part applies itself to the same value again.
 func (t *tree) checkCost() error {
 	e := &effort{tree: t, steps: maxSchemaCost}
 	for _, p := range t.parts {
@@ -25,8 +25,8 @@ func (t *tree) checkCost() error {
 	return nil
 }
 
-// cost counts the parts of a schema, those that are referred to each time anew. known are those that have been counted,
-// 1 while they are open: a reference back to them ends with the value's depth.
+// cost counts the parts of a schema; a part counts each time that it is referred to. known holds the counts so far, and 1 for a part that is
+// being counted: a reference back to it ends with the value's depth.
 func (p *part) cost(known map[*part]int) int {
 	if c, ok := known[p]; ok {
 		return c
@@ -40,34 +40,34 @@ func (p *part) cost(known map[*part]int) int {
 	return c
 }
 
-// affordable reports whether a value, whose JSON has so many bytes, can be validated in reasonable time and memory: the library
-// cannot be interrupted, and a schema that applies itself twice to a part of a value does so 2^depth times.
+// affordable reports whether a value can be validated in reasonable time and memory; size is the length of its JSON in bytes. The library
+// cannot be interrupted, and a schema that applies itself twice to each inner value does so 2^depth times.
 func (t *tree) affordable(p *part, value any, size int) bool {
 	const (
-		steps             = 60_000      // 200 ms at worst: a step takes 1 µs, and where it fails and is told of 3 µs
+		steps             = 60_000      // 200 ms at worst: a step takes 1 µs, or 3 µs if it fails
 		most, mostPerByte = 16 << 20, 8 // bytes of errors
 	)
-	e := &effort{tree: t, steps: steps + min(size, 2_000_000)} // a step for each byte: what is large takes its time with any schema
+	e := &effort{tree: t, steps: steps + min(size, 2_000_000)} // a step for each byte: a large value takes long with any schema
 	e.apply(p, value)
 	return e.steps >= 0 && e.most <= most+mostPerByte*size
 }
 
-// effort counts what the library would do.
+// effort counts what a validation by the library would take.
 type effort struct {
 	*tree
-	steps int // left
-	most  int // bytes of errors at once
+	steps int // that are left
+	most  int // bytes of errors in memory at the same time
 }
 
-// errorSize is how large the error about a value can get: its text, and with it the errors that it wraps. Each schema
-// that a value is in writes the text anew, after its own place; anyOf makes one text of all its errors.
+// errorSize is how large an error about a value can become, in bytes: its text, and that text together with the errors that it wraps. Each
+// schema around the value repeats the text after its own place, and anyOf joins the texts of all its errors.
 type errorSize struct{ text, held int }
 
 func (s *errorSize) orElse(other errorSize) {
 	s.text, s.held = max(s.text, other.text), max(s.held, other.held)
 }
 
-// apply takes the steps of applying p to a value, whether or not it fits.
+// apply counts the steps of applying p to a value, which may be valid or not.
 func (e *effort) apply(p *part, value any) (size errorSize) {
 	if e.steps -= p.steps; e.steps < 0 {
 		return size
@@ -128,7 +128,7 @@ func (e *effort) apply(p *part, value any) (size errorSize) {
 			if p.PropertyNames != nil {
 				apply(p.PropertyNames, terseText(name))
 			}
-			if p.AdditionalProperties != nil { // which may forbid them
+			if p.AdditionalProperties != nil { // it may be false, and the error then lists them
 				quoted += len(name)
 			}
 		}
@@ -140,7 +140,7 @@ func (e *effort) apply(p *part, value any) (size errorSize) {
 	return size
 }
 
-// values is how many values there are in one, and itself.
+// values counts a value and all values in it.
 func values(v any) (n int) {
 	switch v := v.(type) {
 	case terseList:

@@ -6,29 +6,29 @@ import (
 	"regexp/syntax"
 )
 
-// The patterns of a schema, all together. Written out, most have some dozens of instructions; with counts, such as (x{100}){10}, a few
-// bytes have millions, and matching takes each of them for each byte of the text.
+// These limit all patterns of a schema together. Most patterns compile to some dozens of instructions. With counts, such as (x{100}){10}, a few
+// bytes make millions, and matching may take each of them for each byte of the text.
 const (
 	maxPatternBytes = 16 << 10
 	maxInstructions = 50_000
 )
 
-// pattern is a pattern and how many instructions it is compiled to, about.
+// pattern is a compiled pattern.
 type pattern struct {
 	*regexp.Regexp
-	size int
+	size int // about how many instructions it has
 }
 
-// steps are those of matching a text of so many bytes. An instruction and a byte take some 10 ns, a step of effort 1 µs.
+// steps returns the steps of matching a text of a length in bytes. An instruction takes some 10 ns per byte, a step of effort 1 µs.
 func (p pattern) steps(bytes int) int { return p.size * (bytes + 1) / 100 }
 
-// patterns are those of a schema, by their text.
+// patterns holds the patterns of a schema.
 type patterns struct {
-	all                 map[string]pattern
-	bytes, instructions int // the sums over all
+	all                 map[string]pattern // by their text
+	bytes, instructions int                // of all together
 }
 
-// add compiles a pattern, unless all of them together are too large.
+// add compiles a pattern, unless all patterns together are too large.
 func (p *patterns) add(text string, place []string) error {
 	tooLarge := &Error{place, fmt.Sprintf("the schema explodes: its patterns are larger than %d bytes or %d steps together", maxPatternBytes, maxInstructions)}
 	if p.bytes += len(text); p.bytes > maxPatternBytes {
@@ -46,14 +46,14 @@ func (p *patterns) add(text string, place []string) error {
 	return nil
 }
 
-// instructions are about those of a compiled pattern, and not many more than maxInstructions.
+// instructions estimates the instructions of a compiled pattern, maxInstructions+1 at most.
 func instructions(re *syntax.Regexp) int {
 	n := 1
 	switch re.Op {
 	case syntax.OpLiteral:
 		n = len(re.Rune)
 	case syntax.OpCharClass:
-		n += len(re.Rune) / 16 // the ends of its ranges: for their memory
+		n += len(re.Rune) / 16 // its ranges take memory
 	}
 	for _, part := range re.Sub {
 		n = min(n+instructions(part), maxInstructions+1)

@@ -7,28 +7,29 @@ import (
 	"sync"
 )
 
-// Checker checks values with a schema: a tool's arguments. The schema is compiled when it is needed first, so that a server with many tools starts at once.
+// Checker checks values against a schema, such as a tool's arguments. The schema is compiled when it is first needed, so that a server with many
+// tools starts at once.
 type Checker struct {
 	source []byte
-	of     string // the kind of thing that is checked, for messages
+	of     string // the kind of the values, for messages
 
 	once     sync.Once
 	compiled *compiled
 	err      error
 }
 
-// New is a schema of a tool's arguments, or of what else is checked with it: "field", "member"; "" = "argument".
+// New makes a Checker for the JSON text of a schema. of names in messages what the values are: "field", "member"; "" = "argument".
 func New(source []byte, of string) *Checker {
 	return &Checker{source: source, of: cmp.Or(of, "argument")}
 }
 
-// Compile returns what is wrong with the schema itself, an [*Error].
+// Compile returns the first mistake in the schema itself, an [*Error]. Use it to check a schema without a value.
 func (s *Checker) Compile() error {
 	s.once.Do(func() { s.compiled, s.err = compile(s.source) })
 	return s.err
 }
 
-// Check returns an error that says what is wrong with arguments, and where.
+// Check returns an error that says what is wrong with the arguments, a JSON text, and where.
 func (s *Checker) Check(arguments []byte) error {
 	if err := s.Compile(); err != nil {
 		return err
@@ -47,7 +48,7 @@ func (s *Checker) Check(arguments []byte) error {
 	return fmt.Errorf("invalid %ss: %s %q: %s", s.of, s.of, strings.Join(wrong.Place, "/"), wrong.Problem)
 }
 
-// CheckProperty returns what is wrong with the JSON value of a property alone, its default: an [*Error].
+// CheckProperty checks the JSON value of one property without the others, such as its default. The error is an [*Error].
 func (s *Checker) CheckProperty(name string, source []byte) error {
 	if err := s.Compile(); err != nil {
 		return err
@@ -57,7 +58,7 @@ func (s *Checker) CheckProperty(name string, source []byte) error {
 		return &Error{nil, err.Error()}
 	}
 	wrong := s.compiled.check(terseObject{name: value}, len(source))
-	if wrong == nil || len(wrong.Place) == 0 || wrong.Place[0] != name { // what else the schema asks for a call may have
+	if wrong == nil || len(wrong.Place) == 0 || wrong.Place[0] != name { // the rest of the schema is about whole calls
 		return nil
 	}
 	wrong.Place = wrong.Place[1:]

@@ -14,13 +14,13 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// tree is a schema and all that stands in it.
+// tree is a schema with all schemas in it.
 type tree struct {
 	source *jsonschema.Schema
 
 	parts     []*part // source first
 	of        map[*jsonschema.Schema]*part
-	names     map[string]*part // by their JSON pointers, and by what the library calls them: their $id, "root"
+	names     map[string]*part // by their JSON pointers, and by the names that the library uses: their $id, "root"
 	resources map[string]*resource
 	patterns  patterns
 }
@@ -31,13 +31,13 @@ type part struct {
 	place   []string
 	pointer string
 	in      *resource
-	inner   []*part // the parts that stand in it
+	inner   []*part // the parts in it
 	refs    []*part // the parts that it refers to
-	here    []*part // the parts that it applies to the value itself, but for those of anyOf
-	steps   int     // the cost of applying it, but for its parts and its patterns
+	here    []*part // the parts that it applies to the value itself, except those of anyOf
+	steps   int     // the cost of applying it, except its parts and patterns
 }
 
-// resource is a part of a schema with an identifier of its own (core, 4.3.5), or all of it.
+// resource is a part of a schema with its own identifier (core, 4.3.5), or the whole schema.
 type resource struct {
 	uri     *url.URL
 	pointer string
@@ -49,7 +49,7 @@ const (
 	draft07   = "http://json-schema.org/draft-07/schema#"
 )
 
-var baseURI = &url.URL{Scheme: "file", Path: "/input.json"} // which nothing reads; an $id may be relative
+var baseURI = &url.URL{Scheme: "file", Path: "/input.json"} // nothing reads it; a relative $id needs a base
 
 // newTree reads the parts of a schema, whose $schema is known.
 func newTree(s *jsonschema.Schema) (*tree, error) {
@@ -69,7 +69,7 @@ func at(place []string, name ...string) []string { return append(slices.Clip(pla
 
 var pointerEscaper = strings.NewReplacer("~", "~0", "/", "~1")
 
-// pointer writes a place as a JSON pointer (RFC 6901).
+// pointer returns a place as a JSON pointer (RFC 6901).
 func pointer(place []string) string {
 	var b strings.Builder
 	for _, name := range place {
@@ -86,7 +86,7 @@ func (t *tree) newResource(uri *url.URL, pointer string) *resource {
 	return r
 }
 
-// add notes a schema that stands at a place, and those within. It looks for mistakes that the library lets pass, or tells without a place.
+// add adds the schema at a place and those in it. It refuses mistakes that the library accepts, or reports without a place.
 func (t *tree) add(s *jsonschema.Schema, place []string, in *resource) error {
 	if s == nil {
 		return &Error{place, "null is neither a boolean nor an object"}
@@ -115,8 +115,8 @@ func (t *tree) add(s *jsonschema.Schema, place []string, in *resource) error {
 		uri, err := in.uri.Parse(s.ID)
 		switch {
 		case err != nil || uri.Fragment != "" && !old:
-			return &Error{at(place, "$id"), fmt.Sprintf("%q is no URI without a fragment", s.ID)}
-		case uri.Fragment != "": // an anchor's older spelling
+			return &Error{at(place, "$id"), fmt.Sprintf("%q is not a URI without a fragment", s.ID)}
+		case uri.Fragment != "": // an anchor in the older spelling
 			anchor = uri.Fragment
 		default:
 			in = t.newResource(uri, p.pointer)
@@ -143,7 +143,7 @@ type insideOf struct {
 	schema *jsonschema.Schema
 }
 
-// inside are the schemas that stand directly in one, in the order of their keywords in the library.
+// inside returns the schemas directly in s, in the order of the library's fields.
 func inside(s *jsonschema.Schema) (list []insideOf) {
 	v := reflect.ValueOf(s).Elem()
 	for i := range v.NumField() {
@@ -172,7 +172,7 @@ func inside(s *jsonschema.Schema) (list []insideOf) {
 	return list
 }
 
-// link finds what the references of a part refer to.
+// link resolves the references of a part.
 func (t *tree) link(p *part) error {
 	for keyword, ref := range map[string]string{"$ref": p.Ref, "$dynamicRef": p.DynamicRef} {
 		if ref == "" {
@@ -184,7 +184,7 @@ func (t *tree) link(p *part) error {
 		}
 		p.refs = append(p.refs, to)
 		_, name, _ := strings.Cut(ref, "#")
-		for _, r := range t.resources { // "the outermost schema resource in the dynamic scope" (core, 8.2.3.2): any of them
+		for _, r := range t.resources { // "the outermost schema resource in the dynamic scope" (core, 8.2.3.2): it can be any of them
 			if dynamic := r.anchors[name]; keyword == "$dynamicRef" && dynamic != nil && dynamic != to {
 				p.refs = append(p.refs, dynamic)
 			}
@@ -194,7 +194,7 @@ func (t *tree) link(p *part) error {
 	return nil
 }
 
-// resolve finds what a reference in a resource refers to.
+// resolve returns the part that a reference in a resource refers to.
 func (t *tree) resolve(from *resource, ref string) (*part, error) {
 	uri, err := from.uri.Parse(ref)
 	if err != nil {
@@ -216,7 +216,7 @@ func (t *tree) resolve(from *resource, ref string) (*part, error) {
 	return to, nil
 }
 
-// applied are the parts that p applies to the value itself, but for those of anyOf.
+// applied returns the parts that p applies to the value itself, except those of anyOf.
 func (t *tree) applied(p *part) []*part {
 	list := slices.Clone(p.refs)
 	for _, inner := range p.inner {
@@ -228,9 +228,9 @@ func (t *tree) applied(p *part) []*part {
 	return list
 }
 
-// ownSteps are those of applying a schema to a value, but for what it applies to it in turn.
+// ownSteps returns the steps of applying a schema to a value, without the schemas that it applies in turn.
 func ownSteps(s *jsonschema.Schema) int {
-	const equal, looked = 64, 8 // bytes that are compared in a step, names that are looked up
+	const equal, looked = 64, 8 // bytes compared per step, names looked up per step
 	listed, _ := json.Marshal([]any{s.Enum, s.Const})
 	return 1 + len(listed)/equal + (len(s.Properties)+len(s.Required))/looked
 }

@@ -9,13 +9,13 @@ import (
 	"runnel/internal/shorten"
 )
 
-// Error is something that is wrong with a schema, or with a value.
+// Error is a mistake in a schema or in a value.
 type Error struct {
-	Place   []string // the names and indexes that lead to it, "*" for any; empty: the whole
+	Place   []string // the names and indexes that lead to it, "*" for an unknown one; empty: the whole
 	Problem string
 }
 
-// Error is the problem with its place.
+// Error returns the problem after its place.
 func (e *Error) Error() string {
 	if len(e.Place) == 0 {
 		return e.Problem
@@ -23,20 +23,20 @@ func (e *Error) Error() string {
 	return strings.Join(e.Place, "/") + ": " + e.Problem
 }
 
-// readValue reads JSON as the library takes it.
+// readValue decodes JSON for the library.
 func readValue(source []byte) (any, error) {
 	var v any
 	err := json.Unmarshal(source, &v)
-	if number, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // the only thing that any cannot hold
+	if number, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // the only error about a valid JSON text
 		return nil, fmt.Errorf("%s is out of range", clip(number.Value))
 	}
 	return terse(v), err
 }
 
-// clip shortens what is shown of a schema or a value.
+// clip shortens a part of a schema or a value for a message.
 func clip(s string) string { return shorten.Clip(s, 300) }
 
-// The library prints the values that do not fit, and prints them again for each schema that they are in: these are printed short.
+// The library prints invalid values in its errors, once for each schema around them. These types print them short.
 type (
 	terseText   string
 	terseObject map[string]any
