@@ -20,7 +20,7 @@ func TestConfigErrors(t *testing.T) {
 	}{
 		{config.Command{}, "", "nothing to run"},
 		{config.Command{Command: []string{""}}, "command[0]", "is empty"},
-		{config.Command{Command: echo, Shell: "x"}, "shell", "beside command"},
+		{config.Command{Command: echo, Shell: "x"}, "shell", "combined with command"},
 		{config.Command{Command: []string{"echo", "{{x}}"}, Input: config.Object(`{"y":{}}`)}, "command[1]", "{{x}} names no input (allowed: y)"},
 		{config.Command{Command: []string{"echo", "{{x}}"}}, "command[1]", "allowed: none"},
 		{config.Command{Command: []string{"echo", "{{x}}{{y}}"}, Input: config.Object(`{"x":{"type":"array"},"y":{"type":"array"}}`)}, "command[1]", "both arrays"},

@@ -34,7 +34,7 @@ func parseInputs(input config.Object, required []string) (*inputs, error) {
 			return nil, &config.Error{Key: "input.type", Problem: fmt.Sprintf("a schema of type %s cannot be a tool's input", kind), Allowed: "object"}
 		}
 		if len(required) > 0 {
-			return nil, &config.Error{Key: "required", Problem: "stands beside a whole schema", Allowed: "required inside of input"}
+			return nil, &config.Error{Key: "required", Problem: "cannot be combined with a whole schema", Allowed: "required inside input"}
 		}
 		in.schema = input
 		if properties = rawjson.Member(input, "properties"); properties == nil {

@@ -104,7 +104,7 @@ func (c *Command) buildProgram() error {
 		}
 		if i == scriptIn(c.config.Command) && len(t.names) > 0 && len(t.between()) > len(t.names) {
 			name := t.names[0]
-			return &config.Error{Key: fmt.Sprintf("command[%d]", i), Problem: "{{" + name + "}} stands in a shell's script, where its value would be code", Allowed: "the key shell, with " + inScript(name) + " in its script"}
+			return &config.Error{Key: fmt.Sprintf("command[%d]", i), Problem: "{{" + name + "}} is in a shell script, where its value would be code", Allowed: "the key shell, with " + inScript(name) + " in its script"}
 		}
 		c.argv = append(c.argv, *t)
 	}
@@ -140,11 +140,11 @@ var variableName = sync.OnceValue(func() *regexp.Regexp {
 // buildShell checks a script. Its arguments are only environment variables, so that no value is ever read as part of the script.
 func (c *Command) buildShell() error {
 	if len(c.config.Command) > 0 {
-		return &config.Error{Key: "shell", Problem: "stands beside command", Allowed: "one of the two"}
+		return &config.Error{Key: "shell", Problem: "cannot be combined with command", Allowed: "one of the two"}
 	}
 	for _, name := range c.in.names {
 		if !variableName().MatchString(name) {
-			return &config.Error{Key: "input." + name, Problem: "cannot be an environment variable, which it would be for shell", Allowed: "letters, digits and _, no digit first"}
+			return &config.Error{Key: "input." + name, Problem: "is not a name for an environment variable, which shell makes of it", Allowed: "letters, digits and _, no digit first"}
 		}
 	}
 	for _, m := range config.Placeholder().FindAllStringSubmatch(c.config.Shell, -1) {

@@ -191,6 +191,6 @@ func (o *outcome) check(outputs *schema.Checker) {
 		return
 	}
 	if err := o.stdout.exact.check(outputs); err != nil {
-		o.fail("its output is not the JSON that it should be: " + err.Error())
+		o.fail("its output is not the expected JSON: " + err.Error())
 	}
 }

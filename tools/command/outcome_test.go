@@ -190,7 +190,7 @@ func TestStructuredJSON(t *testing.T) {
 			continue
 		}
 		text := contentText(t, result.Content[0])
-		if want := "its output is not the JSON that it should be: " + test.last; !strings.HasSuffix(text, want) || !strings.HasPrefix(text, r.text()[:min(len(r.text()), 100)]) || !strings.HasPrefix(r.in.Said.Status, want) {
+		if want := "its output is not the expected JSON: " + test.last; !strings.HasSuffix(text, want) || !strings.HasPrefix(text, r.text()[:min(len(r.text()), 100)]) || !strings.HasPrefix(r.in.Said.Status, want) {
 			t.Errorf("%s: text %q, status %q", test.shell, text[max(0, len(text)-300):], r.in.Said.Status)
 		}
 	}

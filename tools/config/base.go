@@ -10,18 +10,18 @@ import (
 	"runnel/tools/secrets"
 )
 
-// Base holds what the commands and the servers of one configuration have in common.
+// Base holds what the commands and the upstreams of one config share. Pass it to the packages that make tools from a config.
 type Base struct {
-	Dir  string   // where they run, and where a relative "dir" begins; "" = runnel's own directory
+	Dir  string   // their working directory, to which "dir" is relative; "" = runnel's own
 	Vars []string // "NAME=value"; nil = runnel's own environment
 
-	Version   string           // runnel's, for servers
-	Secrets   *secrets.Current // masked in what servers say; nil = nothing is masked. Calls of tools have those of their run
-	MaxResult Size             // for commands without one of their own; 0 = the default of tasks.maxResult
+	Version   string           // runnel's, which upstreams see
+	Secrets   *secrets.Current // masked in the output of upstreams; nil = none. Calls of tools have the secrets of their run
+	MaxResult Size             // for commands without maxResult; 0 = the default of tasks.maxResult
 }
 
-// Inherit returns the directory of a child whose config says dir, and the variables that it inherits. add holds the variables of its
-// config, which are only checked. The error is an *Error.
+// Inherit returns the working directory of a child whose config has dir, and the variables that it inherits. It checks the names of add, the
+// variables of the child's config, but does not add them. A mistake is an *Error.
 func (b *Base) Inherit(dir string, add map[string]string) (where string, vars []string, err error) {
 	vars = b.Vars
 	if vars == nil {

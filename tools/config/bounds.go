@@ -11,16 +11,16 @@ import (
 // These are the bounds of values, each with its reason.
 const (
 	minLine      = 256     // an initialize request must fit
-	limitLine    = 1 << 30 // a line is held in memory, whole
-	minPartial   = 256     // less is all envelope
+	limitLine    = 1 << 30 // a whole line is held in memory
+	minPartial   = 256     // less would be nearly all envelope
 	limitPartial = mcp.MaxText
 	limitPending = 1 << 30 // it is held in memory
 	minTTL       = Duration(time.Second)
-	minState     = 1 << 20  // an empty state takes some, and a full one needs room to say that it is full
+	minState     = 1 << 20  // an empty state takes some, and a full one needs room to report that
 	limitState   = 16 << 40 // 2^32 pages
 )
 
-// Check reports the values that are out of their bounds.
+// Check returns errors about all values that are out of their bounds, each with its source. Call it when flags and variables have been set.
 func (c *Config) Check() error {
 	var errs []error
 	check := func(fine bool, key, problem, allowed string) {

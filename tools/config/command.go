@@ -9,26 +9,26 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Command is one entry of "tools:" in the config file: a command that runs as a tool. The default of each key stands beside it.
+// Command is one entry of "tools:" in the config file: a command that runs as a tool. Each key has its default beside it.
 type Command struct {
 	Title       string               `yaml:"title"`
 	Description string               `yaml:"description"`
 	Annotations *mcp.ToolAnnotations `yaml:"annotations"`
 
-	// Command is the argv, with placeholders; Shell is a script for /bin/sh, on Windows for cmd.exe. Exactly one of them is given.
+	// Command is the argv, with placeholders. Shell is a script for /bin/sh, on Windows for cmd.exe. Exactly one of them is set.
 	Command []string `yaml:"command"`
 	Shell   string   `yaml:"shell"`
 
 	Input    Object   `yaml:"input" json:",omitempty"` // properties, or a whole JSON Schema of type object
-	Required []string `yaml:"required"`                // properties that each call must have
+	Required []string `yaml:"required"`                // names of required properties
 
-	Dir   string            `yaml:"dir"`   // default: the config file's directory; relative to it
+	Dir   string            `yaml:"dir"`   // relative to the config file's directory, which is the default
 	Env   map[string]string `yaml:"env"`   // added to runnel's own environment
 	Stdin string            `yaml:"stdin"` // with placeholders; default: the null device
 
-	Timeout     Duration  `yaml:"timeout"`     // longest run; 0 = no limit
-	IdleTimeout Duration  `yaml:"idleTimeout"` // longest time without output; 0 = no limit
-	Grace       *Duration `yaml:"grace"`       // between TERM and KILL; default DefaultGrace
+	Timeout     Duration  `yaml:"timeout"`     // the longest run; 0 = no limit
+	IdleTimeout Duration  `yaml:"idleTimeout"` // the longest time without output; 0 = no limit
+	Grace       *Duration `yaml:"grace"`       // between TERM and KILL; default 5 s
 	OkExitCodes []int     `yaml:"okExitCodes"` // default [0]
 
 	Stderr   string `yaml:"stderr"`   // merge (default), separate, discard
@@ -40,38 +40,38 @@ type Command struct {
 	Task          mcp.TaskSupport `yaml:"task"`          // optional (default), required, forbidden
 	MaxConcurrent int             `yaml:"maxConcurrent"` // calls that run at once; 0 = no limit
 	MaxOutput     *Size           `yaml:"maxOutput"`     // output that is stored: its head and its tail; default DefaultMaxOutput
-	MaxResult     *Size           `yaml:"maxResult"`     // text in the result; default Environment.MaxResult
+	MaxResult     *Size           `yaml:"maxResult"`     // text in the result; default Base.MaxResult
 
 	Structured   string `yaml:"structured"`                     // the content of structuredContent: none (default), summary, json
-	OutputSchema Object `yaml:"outputSchema" json:",omitempty"` // with structured: json, what the command prints
+	OutputSchema Object `yaml:"outputSchema" json:",omitempty"` // of the printed JSON, with structured: json
 
-	Confirm         string `yaml:"confirm"`         // a question to the user, with placeholders, before the command is started
+	Confirm         string `yaml:"confirm"`         // a question to the user before the command starts, with placeholders
 	ConfirmFallback string `yaml:"confirmFallback"` // for a client that cannot be asked: refuse (default), run
 
 	Runs         string    `yaml:"runs"`         // the class of the workers that run it; "" = it runs here
 	QueueTimeout *Duration `yaml:"queueTimeout"` // how long a call waits for a worker; default DefaultQueueTimeout
-	Retry        int       `yaml:"retry"`        // how often it is started again when its worker dies
+	Retry        int       `yaml:"retry"`        // how often it is started again after its worker has died
 
 	Detach bool `yaml:"detach"` // the command outlives runnel: a process of its own runs it (tools/detach)
 
-	Notify *Notify `yaml:"notify"` // who hears of the end of its tasks; nil = as in Config.Notify
+	Notify *Notify `yaml:"notify"` // who is notified of the end of its tasks; nil = as in Config.Notify
 }
 
-// The values of Command.Structured. Hosts that find structuredContent in a result show their model nothing else.
+// These are the values of Command.Structured. If a result has structuredContent, hosts show their model nothing else.
 const (
 	StructuredNone    = "none"
-	StructuredSummary = "summary" // the output and what became of the command
+	StructuredSummary = "summary" // the output, and how the command ended
 	StructuredJSON    = "json"    // the object that the command printed
 )
 
 const (
-	// MinMaxResult leaves room for a note about what is left out, with some text around it.
+	// MinMaxResult leaves room for some text, with a note about what is left out.
 	MinMaxResult = Size(1 << 10)
-	// limitMaxResult leaves room for a link to the log and the like.
+	// limitMaxResult leaves room on the line for the rest of the result, such as a link to the log.
 	limitMaxResult = Size(mcp.MaxContent - 32<<10)
 )
 
-// limitRetry is more than anybody waits for.
+// limitRetry is more often than anybody needs.
 const limitRetry = 100
 
 // IsClass reports whether a text is a valid name for a class of workers.
@@ -101,12 +101,12 @@ func (c *Command) Complete() (err error) {
 	word("task", (*string)(&c.Task), "optional", "required", "forbidden")
 	word("confirmFallback", &c.ConfirmFallback, "refuse", "run")
 	word("structured", &c.Structured, StructuredNone, StructuredSummary, StructuredJSON)
-	check(!c.Pty || runtime.GOOS != "windows", "pty", "a terminal for a command can be had on Unix only", "false")
-	check(!c.Pty || c.Stderr == "merge", "stderr", c.Stderr+" cannot be had with pty: a terminal is one stream", "merge")
-	check(!c.Detach || c.Task != mcp.TaskForbidden, "detach", "cannot be had with task: forbidden: what is detached is a task", "false")
+	check(!c.Pty || runtime.GOOS != "windows", "pty", "a terminal is available on Unix only", "false")
+	check(!c.Pty || c.Stderr == "merge", "stderr", c.Stderr+" is impossible with pty: a terminal is one stream", "merge")
+	check(!c.Detach || c.Task != mcp.TaskForbidden, "detach", "is impossible with task: forbidden, since a detached call is a task", "false")
 	check(c.Runs == "" || IsClass(c.Runs), "runs", fmt.Sprintf("%q is not a class of workers", c.Runs), "1 to 64 letters, digits, - and _")
-	check(c.Runs == "" || !c.Detach, "detach", "cannot be had with runs: what a worker runs goes on by itself", "false")
-	check(c.Runs == "" || c.Task != mcp.TaskForbidden, "runs", "cannot be had with task: forbidden: what a worker runs is a task", "task: optional")
+	check(c.Runs == "" || !c.Detach, "detach", "is impossible with runs: a worker's call outlives this process anyway", "false")
+	check(c.Runs == "" || c.Task != mcp.TaskForbidden, "runs", "is impossible with task: forbidden, since a worker's call is a task", "task: optional")
 	check(0 <= c.Retry && c.Retry <= limitRetry, "retry", fmt.Sprintf("%d is out of range", c.Retry), fmt.Sprintf("0 to %d", limitRetry))
 	check(*c.QueueTimeout > 0, "queueTimeout", c.QueueTimeout.String()+" is out of range", "more than 0")
 	span("timeout", c.Timeout)

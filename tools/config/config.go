@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Config holds the values of a config file. Flags and environment variables override them.
+// Config holds the values of a config file. Flags and environment variables override them. Make one with Parse or Default.
 type Config struct {
 	Server   Server   `yaml:"server"`
 	Limits   Limits   `yaml:"limits"`
@@ -19,21 +19,21 @@ type Config struct {
 	Tasks    Tasks    `yaml:"tasks"`
 	State    State    `yaml:"state"`
 	Fleet    Fleet    `yaml:"fleet"`
-	// FallbackTools says when the tools for clients without tasks are listed: auto (in sessions that have not shown that they can do tasks), always, never.
+	// FallbackTools says when the tools for clients without tasks are listed: auto (to clients that have not used tasks), always, never.
 	FallbackTools FallbackTools      `yaml:"fallbackTools"`
 	Compat        Compat             `yaml:"compat"`
 	Tools         map[string]Command `yaml:"tools"`
 
-	Upstreams map[string]Upstream `yaml:"upstreams"` // other servers, whose tools are served, too
+	Upstreams map[string]Upstream `yaml:"upstreams"` // other servers whose tools are served, too
 
 	Secrets Secrets `yaml:"secrets"`
 
-	Notify *Notify `yaml:"notify"` // who hears of the end of a task whose tool has no notify of its own; nil = nobody
+	Notify *Notify `yaml:"notify"` // who is notified of the end of a task whose tool has no notify; nil = nobody
 
 	file   string            // the file's name; "" = no file
 	lines  []string          // its text
-	places map[string]place  // where the values stand in the file, by their paths, such as tools.test.command[2]
-	set    map[string]string // the flags and variables that override a value, such as --max-line, by its path
+	places map[string]place  // of the values in the file, by their paths, such as tools.test.command[2]
+	set    map[string]string // the flags and variables that override values, such as --max-line, by the values' paths
 }
 
 // Server describes the server to clients.
@@ -45,56 +45,56 @@ type Server struct {
 
 // Limits bounds a session.
 type Limits struct {
-	MaxLine     Size  `yaml:"maxLine"`     // longest incoming line
-	MaxInFlight int   `yaml:"maxInFlight"` // requests being answered at once
-	Drain       Drain `yaml:"drain"`       // after EOF, how long calls in flight may go on
+	MaxLine     Size  `yaml:"maxLine"`     // the longest incoming line
+	MaxInFlight int   `yaml:"maxInFlight"` // requests in flight
+	Drain       Drain `yaml:"drain"`       // how long calls in flight may continue after EOF
 }
 
-// Partials says how output is delivered while a tool runs.
+// Partials configures how output is delivered while a tool runs.
 type Partials struct {
-	Pace       Duration `yaml:"pace"`       // least time between two partials of a task; 0 = each chunk its own notification
-	MaxBytes   Size     `yaml:"maxBytes"`   // content of one notification
+	Pace       Duration `yaml:"pace"`       // the shortest time between two partials of a task; 0 = a notification for each chunk
+	MaxBytes   Size     `yaml:"maxBytes"`   // the most content of one notification
 	MaxPending Size     `yaml:"maxPending"` // undelivered output of one task; beyond it the tool waits
 }
 
-// Tasks says how long tasks are kept, how many there may be, and how calls are answered.
+// Tasks configures how long tasks are kept, how many there may be, and how calls are answered.
 type Tasks struct {
-	TTL          Duration `yaml:"ttl"`          // life of a task whose requestor asks for none
-	MaxTTL       Duration `yaml:"maxTtl"`       // longest life of a task
+	TTL          Duration `yaml:"ttl"`          // ttl of a task whose requestor asks for none
+	MaxTTL       Duration `yaml:"maxTtl"`       // the longest ttl
 	PollInterval Duration `yaml:"pollInterval"` // suggested to clients that poll
 	MaxLive      int      `yaml:"maxLive"`      // tasks that have not ended
 
-	MaxStartsPerMinute   int `yaml:"maxStartsPerMinute"`   // new tasks; 0 = no limit
+	MaxStartsPerMinute   int `yaml:"maxStartsPerMinute"`   // new tasks a minute; 0 = no limit
 	MaxRequestsPerSecond int `yaml:"maxRequestsPerSecond"` // requests of the task methods, with a burst of one second's worth; 0 = no limit
 
-	SyncWait      Duration   `yaml:"syncWait"`      // when a plain call that is not finished is handed over; 0 = never
+	SyncWait      Duration   `yaml:"syncWait"`      // when an unfinished plain call is handed over; 0 = never
 	ImmediateWait Duration   `yaml:"immediateWait"` // how long an immediate-mode call may take before it becomes a task
-	Heartbeat     Duration   `yaml:"heartbeat"`     // longest silence towards a client that asked for progress
+	Heartbeat     Duration   `yaml:"heartbeat"`     // the longest silence towards a client that asked for progress
 	FailedExit    FailedExit `yaml:"failedExit"`    // the status of a task whose tool returned an error result
-	MaxResult     Size       `yaml:"maxResult"`     // text in the result of a command whose own config says nothing
+	MaxResult     Size       `yaml:"maxResult"`     // text in the result of a command without maxResult
 }
 
-// State says where tasks are kept.
+// State configures where tasks are kept.
 type State struct {
-	Dir      string `yaml:"dir"`      // "" = the user's state directory, memory = nowhere, nats://HOST, redis://HOST or dynamodb://TABLE = many machines'
-	MaxState Size   `yaml:"maxState"` // size of all tasks together; above it, the tasks that ended first are deleted
+	Dir      string `yaml:"dir"`      // "" = the user's state directory; memory; or a server for many machines: nats://HOST, redis://HOST, dynamodb://TABLE
+	MaxState Size   `yaml:"maxState"` // the size of all tasks together; above it, the tasks that ended first are deleted
 }
 
-// Fleet names the workers that serve this server, in addition to those of tools with Command.Runs.
+// Fleet names classes of workers, in addition to those in Command.Runs.
 type Fleet struct {
-	Classes []string `yaml:"classes"` // classes of workers whose tools are served, too
+	Classes []string `yaml:"classes"` // the tools of these workers are served, too
 }
 
 // InMemory reports whether tasks end with the process.
 func (s *State) InMemory() bool { return s.Dir == "memory" }
 
-// IsURL reports whether tasks are kept by a server, where other machines find them, too.
+// IsURL reports whether tasks are kept by a server, which other machines can use, too.
 func (s *State) IsURL() bool { return strings.Contains(s.Dir, "://") }
 
-// OnDisk reports whether tasks are kept in a directory of this machine.
+// OnDisk reports whether tasks are kept in a directory on this machine.
 func (s *State) OnDisk() bool { return !s.InMemory() && !s.IsURL() }
 
-// Place names the state of tasks that are not on disk. It shows only the scheme of a URL, which may hold a password.
+// Place returns a name for a state that is not on disk. It shows only the scheme of a URL, which may contain a password.
 func (s *State) Place() string {
 	scheme, _, found := strings.Cut(s.Dir, "://")
 	if found {
@@ -106,8 +106,8 @@ func (s *State) Place() string {
 // ErrNoHome is returned by StateDir if the config names no directory and the user has no home.
 var ErrNoHome = errors.New("neither " + StateVariable + " nor " + HomeVariable + " is set to an absolute path")
 
-// StateDir is the directory where tasks live: the one that is named, from the config file's directory if that names it, or
-// runnel in the user's state directory.
+// StateDir returns the directory where tasks are kept: the configured one, relative to the config file if that names it, or runnel in the
+// user's state directory.
 func (c *Config) StateDir(getenv func(string) string) (string, error) {
 	home := getenv(HomeVariable)
 	dir := c.State.Dir
@@ -131,12 +131,12 @@ func (c *Config) StateDir(getenv func(string) string) (string, error) {
 	return filepath.Abs(dir)
 }
 
-// inHome reports whether a directory is written relative to the user's home: ~ or ~/x.
+// inHome reports whether a directory is relative to the user's home: ~ or ~/x.
 func inHome(dir string) bool { return dir == "~" || strings.HasPrefix(filepath.ToSlash(dir), "~/") }
 
 // Compat relaxes rules of the specification.
 type Compat struct {
-	RequiredFallthrough bool `yaml:"requiredFallthrough"` // a tool that requires a task runs without one, too
+	RequiredFallthrough bool `yaml:"requiredFallthrough"` // a tool that requires a task also runs without one
 }
 
 // FallbackTools is auto, always or never; see [Config].
@@ -176,8 +176,8 @@ func (d Drain) String() string {
 	return Duration(d).String()
 }
 
-// Set overrides a value of the file by its path, such as limits.maxLine. from names the source, such as --max-line, for the errors of
-// Check.
+// Set overrides the value at a path, such as limits.maxLine, by a flag or a variable. from names that source, such as --max-line, for the
+// errors of Check.
 func (c *Config) Set(path, text, from string) error {
 	if err := setText(c.at(path), text); err != nil {
 		return err
@@ -189,7 +189,7 @@ func (c *Config) Set(path, text, from string) error {
 	return nil
 }
 
-// Text returns the value at a path, in the form that Set reads.
+// Text returns the value at a path as Set reads it.
 func (c *Config) Text(path string) string { return fmt.Sprint(c.at(path).Interface()) }
 
 // at returns the value at a path.
@@ -205,7 +205,8 @@ func (c *Config) at(path string) reflect.Value {
 	return v
 }
 
-// Differs returns the sections that differ from those of other, except those that a running server follows.
+// Differs returns the names of sections that differ from those of other, except the sections that a running server can change. Use it to
+// report what needs a restart.
 func (c *Config) Differs(other *Config) (sections []string) {
 	a, b := reflect.ValueOf(c).Elem(), reflect.ValueOf(other).Elem()
 	for i := range a.NumField() {
@@ -217,7 +218,7 @@ func (c *Config) Differs(other *Config) (sections []string) {
 	return sections
 }
 
-// followed are the sections that a running server follows.
+// followed lists the sections that a running server takes over from a changed file.
 var followed = []string{"tools", "upstreams", "secrets", "notify"}
 
 // Origin returns the source of a value: a flag, a variable, or FILE:LINE:COL; "" for a default.
@@ -231,12 +232,12 @@ func (c *Config) Origin(path string) string {
 	return ""
 }
 
-// Dir returns the directory of the file, where its commands run; "" if there is no file.
+// Dir returns the absolute directory of the file, where its commands run; "" if there is no file.
 func (c *Config) Dir() string {
 	if c.file == "" {
 		return ""
 	}
-	dir, _ := filepath.Abs(filepath.Dir(c.file)) // "" without a working directory, which means runnel's own
+	dir, _ := filepath.Abs(filepath.Dir(c.file)) // "" if there is no working directory: then runnel's own
 	return dir
 }
 
@@ -245,18 +246,18 @@ func (c *Config) Detaches() string {
 	return c.firstTool(func(t *Command) bool { return t.Detach })
 }
 
-// firstTool returns the first name of a tool that is such, "" if none is.
-func (c *Config) firstTool(such func(*Command) bool) string {
+// firstTool returns the first name, in alphabetical order, of a tool that fits; "" if none does.
+func (c *Config) firstTool(fits func(*Command) bool) string {
 	for _, name := range slices.Sorted(maps.Keys(c.Tools)) {
-		if tool := c.Tools[name]; such(&tool) {
+		if tool := c.Tools[name]; fits(&tool) {
 			return name
 		}
 	}
 	return ""
 }
 
-// Locate adds the source of a value to an error about it, or, for an *Error, about one of its keys: a flag, a variable, or a place in the
-// file.
+// Locate adds the source to an error about the value at a path: a flag, a variable, or a place in the file. An *Error is about one of the
+// value's keys.
 func (c *Config) Locate(path string, err error) error {
 	problem, hint, key := err.Error(), "", ""
 	if about, ok := errors.AsType[*Error](err); ok {
@@ -275,7 +276,7 @@ func (c *Config) Locate(path string, err error) error {
 	switch {
 	case !ok:
 		return errors.New(hinted(problem, hint))
-	case try == path || p.value == position{}: // it concerns the tool as a whole, or a key
+	case try == path || p.value == position{}: // it is about the whole value, or about a key
 		return c.mistake(p.key, problem, hint)
 	}
 	return c.mistake(p.value, problem, hint)

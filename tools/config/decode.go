@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// decode reads the values of a text.
+// decode decodes a text into the config.
 func (d *decoder) decode(text []byte) error {
 	documents, err := d.parse(text)
 	if err != nil {
@@ -25,12 +25,12 @@ func (d *decoder) decode(text []byte) error {
 	return JoinErrors(d.errs)
 }
 
-// value decodes a node into v, which stands at a path such as tools.test.command; "" is the config itself.
+// value decodes a node into v, the value at a path such as tools.test.command; "" is the config itself.
 func (d *decoder) value(path string, n *yaml.Node, v reflect.Value) {
 	n = d.enter(n)
 	defer d.leave()
 	if n == nil || isNull(n) {
-		return // "title:" with nothing after it sets nothing
+		return // "title:" without a value sets nothing
 	}
 	switch {
 	case v.Kind() == reflect.Pointer:
@@ -83,7 +83,7 @@ func (d *decoder) structure(path string, n *yaml.Node, v reflect.Value) {
 	}
 }
 
-// note records the place of a value and its key.
+// note records the places of a value and its key.
 func (d *decoder) note(path string, key, value *yaml.Node) {
 	d.config.places[path] = place{nodePosition(key), nodePosition(value)}
 }
@@ -152,7 +152,7 @@ func (d *decoder) scalar(path string, n *yaml.Node, v reflect.Value) {
 	}
 }
 
-// appendJSON decodes a value into JSON that keeps the order of its keys.
+// appendJSON decodes a value into JSON, with its keys in the order of the file.
 func (d *decoder) appendJSON(dst []byte, path string, n *yaml.Node) []byte {
 	n = d.enter(n)
 	defer d.leave()
@@ -191,7 +191,7 @@ func (d *decoder) appendJSON(dst []byte, path string, n *yaml.Node) []byte {
 	}
 	var value any // 0x10 is 16
 	if n.Decode(&value) == nil {
-		if b, err := json.Marshal(value); err == nil { // not infinite, and not NaN
+		if b, err := json.Marshal(value); err == nil { // it cannot encode NaN and infinity
 			return append(dst, b...)
 		}
 	}
@@ -200,6 +200,6 @@ func (d *decoder) appendJSON(dst []byte, path string, n *yaml.Node) []byte {
 }
 
 func appendString(dst []byte, s string) []byte {
-	b, _ := json.Marshal(s) // a string always can be
+	b, _ := json.Marshal(s) // never fails for a string
 	return append(dst, b...)
 }

@@ -40,13 +40,13 @@ func Default() *Config {
 // DefaultMaxOutput is the default of Command.MaxOutput.
 const DefaultMaxOutput = Size(256 << 20)
 
-// DefaultQueueTimeout is the default of Command.QueueTimeout: as long as a task is kept by default.
+// DefaultQueueTimeout is the default of Command.QueueTimeout, equal to the default ttl of a task.
 const DefaultQueueTimeout = Duration(time.Hour)
 
 // fillDefaults sets the keys that a command's config leaves out.
 func (c *Command) fillDefaults() {
 	if c.Structured == StructuredJSON && !c.Pty {
-		c.Stderr = cmp.Or(c.Stderr, "separate") // a warning would not be JSON
+		c.Stderr = cmp.Or(c.Stderr, "separate") // a warning on stderr would not be JSON
 	}
 	c.Stderr = cmp.Or(c.Stderr, "merge")
 	c.ANSI = cmp.Or(c.ANSI, "strip")
@@ -54,7 +54,7 @@ func (c *Command) fillDefaults() {
 	c.Task = cmp.Or(c.Task, mcp.TaskOptional)
 	c.ConfirmFallback = cmp.Or(c.ConfirmFallback, "refuse")
 	c.Structured = cmp.Or(c.Structured, StructuredNone)
-	c.Grace = cmp.Or(c.Grace, new(Duration(5*time.Second))) // as long as most programs need to clean up
+	c.Grace = cmp.Or(c.Grace, new(Duration(5*time.Second))) // most programs need less to clean up
 	c.QueueTimeout = cmp.Or(c.QueueTimeout, new(DefaultQueueTimeout))
 	c.MaxOutput = cmp.Or(c.MaxOutput, new(DefaultMaxOutput))
 	c.MaxResult = cmp.Or(c.MaxResult, new(Size(text.DefaultMaxResult)))
@@ -66,6 +66,6 @@ func (c *Command) fillDefaults() {
 // FillDefaults sets the keys that an upstream's config leaves out.
 func (u *Upstream) FillDefaults() {
 	u.Restart = cmp.Or(u.Restart, "on-failure")
-	// Many servers have one thread, and answer nothing while a tool computes.
+	// Many servers have a single thread, and answer nothing while a tool computes.
 	u.HungAfter = cmp.Or(u.HungAfter, new(Duration(time.Minute)))
 }

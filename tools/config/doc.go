@@ -1,18 +1,18 @@
-// Package config reads a config file into values, and keeps the places where they stand. It knows nothing of tools.
+// Package config reads a config file into values, and keeps the places of the values in the file. It knows nothing of tools.
 //
 //	text ─ Parse ─▶ bounds ─▶ the YAML library ─▶ decoder: tree ─▶ Config (structs, by the tag "yaml")
-//	                                               └▶ places, once somebody asks: Locate(path, error) ─▶ FILE:LINE:COL
-//	flags, variables ─ Set ─▶ Config, over the file
+//	                                               └▶ places ─ Locate(path, error) ─▶ FILE:LINE:COL
+//	flags, variables ─ Set ─▶ Config, in place of the file's values
 //
 // Where things stand:
 //
-//	a limit of a value                 bounds.go
-//	a default                          defaults.go, of what packages rpc, tasks and partials say
-//	names of variables in env          base.go; their values reach a child in Environ (tools/process)
-//	RUNNEL_ variables, over the file   options.ReadEnvironment, Setup.ReadConfigs (internal/serve)
+//	a limit of a value                       bounds.go
+//	a default                                defaults.go, from constants of packages rpc, tasks and partials
+//	names of variables in env                base.go; a child gets their values from Environ (tools/process)
+//	RUNNEL_ variables that override a file   options.ReadEnvironment, Setup.ReadConfigs (internal/serve)
 //
-// It has no goroutines. A Config may be read by any number of them.
+// It has no goroutines. Any number of goroutines may read a Config.
 //
-//	path   where a value stands in the file: tools.test.command[2]
-//	place  where its key and itself stand: line and column, from 1
+//	path   names a value in the file: tools.test.command[2]
+//	place  the positions of a key and its value: line and column, from 1
 package config

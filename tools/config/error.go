@@ -8,19 +8,19 @@ import (
 	"strings"
 )
 
-// An Error is a value that cannot be used.
+// Error is an error about an invalid value. Config.Locate adds the value's place.
 type Error struct {
-	Key     string // path below the tool, such as "command[2]" or "input.name"; "" = the tool as a whole
+	Key     string // path below the tool, such as "command[2]" or "input.name"; "" = the whole tool
 	Problem string
-	Allowed string // a hint at the right values; may be empty
+	Allowed string // which values are valid; may be empty
 }
 
-// Wrong makes an Error about text that has no key.
+// Wrong makes an Error without a key. Use it in an UnmarshalText method.
 func Wrong(allowed, problem string, args ...any) error {
 	return &Error{Problem: fmt.Sprintf(problem, args...), Allowed: allowed}
 }
 
-// Error returns the problem with its key, and the hint.
+// Error returns the key, the problem and the hint.
 func (e *Error) Error() string { return about(e.Key) + hinted(e.Problem, allow(e.Allowed)) }
 
 // about returns the beginning of a message about a path.
@@ -53,16 +53,16 @@ func Join(path, key string) string {
 	return path + "." + key
 }
 
-// position is a place in a file, from 1.
+// position is a line and a column in a file, from 1.
 type position struct{ line, column int }
 
-// place is where a value and the key before it stand.
+// place holds the positions of a key and its value.
 type place struct{ key, value position }
 
-// A mistake is an error in a config file.
+// mistake is an error with its position in a config file.
 type mistake struct {
 	position
-	text string // FILE:LINE:COL: the problem (a hint), and below it the line with a mark
+	text string // FILE:LINE:COL: the problem (a hint), then the line of the file with a mark below
 }
 
 func (m *mistake) Error() string { return m.text }
@@ -82,7 +82,7 @@ func JoinErrors(errs []error) error {
 	return errors.Join(errs...)
 }
 
-// maxSource is how much of a line is shown with a mistake, in characters.
+// maxSource is how much of the file's line a mistake shows, in characters.
 const maxSource = 200
 
 // mistake makes the error for a position.

@@ -7,11 +7,11 @@ import (
 	"path/filepath"
 )
 
-// FileName is the name of the config file that is looked for.
+// FileName is the name of a config file in the directories of Places.
 const FileName = "runnel.yaml"
 
-// Places returns the directories in which a config file is looked for when none is named: the working directory, then the user's
-// configuration ($XDG_CONFIG_HOME, on Windows %APPDATA%, which count only if they are absolute).
+// Places returns the paths at which to look for a config file if none is named: in the working directory, then in the user's configuration
+// directory ($XDG_CONFIG_HOME, on Windows %APPDATA%, if it is absolute).
 func Places(getenv func(string) string) []string {
 	places := []string{FileName}
 	if dir := getenv(ConfigVariable); filepath.IsAbs(dir) {
@@ -23,7 +23,7 @@ func Places(getenv func(string) string) []string {
 	return places
 }
 
-// Find returns the first config file in Places, "" if none exists.
+// Find returns the first file that exists, "" if none does. Pass it Places.
 func Find(places []string) (string, error) {
 	for _, file := range places {
 		_, err := os.Stat(file)

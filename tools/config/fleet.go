@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// RunsElsewhere returns the name of a tool that workers run, "" if no tool is.
+// RunsElsewhere returns the name of a tool that workers run, "" if there is none.
 func (c *Config) RunsElsewhere() string {
 	return c.firstTool(func(t *Command) bool { return t.Runs != "" })
 }
 
-// Unlisted says which upstreams have no tools on a server with this config, since workers run them whose tools it does not list, "" if there are none.
+// Unlisted returns a warning about upstreams whose tools this server does not list, although workers run them; "" if there are none.
 func (c *Config) Unlisted() string {
 	var lines []string
 	for _, name := range slices.Sorted(maps.Keys(c.Upstreams)) {

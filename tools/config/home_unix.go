@@ -2,8 +2,7 @@
 
 package config
 
-// The variables that name the user's directories, and where those are below the home directory without them (XDG Base Directory
-// Specification).
+// These variables name the user's directories, which otherwise are below the home directory (XDG Base Directory Specification).
 const (
 	HomeVariable   = "HOME"
 	StateVariable  = "XDG_STATE_HOME"
@@ -12,7 +11,7 @@ const (
 	stateBelowHome  = ".local/state"
 	configBelowHome = ".config"
 
-	// StatePlace and ConfigPlace say the same for the help.
+	// StatePlace and ConfigPlace describe these directories in the help.
 	StatePlace  = "$XDG_STATE_HOME/runnel or ~/.local/state/runnel"
 	ConfigPlace = "runnel/runnel.yaml in $XDG_CONFIG_HOME or ~/.config"
 )

@@ -1,7 +1,7 @@
 package config
 
-// The variables that name the user's directories, and where those are below the home directory without them (Known Folders: what
-// belongs to a user on one machine is local, what follows the user is roaming).
+// These variables name the user's directories, which otherwise are below the home directory (Known Folders: Local stays on one machine,
+// Roaming follows the user).
 const (
 	HomeVariable   = "USERPROFILE"
 	StateVariable  = "LOCALAPPDATA"
@@ -10,7 +10,7 @@ const (
 	stateBelowHome  = `AppData\Local`
 	configBelowHome = `AppData\Roaming`
 
-	// StatePlace and ConfigPlace say the same for the help.
+	// StatePlace and ConfigPlace describe these directories in the help.
 	StatePlace  = `%LOCALAPPDATA%\runnel`
 	ConfigPlace = `%APPDATA%\runnel\runnel.yaml`
 )

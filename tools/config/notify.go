@@ -8,27 +8,27 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Notify is one "notify:" in the config file: it says who hears that a task has ended. A duration in its place means {after: DURATION}, and
-// never means nobody.
+// Notify is one "notify:" in the config file: who is notified that a task has ended. Instead of the mapping, a duration means
+// {after: DURATION}, and never means nobody.
 type Notify struct {
-	After   *Duration `yaml:"after"`   // shorter tasks are not reported; default 30 s
+	After   *Duration `yaml:"after"`   // the end of a shorter task is not reported; default 30 s
 	On      []string  `yaml:"on"`      // statuses that are reported; default: completed, failed, cancelled
 	Desktop *bool     `yaml:"desktop"` // a notification on the desktop; default: true without command and url
-	Command []string  `yaml:"command"` // a program that gets the notice in variables
-	URL     string    `yaml:"url"`     // gets the notice as JSON, by POST; ${NAME} is a variable of runnel's environment
-	// Headers are sent to URL; ${NAME} in a value is a variable, too.
+	Command []string  `yaml:"command"` // a program that gets the notice in variables; its arguments follow
+	URL     string    `yaml:"url"`     // where the notice is sent as JSON, by POST; ${NAME} is a variable of runnel's environment
+	// Headers are sent with the request; ${NAME} in a value is a variable, too.
 	Headers map[string]string `yaml:"headers"`
 
-	Never bool // no end is reported
+	Never bool // nothing is reported
 }
 
-// defaultAfter is about as long as people wait and watch.
+// defaultAfter is about as long as people wait and watch a task.
 const defaultAfter = Duration(30 * time.Second)
 
 // never is the word for no notices.
 const never = "never"
 
-// setShort reads a word that stands in place of the mapping.
+// setShort reads the word that may replace the mapping.
 func (n *Notify) setShort(text string) error {
 	*n = Notify{Never: text == never}
 	if n.Never {
@@ -36,12 +36,12 @@ func (n *Notify) setShort(text string) error {
 	}
 	n.After = new(Duration)
 	if n.After.UnmarshalText([]byte(text)) != nil || *n.After < 0 {
-		return Wrong("such as 30s or 5m: what takes longer is told; never = nothing is", "%q is not a duration", text)
+		return Wrong("such as 30s or 5m: the ends of longer tasks are reported; never = none is", "%q is not a duration", text)
 	}
 	return nil
 }
 
-// String returns the word that setShort reads; nil is never.
+// String returns the word for it that setShort reads.
 func (n *Notify) String() string {
 	if n == nil || n.Never {
 		return never
@@ -51,7 +51,7 @@ func (n *Notify) String() string {
 
 // Complete fills in the defaults. Its error is an *Error.
 func (n *Notify) Complete() error {
-	told := []string{string(mcp.TaskCompleted), string(mcp.TaskFailed), string(mcp.TaskCancelled)}
+	reported := []string{string(mcp.TaskCompleted), string(mcp.TaskFailed), string(mcp.TaskCancelled)}
 	if n.After == nil {
 		n.After = new(defaultAfter)
 	}
@@ -59,12 +59,12 @@ func (n *Notify) Complete() error {
 		return &Error{Key: "after", Problem: n.After.String() + " is negative", Allowed: "0 or more"}
 	}
 	for i, status := range n.On {
-		if !slices.Contains(told, status) {
+		if !slices.Contains(reported, status) {
 			return &Error{Key: fmt.Sprintf("on[%d]", i), Problem: fmt.Sprintf("%q is unknown", status), Allowed: "completed, failed, cancelled"}
 		}
 	}
 	if n.On == nil {
-		n.On = told
+		n.On = reported
 	}
 	others := len(n.Command) > 0 || n.URL != ""
 	if n.Desktop == nil {
@@ -73,13 +73,13 @@ func (n *Notify) Complete() error {
 	switch {
 	case n.Never:
 	case len(n.On) == 0:
-		return &Error{Key: "on", Problem: "is empty: nothing is told", Allowed: "completed, failed, cancelled; or notify: never"}
+		return &Error{Key: "on", Problem: "is empty: nothing is reported", Allowed: "completed, failed, cancelled; or notify: never"}
 	case !*n.Desktop && !others:
-		return &Error{Key: "desktop", Problem: "false leaves nobody to tell", Allowed: "command or url beside it; or notify: never"}
+		return &Error{Key: "desktop", Problem: "false leaves nobody to notify", Allowed: "command or url beside it; or notify: never"}
 	case len(n.Command) > 0 && n.Command[0] == "":
 		return &Error{Key: "command[0]", Problem: "is empty", Allowed: "a program's name or path"}
 	case n.URL == "" && len(n.Headers) > 0:
-		return &Error{Key: "headers", Problem: "are for a url", Allowed: "url beside them"}
+		return &Error{Key: "headers", Problem: "are sent to a url, and there is none", Allowed: "url beside them"}
 	}
 	return nil
 }

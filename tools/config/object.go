@@ -2,6 +2,6 @@ package config
 
 import "encoding/json"
 
-// Object is a JSON object that keeps the order in which its keys were written: a model reads the arguments of a tool in that order. In YAML
-// it is any mapping. Empty means none.
+// Object is a JSON object with its keys in the order of the file, since a model reads the arguments of a tool in that order. In YAML it is any
+// mapping. Empty means none.
 type Object = json.RawMessage

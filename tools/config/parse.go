@@ -5,12 +5,11 @@ import (
 	"strings"
 )
 
-// Parse reads the text of a config file over the defaults. Reading is strict: a key that is unknown
-// and a value of another type are errors, of which it reports all, each with its place.
+// Parse reads the text of a config file over the defaults. It is strict: unknown keys and values of a wrong type are errors. The error joins
+// all of them, each with its place.
 //
-// The YAML library parses; its tree is decoded here, because an error must tell the place and what is
-// allowed there, because text must stay what was written (1.10 is not 1.1, and yes is not true, in an argv),
-// and because errors that are found later need the places too.
+// The YAML library parses, and its tree is decoded here, for three reasons: an error names the place and what is allowed there; text stays as
+// it was written (in an argv, 1.10 is not 1.1, and yes is not true); and errors that are found later need the places, too.
 func Parse(file string, text []byte) (*Config, error) {
 	c := Default()
 	c.places = map[string]place{}
@@ -27,5 +26,5 @@ func Parse(file string, text []byte) (*Config, error) {
 // maxFile bounds the text that the library parses.
 const maxFile = 1 << 20
 
-// Read reads the text of a config file, but no more than Parse needs to refuse one that is too large: /dev/zero never ends.
+// Read reads the text of a config file for Parse. It stops where Parse refuses the file as too large, since /dev/zero never ends.
 func Read(r io.Reader) ([]byte, error) { return io.ReadAll(io.LimitReader(r, maxFile+1)) }

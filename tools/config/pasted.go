@@ -10,12 +10,12 @@ import (
 	"runnel/tools/text"
 )
 
-// instead returns what to write instead of an unknown key. Keys from other programs' configs get a message with runnel's word for the same.
+// instead returns a hint at what to write instead of an unknown key. For keys from other programs' configs, it names runnel's key.
 func instead(path, key string, siblings []mapEntry, keys []string) (hint string) {
 	near := text.Nearest(key, keys)
 	switch {
 	case path == "" && (key == "mcpServers" || key == "servers"): // Claude, Cursor and most others; VS Code
-		return "here the servers stand under upstreams, each with its program and its arguments in one list: upstreams: {NAME: {command: [PROGRAM, ARGUMENT]}}"
+		return "servers belong under upstreams, each with its program and arguments in one list: upstreams: {NAME: {command: [PROGRAM, ARGUMENT]}}"
 	case key == "args" && (strings.HasPrefix(path, "tools.") || strings.HasPrefix(path, "upstreams.")):
 		words := map[string][]string{}
 		for _, e := range siblings {
@@ -26,14 +26,14 @@ func instead(path, key string, siblings []mapEntry, keys []string) (hint string)
 				words[e.name] = append(words[e.name], n.Value)
 			}
 		}
-		return "the arguments stand behind the program: command: " + wordList(append(words["command"], words["args"]...))
+		return "the arguments follow the program in one list: command: " + wordList(append(words["command"], words["args"]...))
 	case len(near) > 0:
 		return "did you mean " + strings.Join(near, " or ") + "?"
 	}
 	return allow(strings.Join(keys, ", "))
 }
 
-// wordsOf returns a line as the list of words that a shell would split it into.
+// wordsOf returns a line as the YAML list of the words into which a shell would split it.
 func wordsOf(line string) string {
 	words, err := SplitWords(line)
 	if err != nil { // a quote is not closed
@@ -44,7 +44,7 @@ func wordsOf(line string) string {
 
 // wordList returns words as a YAML list in brackets.
 func wordList(words []string) string {
-	list, _ := json.Marshal(words) // strings always can be
+	list, _ := json.Marshal(words) // never fails for strings
 	return shorten.Clip(strings.ReplaceAll(string(list), `","`, `", "`), maxWords)
 }
 

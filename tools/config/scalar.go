@@ -6,13 +6,13 @@ import (
 	"strconv"
 )
 
-// short is a struct that one word may stand for.
+// short is a struct that may be written as one word.
 type short interface{ setShort(text string) error }
 
-// isShort reports whether a value is a struct that can be written as one word.
+// isShort reports whether a value is a short.
 func isShort(v reflect.Value) bool { return v.Addr().Type().Implements(reflect.TypeFor[short]()) }
 
-// setText sets a value from text: that of a scalar, of a flag or of a variable.
+// setText sets a value from the text of a scalar, a flag or a variable.
 func setText(v reflect.Value, text string) error {
 	if t, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
 		return t.UnmarshalText([]byte(text))

@@ -15,12 +15,12 @@ import (
 
 // Secrets names the values that are masked in everything that runnel shows or keeps.
 type Secrets struct {
-	Env      []string `yaml:"env"`      // names of variables, of runnel's environment and of each env in the file, whose values are secret
-	Patterns []string `yaml:"patterns"` // regular expressions (RE2): what they match is secret
+	Env      []string `yaml:"env"`      // variables with secret values, in runnel's environment and in each env of the file
+	Patterns []string `yaml:"patterns"` // regular expressions (RE2) that match secrets
 }
 
-// MakeSecrets looks up the values of the names in vars ("NAME=value"; nil = runnel's own environment), in the env of each tool and
-// upstream, and in more. unset lists the names that have no value, or an empty one.
+// MakeSecrets looks up the values of Secrets.Env in vars ("NAME=value"; nil = runnel's own environment), in the env of each tool and upstream,
+// and in more. unset lists the names without a value. The error joins all mistakes, each with its place.
 func (c *Config) MakeSecrets(vars []string, more map[string]string) (set *secrets.Set, unset []string, err error) {
 	if vars == nil {
 		vars = os.Environ()
@@ -68,7 +68,7 @@ func (c *Config) MakeSecrets(vars []string, more map[string]string) (set *secret
 		if err := secrets.CheckPattern(pattern); err != nil {
 			allowed := "a regular expression as Go knows them (RE2)"
 			if bad := (*syntax.Error)(nil); !errors.As(err, &bad) {
-				allowed = "a pattern that needs 3 characters or more, with an end in sight"
+				allowed = "a pattern that matches 3 characters or more, and whose end is near"
 			}
 			wrong(fmt.Sprintf("patterns[%d]", i), err.Error(), allowed)
 		}
@@ -80,7 +80,7 @@ func (c *Config) MakeSecrets(vars []string, more map[string]string) (set *secret
 	return set, unset, err
 }
 
-// UnsetSecrets returns a message about names without a value, "" if there are none.
+// UnsetSecrets returns a warning about names without a value, "" if there are none. Pass it the names that MakeSecrets returned.
 func UnsetSecrets(names []string) string {
 	if len(names) == 0 {
 		return ""

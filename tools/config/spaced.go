@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Spaced returns a message about words that look like placeholders with a blank in their names, "" if there are none. They are passed on
-// unchanged, since another program's template may be meant.
+// Spaced returns a warning about words that look like placeholders with a blank in the name, "" if there are none. They are passed on unchanged,
+// since they may be meant for another program.
 func (c *Config) Spaced() string {
 	spaced := regexp.MustCompile(`\{\{\s*[A-Za-z_][\w-]*(\s+[A-Za-z_][\w-]*)+\s*\}\}`)
 	var lines []string

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Duration is a time.Duration that is written as Go writes one: 300ms, 30m, 1h30m.
+// Duration is a time.Duration in Go's notation: 300ms, 30m, 1h30m.
 type Duration time.Duration
 
-// UnmarshalText reads a duration. A bare number is refused, except 0: it would not say its unit.
+// UnmarshalText reads a duration. A bare number other than 0 is refused, because it has no unit.
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
 	if err != nil {
@@ -24,7 +24,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 // MarshalText writes the duration as String does.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// String writes the duration without the zero units that time.Duration appends: 30m, not 30m0s.
+// String returns the duration without the zero units that time.Duration appends: 30m, not 30m0s.
 func (d Duration) String() string {
 	s := time.Duration(d).String()
 	if strings.HasSuffix(s, "m0s") {
@@ -36,7 +36,7 @@ func (d Duration) String() string {
 	return s
 }
 
-// Size is a number of bytes, written 64KiB, 16MiB, 1GiB, or as plain bytes.
+// Size is a number of bytes, written as 65536, 64KiB, 16MiB or 1GiB.
 type Size int64
 
 var sizeUnits = []struct {
@@ -64,7 +64,7 @@ func (s *Size) UnmarshalText(text []byte) error {
 // MarshalText writes the size as String does.
 func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// String writes the size in the largest unit that divides it.
+// String returns the size in the largest unit that divides it.
 func (s Size) String() string {
 	for i := 3; i >= 0 && s > 0; i-- {
 		if unit := sizeUnits[i]; int64(s)%unit.bytes == 0 {

@@ -1,21 +1,21 @@
 package config
 
-// Upstream is one entry of "upstreams:" in the config file: another MCP server, whose tools become runnel's.
+// Upstream is one entry of "upstreams:" in the config file: another MCP server whose tools are served, too.
 type Upstream struct {
 	Command []string          `yaml:"command"` // the server's program and its arguments; it runs in the config file's directory
 	Env     map[string]string `yaml:"env"`     // added to runnel's own environment
-	URL     string            `yaml:"url"`     // instead of both: where a server is reached over Streamable HTTP
-	Headers map[string]string `yaml:"headers"` // sent with each request; ${NAME} in a value, as in the URL, is a variable of runnel's environment
-	Prefix  string            `yaml:"prefix"`  // stands before the names of its tools; default: none
-	// Allow and Deny name tools as the server does, without the prefix. Without Allow, all tools are served except those in Deny.
+	URL     string            `yaml:"url"`     // instead of both: the server's endpoint for Streamable HTTP
+	Headers map[string]string `yaml:"headers"` // sent with each request; ${NAME} in a value or in URL is a variable of runnel's environment
+	Prefix  string            `yaml:"prefix"`  // added before the names of its tools; default: none
+	// Allow and Deny list names of tools, without the prefix. Without Allow, all tools are served except those in Deny.
 	Allow     []string      `yaml:"allow"`
 	Deny      []string      `yaml:"deny"`
 	Restart   RestartPolicy `yaml:"restart"`
-	HungAfter *Duration     `yaml:"hungAfter"` // how long it may leave a ping unanswered; 0 = for ever
+	HungAfter *Duration     `yaml:"hungAfter"` // how long a ping may stay unanswered; 0 = for ever
 	Runs      string        `yaml:"runs"`      // the class of the workers that run it; "" = it runs here
 }
 
-// RestartPolicy says when a server that has ended is started again: on-failure, always or never.
+// RestartPolicy says when an upstream that has ended is started again: on-failure, always or never.
 type RestartPolicy string
 
 // UnmarshalText reads one of the three words.
@@ -23,6 +23,5 @@ func (r *RestartPolicy) UnmarshalText(text []byte) error {
 	return oneOf((*string)(r), string(text), "on-failure", "always", "never")
 }
 
-// Again reports whether a server is to be started again. failed: it could not be started, hung, or ended otherwise than with
-// exit code 0.
+// Again reports whether an upstream is to be started again. failed: it could not be started, hung, or did not end with exit code 0.
 func (r RestartPolicy) Again(failed bool) bool { return r == "always" || failed && r != "never" }

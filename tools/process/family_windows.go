@@ -104,7 +104,7 @@ func jobOf(pid int, with func(familyJob)) (found bool) {
 // prepare makes a child the leader of a family. The child starts suspended, until begin has put it into a job.
 func prepare(cmd *exec.Cmd, s *Spec) error {
 	if s.Pty {
-		return errors.New("a terminal (pty: true) can be had on Unix only")
+		return errors.New("a terminal (pty: true) is available on Unix only")
 	}
 	cmd.SysProcAttr = NewGroup()
 	cmd.SysProcAttr.CreationFlags |= windows.CREATE_SUSPENDED
