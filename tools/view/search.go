@@ -16,10 +16,10 @@ import (
 	"runnel/tools/text"
 )
 
-// A search is bounded in time and in bytes; the page goes on where it ended.
+// These bound a search. The page continues where it has ended.
 const (
 	maxSearchTime  = 2 * time.Second
-	maxSearched    = 64 << 20
+	maxSearched    = 64 << 20 // bytes
 	searchPiece    = 256 << 10
 	defaultMatches = 200
 	maxMatches     = 1000
@@ -35,17 +35,17 @@ type searchParams struct {
 }
 
 type match struct {
-	Position int64  `json:"position"` // where the line begins
+	Position int64  `json:"position"` // of the beginning of the line
 	Line     string `json:"line"`
 }
 
 type searchAnswer struct {
 	Matches []match `json:"matches"`
-	Next    *int64  `json:"next,omitempty"` // where to go on; absent: all was searched
+	Next    *int64  `json:"next,omitempty"` // where to continue; absent: all was searched
 	Bytes   int64   `json:"bytes"`
 }
 
-// search is view_search. Escape sequences are not part of a line.
+// search implements view_search. Escape sequences are not part of a line.
 func (v *view) search(ctx context.Context, _ *tools.Call, p searchParams) (any, error) {
 	pattern, err := regexp.Compile("(?i)" + p.Pattern)
 	if err != nil {
@@ -55,55 +55,55 @@ func (v *view) search(ctx context.Context, _ *tools.Call, p searchParams) (any, 
 	if err != nil {
 		return nil, err
 	}
-	size := t.Log.Size()
-	answer := searchAnswer{Matches: []match{}, Bytes: size}
-	most := cmp.Or(p.Max, defaultMatches)
-	searched := p.After // the lines before it
-	over, deadline := false, time.Now().Add(maxSearchTime)
-	expired := func() bool { return ctx.Err() != nil || time.Now().After(deadline) }
-	full := func() bool {
-		over = over || len(answer.Matches) >= most || searched > p.After && expired()
-		return over
+	deadline := time.Now().Add(maxSearchTime)
+	s := &searching{
+		pattern: pattern, most: cmp.Or(p.Max, defaultMatches), from: p.After, searched: p.After, matches: []match{},
+		expired: func() bool { return ctx.Err() != nil || time.Now().After(deadline) },
 	}
-	inItem := false // whose lines are found together: a search cannot go on between them
-	late := false   // the time was over within a line, or an item
-	lines := text.Lines{Take: func(line []byte, at int64) {
-		if over || !inItem && full() {
-			return
+	s.lines.Take = s.line
+	size := t.Log.Size()
+	pos, err := s.read(ctx, t.Log, size)
+	if err != nil {
+		return nil, err
+	}
+	answer := searchAnswer{Matches: s.matches, Bytes: size}
+	if s.over || pos < size {
+		if s.searched <= p.After {
+			s.searched = pos // there was no line
 		}
-		plain := text.StripANSI(line)
-		m := matching{expired: expired}
-		found := m.match(pattern, plain)
-		if late = m.late || inItem && expired(); late {
-			over = true
-			return
-		}
-		searched = at + int64(len(line))
-		if found {
-			answer.Matches = append(answer.Matches, match{at, shorten.Clip(string(bytes.TrimRight(plain, "\r\n")), maxMatchLine)})
-		}
-	}}
-	pos := p.After
-	for pos < size && !over && pos-p.After < maxSearched && ctx.Err() == nil {
-		b, next, err := t.Log.ReadAt(ctx, pos, searchPiece)
+		answer.Next = &s.searched
+	}
+	return answer, nil
+}
+
+// searching is one search in a log.
+type searching struct {
+	pattern *regexp.Regexp
+	most    int   // matches
+	from    int64 // where it began
+	expired func() bool
+
+	lines    text.Lines
+	matches  []match
+	searched int64 // all lines before this position were searched
+	inItem   bool  // the lines are those of an item, which are searched together: no search can continue between them
+	late     bool  // the time was over within a line or an item
+	over     bool  // nothing more is searched
+}
+
+// read searches the log up to size, or until the search is over. It returns the position up to which it has read.
+func (s *searching) read(ctx context.Context, log *partials.Log, size int64) (pos int64, err error) {
+	for pos = s.from; pos < size && !s.over && pos-s.from < maxSearched && ctx.Err() == nil; {
+		b, next, err := log.ReadAt(ctx, pos, searchPiece)
 		if err != nil {
-			return nil, err
+			return pos, err
 		}
 		at := b.Start
 		for _, c := range b.Chunks() {
 			if c.Kind == partials.Text {
-				lines.Write(c.Data, at)
+				s.lines.Write(c.Data, at)
 			} else if said, ok := mcp.TextOf(c.Data); ok {
-				lines.End()
-				inItem = !full()
-				before, found := searched, len(answer.Matches)
-				lines.Write([]byte(said), at)
-				lines.End()
-				if late {
-					searched, answer.Matches = before, answer.Matches[:found]
-				} else if inItem {
-					inItem, searched = false, at+int64(len(c.Data)) // its text is shorter
-				}
+				s.item(said, at, len(c.Data))
 			}
 			at += int64(len(c.Data))
 		}
@@ -113,24 +113,56 @@ func (v *view) search(ctx context.Context, _ *tools.Call, p searchParams) (any, 
 		pos = next
 	}
 	if pos >= size {
-		lines.End()
+		s.lines.End()
 	}
-	if late && searched <= p.After {
-		return nil, fmt.Errorf("the pattern takes more than %v for one line: use a simpler one", maxSearchTime)
+	if s.late && s.searched <= s.from {
+		return pos, fmt.Errorf("the pattern takes more than %v for one line: use a simpler one", maxSearchTime)
 	}
-	if over || pos < size {
-		if searched <= p.After {
-			searched = pos // there was no line
-		}
-		answer.Next = &searched
-	}
-	return answer, nil
+	return pos, nil
 }
 
-// atOnce is how long a line may be that is matched in one go, in bytes: one of 64 KiB takes seconds with an expression that is bad enough.
+// full reports whether the search ends before the next line. At least one line is searched.
+func (s *searching) full() bool {
+	s.over = s.over || len(s.matches) >= s.most || s.searched > s.from && s.expired()
+	return s.over
+}
+
+// line searches one line.
+func (s *searching) line(line []byte, at int64) {
+	if s.over || !s.inItem && s.full() {
+		return
+	}
+	plain := text.StripANSI(line)
+	m := matching{expired: s.expired}
+	found := m.match(s.pattern, plain)
+	if m.late || s.inItem && s.expired() {
+		s.late, s.over = true, true
+		return
+	}
+	s.searched = at + int64(len(line))
+	if found {
+		s.matches = append(s.matches, match{at, shorten.Clip(string(bytes.TrimRight(plain, "\r\n")), maxMatchLine)})
+	}
+}
+
+// item searches the text of an item, all of it or nothing. size is the item's length in the log, which is more than that of its text.
+func (s *searching) item(said string, at int64, size int) {
+	s.lines.End()
+	s.inItem = !s.full()
+	before, found := s.searched, len(s.matches)
+	s.lines.Write([]byte(said), at)
+	s.lines.End()
+	if s.late {
+		s.searched, s.matches = before, s.matches[:found]
+	} else if s.inItem {
+		s.inItem, s.searched = false, at+int64(size)
+	}
+}
+
+// atOnce is the longest line that is matched in one go, in bytes: with a bad enough expression, one of 64 KiB takes seconds.
 const atOnce = 4 << 10
 
-// matching matches one line, unless the time expires meanwhile: then it is late.
+// matching matches one line. If the time expires meanwhile, it is late.
 type matching struct {
 	expired func() bool
 	rest    bytes.Reader
