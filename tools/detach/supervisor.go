@@ -27,7 +27,7 @@ import (
 	"runnel/tools/secrets"
 )
 
-// Supervisors start the processes that go on with detached calls, and are what these must know of this one.
+// Supervisors starts the processes that run detached calls. Its fields are the settings of this process that they need.
 type Supervisors struct {
 	StateDir       []byte // absolute
 	MaxState       int64
@@ -37,24 +37,25 @@ type Supervisors struct {
 	Notices        *notify.Rules
 }
 
-// order is what a supervisor runs. It reads it from stdin, so that neither arguments nor variables stand in a list of processes.
+// order tells a supervisor what to run. It goes through stdin, so that a list of processes shows neither arguments nor variables.
 type order struct {
 	Supervisors
 	Call *tools.Detached
 }
 
 const (
-	// supervisorLog is the file beside a state to which its supervisors write how their tasks end, and what goes wrong.
+	// supervisorLog is the file in a state's directory to which its supervisors log.
 	supervisorLog = "supervisor.log"
-	// maxSupervisorLog is how long that file may be, in bytes, before the next supervisor begins it anew.
+	// maxSupervisorLog is the length of that file, in bytes, above which the next supervisor truncates it.
 	maxSupervisorLog = 1 << 20
-	// supervisorStart is how long a supervisor may take until it runs its task: it may have to wait for a state that is locked.
+	// supervisorStart is how long a supervisor may take until it runs its task: it may have to wait for a locked state.
 	supervisorStart = 30 * time.Second
-	// taken is what a supervisor answers when it runs its task; else it answers why not.
+	// taken is the answer of a supervisor that runs its task. Otherwise it answers why not.
 	taken = "taken"
 )
 
-// Start returns when a supervisor has taken the task of a call, or why it has not.
+// Start starts a supervisor and returns when it has taken over the task of a call; an error says why it has not. Set it as
+// tools.ServeOptions.Detach.
 func (s *Supervisors) Start(call *tools.Detached) error {
 	spec, err := json.Marshal(order{*s, call})
 	if err != nil {
@@ -75,13 +76,13 @@ func (s *Supervisors) Start(call *tools.Detached) error {
 	}
 	defer fromIt.Close()
 	defer out.Close()
-	// The second argument is for people.
+	// The second argument is for people who list processes.
 	child := &exec.Cmd{
 		Path: program,
 		Args: []string{process.SupervisorName, call.TaskID},
 		Dir:  "/",
-		// Without what it holds about a call that this process may itself be the command of: that call's runnel and its guard are not to
-		// take a supervisor for a part of it.
+		// Environ drops the mark of a call whose command this process may be: that call's runnel and its guard must not end the
+		// supervisor with it.
 		Env:         process.Environ(os.Environ(), "/", nil),
 		Stdin:       bytes.NewReader(spec),
 		Stdout:      out,
@@ -100,14 +101,14 @@ func (s *Supervisors) Start(call *tools.Detached) error {
 		return nil
 	case answer != "":
 		return fmt.Errorf("its supervisor: %s", answer)
-	case err == nil: // it has said nothing
+	case err == nil: // it has answered nothing
 		err = fmt.Errorf("it ended at once; see %s", log.Name())
 	}
 	_ = child.Process.Kill()
 	return fmt.Errorf("starting its supervisor: %w", err)
 }
 
-// maxAnswer is how much of a supervisor's answer is read, in bytes.
+// maxAnswer limits a supervisor's answer, in bytes.
 const maxAnswer = 4 << 10
 
 func openSupervisorLog(dir string) (*os.File, error) {
@@ -119,12 +120,12 @@ func openSupervisorLog(dir string) (*os.File, error) {
 	return os.OpenFile(name, how, 0o600)
 }
 
-// From here on: the supervisor itself.
+// The rest of this file runs in the supervisor.
 
-// init, and not a call in main, as for the guard: every binary that has command tools must be able to be their supervisor.
+// This is in init, as for the guard, since every binary that has command tools must be able to be their supervisor.
 func init() {
 	if os.Args[0] == process.SupervisorName {
-		answer := os.NewFile(uintptr(syscall.Stdout), "answer") // not the stdout of MCP: the pipe to who started this
+		answer := os.NewFile(uintptr(syscall.Stdout), "answer") // the pipe to the process that started this one
 		if err := supervise(os.Stdin, answer); err != nil {
 			fmt.Fprintln(os.Stderr, time.Now().UTC().Format(time.RFC3339), strings.Join(os.Args, " ")+":", err)
 			os.Exit(1)
@@ -135,13 +136,13 @@ func init() {
 
 // supervise runs one task and returns when it has ended.
 func supervise(in io.Reader, answer io.WriteCloser) error {
-	// As in main: a pipe that nobody reads, and a file that may not grow, are errors of write.
+	// As in main, a pipe that nobody reads and a file that may not grow are errors of write, not signals.
 	system.KeepWriteErrors()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	var o order
 	if err := json.NewDecoder(in).Decode(&o); err != nil {
-		return fmt.Errorf("reading what to run: %w", err)
+		return fmt.Errorf("reading the order: %w", err)
 	}
 	hidden := &secrets.Current{}
 	hidden.Replace(o.Call.Secrets)
@@ -149,7 +150,7 @@ func supervise(in io.Reader, answer io.WriteCloser) error {
 	notices := notify.New(hidden, log)
 	if o.Notices != nil {
 		if err := o.Notices.Make(nil, func(path string, err error) error { return fmt.Errorf("%s: %w", path, err) }); err != nil {
-			log.Warn().Err(err).Msg("nobody is told of the end of this task")
+			log.Warn().Err(err).Msg("nobody is notified of the end of this task")
 			o.Notices = nil
 		}
 		notices.Replace(o.Notices)
@@ -157,11 +158,11 @@ func supervise(in io.Reader, answer io.WriteCloser) error {
 	store := sqlite.New(sqlite.Options{Dir: string(o.StateDir), MaxState: o.MaxState, Recovered: notices.Tell, Log: log})
 	runner := tasks.NewRunner(tasks.Options{State: store, Owner: string(o.Owner), MaxPending: o.MaxPending, ErrorsComplete: o.ErrorsComplete, Ended: notices.Tell, Secrets: hidden, Log: log})
 	run, err := o.take(ctx, runner, log)
-	told := taken
+	said := taken
 	if err != nil {
-		told = err.Error()
+		said = err.Error()
 	}
-	_, _ = io.WriteString(answer, told) // who started this may be gone by now
+	_, _ = io.WriteString(answer, said) // fails if the process that waits for it is gone
 	_ = answer.Close()
 	if err == nil {
 		select {
@@ -176,7 +177,7 @@ func supervise(in io.Reader, answer io.WriteCloser) error {
 	return err
 }
 
-// take takes the task over and starts its work.
+// take takes over the task and starts its work.
 func (o *order) take(ctx context.Context, runner *tasks.Runner, log zerolog.Logger) (*tasks.Run, error) {
 	var recipe command.Recipe
 	if err := json.Unmarshal(o.Call.Tool, &recipe); err != nil {

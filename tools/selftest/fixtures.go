@@ -13,7 +13,7 @@ import (
 	"runnel/tools"
 )
 
-// The tools in this file are what the specification's conformance suite looks for on a server with tasks.
+// The specification's conformance suite expects the tools in this file on a server with tasks.
 
 func fixture(name, description string, support mcp.TaskSupport, properties, required string, do do) *tools.Function {
 	return written(name, "Conformance fixture: "+description, support, properties, required, do)
@@ -91,7 +91,7 @@ func testToolWithTask(ctx context.Context, call *tools.Call, _ *tools.Output) (*
 	return mcp.Result("Hello, " + name + "! The task is done."), nil
 }
 
-// askFor asks for one text. Whatever the text is, it is the property name of the answer: the suite answers each of these questions with one.
+// askFor asks for a text. The property of the answer is always called name, because the suite answers every question with that one.
 func askFor(ctx context.Context, call *tools.Call, what string) (string, error) {
 	answer, err := question(ctx, call, "Please enter "+what+".", "name", "string")
 	if err != nil {
@@ -105,7 +105,7 @@ func askFor(ctx context.Context, call *tools.Call, what string) (string, error) 
 	return content.Name, nil
 }
 
-// question asks for one property of a type.
+// question asks for an object with one property of the given type.
 func question(ctx context.Context, call *tools.Call, message, name, kind string) (tools.Answer, error) {
 	return call.Ask(ctx, tools.Question{
 		Message: message,

@@ -14,8 +14,7 @@ import (
 	"runnel/tools"
 )
 
-// Tools returns tools that exercise every feature: for people who write clients, for runnel's own
-// tests, and (names that begin with test_) for the conformance suite of the specification.
+// Tools returns the tools that "runnel serve --selftest" offers. The names that begin with test_ are those of the conformance suite.
 func Tools() []tools.Tool {
 	return []tools.Tool{
 		written("echo", "Returns its text.", mcp.TaskOptional, `"text":{"type":"string"}`, `"text"`, typed(echo)),
@@ -63,10 +62,10 @@ type streamInput struct {
 	IntervalMs int `json:"intervalMs,omitempty"`
 }
 
-// minChunk is a chunk's head and newline: "chunk 000123 \n".
+// minChunk is the length of a chunk's head and newline: "chunk 000123 \n".
 const minChunk = 14
 
-// maxChunk is as much as one write should be.
+// maxChunk bounds one write.
 const maxChunk = 16 << 20
 
 func stream(ctx context.Context, in streamInput, out *tools.Output) (*mcp.CallToolResult, error) {
@@ -80,7 +79,7 @@ func stream(ctx context.Context, in streamInput, out *tools.Output) (*mcp.CallTo
 		return nil, errors.New("argument \"count\": must be 0 or more")
 	}
 	line := make([]byte, 0, max(in.Bytes, 64))
-	const look = 1024 // chunks, after which one that never waits looks whether it shall end: when nobody reads any more nothing else ends it
+	const look = 1024 // chunks between two looks at ctx: a stream that never waits would otherwise go on when nobody reads any more
 	for i := range in.Count {
 		switch {
 		case i > 0 && in.IntervalMs > 0:
@@ -98,7 +97,7 @@ func stream(ctx context.Context, in streamInput, out *tools.Output) (*mcp.CallTo
 	return mcp.Result(fmt.Sprintf("streamed %d chunks", in.Count)), nil
 }
 
-// appendChunk appends chunk i: "chunk 000123 xxx…\n" of exactly in.Bytes bytes, as far as its head leaves room.
+// appendChunk appends chunk i, "chunk 000123 xxx…\n", which has in.Bytes bytes, or more if its head is longer.
 func appendChunk(line []byte, i int, in streamInput) []byte {
 	line = append(line, "chunk "...)
 	var digits [20]byte
@@ -143,7 +142,7 @@ func fail(ctx context.Context, in struct {
 	return mcp.ErrorResult(in.Message), nil
 }
 
-// maxBlob is the longest blob that fits into a line, in base64.
+// maxBlob is the longest blob whose base64 fits into a line, in bytes.
 const maxBlob = (mcp.MaxContent - 1<<10) / 4 * 3
 
 func blob(_ context.Context, in struct {

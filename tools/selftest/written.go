@@ -10,8 +10,8 @@ import (
 	"runnel/tools"
 )
 
-// written is a tool whose input schema is written down, not inferred from a struct as Func does it: for the tools above that took
-// a tenth of a start.
+// written makes a tool with a written input schema. Func would infer it from a struct, which took a tenth of a start for the tools of this
+// package.
 func written(name, description string, support mcp.TaskSupport, properties, required string, do do) *tools.Function {
 	return &tools.Function{
 		Tool: mcp.Tool{
@@ -24,10 +24,10 @@ func written(name, description string, support mcp.TaskSupport, properties, requ
 	}
 }
 
-// do is what a tool does.
+// do is the function of a tool.
 type do = func(context.Context, *tools.Call, *tools.Output) (*mcp.CallToolResult, error)
 
-// typed reads the arguments for f.
+// typed decodes the arguments for f.
 func typed[In any](f func(context.Context, In, *tools.Output) (*mcp.CallToolResult, error)) do {
 	return func(ctx context.Context, call *tools.Call, out *tools.Output) (*mcp.CallToolResult, error) {
 		var in In
@@ -38,11 +38,11 @@ func typed[In any](f func(context.Context, In, *tools.Output) (*mcp.CallToolResu
 	}
 }
 
-// soon is for how long nobody minds that a tool which was cancelled goes on.
+// soon is how long a cancelled tool may go on without anybody noticing.
 const soon = 50 * time.Millisecond
 
-// wait waits some milliseconds, or for ctx. To wait for both at once takes a timer, two channels and their memory, which was a tenth of
-// what a chunk costs where a thousand tasks write one now and then; a short time is waited for alone.
+// wait waits for some milliseconds, or until ctx ends. A short time is slept: waiting for two things takes a timer and two channels, which was
+// a tenth of the cost of a chunk with a thousand tasks that write one now and then.
 func wait(ctx context.Context, ms int) error {
 	d := min(time.Duration(ms), math.MaxInt64/time.Millisecond) * time.Millisecond
 	if d <= soon {

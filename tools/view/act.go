@@ -15,7 +15,7 @@ type mineParams struct {
 	Arguments json.RawMessage `json:"arguments"`
 }
 
-// mine is view_mine.
+// mine implements view_mine.
 func (v *view) mine(ctx context.Context, in *tools.Call, p mineParams) (any, error) {
 	id, err := in.Recent(ctx, p.Tool, p.Arguments)
 	return struct {
@@ -23,7 +23,7 @@ func (v *view) mine(ctx context.Context, in *tools.Call, p mineParams) (any, err
 	}{id}, err
 }
 
-// cancel is view_cancel.
+// cancel implements view_cancel.
 func (v *view) cancel(ctx context.Context, in *tools.Call, p taskParams) (any, error) {
 	t, err := v.runner.Cancel(ctx, p.TaskID)
 	if errors.Is(err, tasks.ErrEnded) {
@@ -34,7 +34,7 @@ func (v *view) cancel(ctx context.Context, in *tools.Call, p taskParams) (any, e
 	return v.show(ctx, in, &t, v.runner.Own()), nil
 }
 
-// again is view_again.
+// again implements view_again.
 func (v *view) again(ctx context.Context, in *tools.Call, p taskParams) (any, error) {
 	t, err := v.runner.Head(ctx, p.TaskID)
 	switch {

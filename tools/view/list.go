@@ -13,7 +13,7 @@ import (
 const (
 	// listPage is how many tasks view_tasks shows at once.
 	listPage = 50
-	// maxListedArguments is how long arguments may be that a list repeats, in bytes.
+	// maxListedArguments is the length up to which a list shows arguments, in bytes.
 	maxListedArguments = 2 << 10
 	// historyRuns is how many runs view_history shows.
 	historyRuns = 50
@@ -25,7 +25,7 @@ type tasksParams struct {
 	Status string `json:"status"` // running or ended
 }
 
-// tasks is view_tasks.
+// tasks implements view_tasks.
 func (v *view) tasks(ctx context.Context, in *tools.Call, p tasksParams) (any, error) {
 	page, more, err := v.runner.Last(ctx, listPage, p.Cursor, func(t *tasks.Task) bool {
 		return (p.Tool == "" || t.Tool == p.Tool) && (p.Status == "" || t.Status.Terminal() == (p.Status == "ended"))
@@ -65,7 +65,7 @@ type run struct {
 	Status     mcp.TaskStatus `json:"status"`
 }
 
-// history is view_history, newest first.
+// history implements view_history, newest first.
 func (v *view) history(ctx context.Context, _ *tools.Call, p historyParams) (any, error) {
 	last, _, err := v.runner.Last(ctx, historyRuns, "", func(t *tasks.Task) bool { return t.Tool == p.Tool })
 	if err != nil {

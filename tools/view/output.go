@@ -32,7 +32,7 @@ type outputParams struct {
 	WaitMs   int64  `json:"waitMs"`
 }
 
-// output is view_output.
+// output implements view_output.
 func (v *view) output(ctx context.Context, in *tools.Call, p outputParams) (any, error) {
 	followed, release, err := v.runner.Follow(ctx, p.TaskID)
 	if err != nil {
@@ -42,7 +42,7 @@ func (v *view) output(ctx context.Context, in *tools.Call, p outputParams) (any,
 	if followed != nil && p.Before == nil && p.WaitMs > 0 {
 		await(ctx, followed, p.After, time.Duration(p.WaitMs)*time.Millisecond)
 	}
-	t, err := v.runner.Head(ctx, p.TaskID) // before its output is read: of a task that has ended, nothing is missed
+	t, err := v.runner.Head(ctx, p.TaskID) // read before the output: if the task has ended, all of its output is there
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (v *view) output(ctx context.Context, in *tools.Call, p outputParams) (any,
 		if begin, err = lineAt(ctx, t.Log, max(end-int64(limit), 0), end); err != nil {
 			return nil, err
 		}
-		limit *= maxEscape // all of it is shown
+		limit *= maxEscape // all of it fits
 	}
 	answer := fmt.Appendf(nil, `{"task":%s,"text":"`, rawjson.Encode(v.show(ctx, in, &t, v.runner.Own())))
 	answer, next, err := logs.AppendText(ctx, answer, t.Log, begin, end, limit)
@@ -66,7 +66,7 @@ func (v *view) output(ctx context.Context, in *tools.Call, p outputParams) (any,
 // maxEscape is how many bytes of JSON one byte of output may take.
 const maxEscape = 6
 
-// await returns when there is output after a position or the task's status has changed, at the latest after a time.
+// await waits for output after a position, or for a change of the task's status, but not longer than limit.
 func await(ctx context.Context, v *tasks.View, after int64, limit time.Duration) {
 	wait, stop := context.WithTimeout(ctx, min(limit, maxWait))
 	defer stop()
@@ -80,12 +80,12 @@ func await(ctx context.Context, v *tasks.View, after int64, limit time.Duration)
 		}
 		stop()
 	}()
-	if v.Log().Grown(wait, after) != nil { // else there is news
+	if v.Log().Grown(wait, after) != nil { // otherwise there is news
 		<-wait.Done()
 	}
 }
 
-// lineAt is where the first line begins that begins after a position or, if none does before end, where the text there does.
+// lineAt returns the position of the first line that begins after pos. If none begins before end, it returns where the text at pos begins.
 func lineAt(ctx context.Context, log *partials.Log, pos, end int64) (int64, error) {
 	if pos == 0 {
 		return 0, nil

@@ -9,10 +9,10 @@ import (
 	"runnel/tools/view/page"
 )
 
-// URI is the page's as a resource.
+// URI identifies the page as a resource.
 const URI = "ui://runnel/task"
 
-// resource is the page as a resource of an app.
+// resource is the page as a resource, with a policy that forbids it to load anything.
 var resource = logs.Page{
 	Entry: mcp.Resource{
 		URI:         URI,

@@ -14,7 +14,7 @@ import (
 // view answers the calls of the page.
 type view struct{ runner *tasks.Runner }
 
-// shownTask is a task as the page gets it. What is not known is left out.
+// shownTask describes a task to the page. Unknown members are omitted.
 type shownTask struct {
 	TaskID        string          `json:"taskId"`
 	Tool          string          `json:"tool"`
@@ -40,10 +40,10 @@ type progress struct {
 	Message  string  `json:"message,omitempty"`
 }
 
-// maxLastLine is how much of a last line is shown, in bytes.
+// maxLastLine is how much of the last line is shown, in bytes.
 const maxLastLine = 500
 
-// show is a task as it is now.
+// show describes a task as it is now. own reports whether this process has made a task.
 func (v *view) show(ctx context.Context, in *tools.Call, t *tasks.Task, own func(id string) bool) shownTask {
 	title, startable := in.Startable(t.Tool)
 	s := shownTask{
@@ -61,7 +61,7 @@ func (v *view) show(ctx context.Context, in *tools.Call, t *tasks.Task, own func
 	return s
 }
 
-// duration is how long a task took, or has taken up to now.
+// duration returns how long a task took, or has taken so far.
 func duration(t *tasks.Task) time.Duration {
 	if t.Status.Terminal() {
 		return t.UpdatedAt.Sub(t.CreatedAt)
@@ -73,7 +73,7 @@ type taskParams struct {
 	TaskID string `json:"taskId"`
 }
 
-// task is view_task.
+// task implements view_task.
 func (v *view) task(ctx context.Context, in *tools.Call, p taskParams) (any, error) {
 	t, err := v.runner.Head(ctx, p.TaskID)
 	if err != nil {
@@ -82,7 +82,7 @@ func (v *view) task(ctx context.Context, in *tools.Call, p taskParams) (any, err
 	return v.show(ctx, in, &t, v.runner.Own()), nil
 }
 
-// times is view_times.
+// times implements view_times.
 func (v *view) times(ctx context.Context, _ *tools.Call, p taskParams) (any, error) {
 	t, err := v.runner.Head(ctx, p.TaskID)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"runnel/tools"
 )
 
-// App is the live view of a runner's tasks.
+// App returns the live view of a runner's tasks. Set it as tools.ServeOptions.App.
 func App(runner *tasks.Runner) *tools.App {
 	v := &view{runner}
 	const taskID = `"taskId":{"type":"string"}`
@@ -37,7 +37,7 @@ func App(runner *tasks.Runner) *tools.App {
 	}}
 }
 
-// tool is one that only the page calls.
+// tool is a tool that only the page calls.
 type tool[P any] struct {
 	name, description    string
 	properties, required string // of the arguments
@@ -55,7 +55,7 @@ func (t tool[P]) Describe() mcp.Tool {
 	}
 }
 
-// Call implements tools.Tool. What the page reads is the structured content.
+// Call implements tools.Tool. The page reads the structured content.
 func (t tool[P]) Call(ctx context.Context, in *tools.Call, _ *tools.Output) (*mcp.CallToolResult, error) {
 	var p P
 	if err := in.Decode(&p); err != nil {

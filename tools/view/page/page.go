@@ -11,10 +11,10 @@ import (
 //go:embed index.html style.css *.js
 var sources embed.FS
 
-// scripts are put together in this order: a file uses what stands before it as it is loaded.
+// scripts are put together in this order: while a file is loaded, it uses files before it.
 var scripts = []string{"dom.js", "door.js", "ansi.js", "rows.js", "log.js", "timeline.js", "history.js", "task.js", "tasks.js", "main.js"}
 
-// put is the page in one piece, and the policy that lets a browser run nothing else.
+// put returns the page in one piece, and the policy by which a browser runs nothing else.
 var put = sync.OnceValues(func() (html []byte, policy string) {
 	read := func(name string) []byte {
 		text, err := sources.ReadFile(name)
@@ -34,10 +34,10 @@ var put = sync.OnceValues(func() (html []byte, policy string) {
 		"; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 })
 
-// HTML is the page.
+// HTML returns the page.
 func HTML() []byte { html, _ := put(); return html }
 
-// Policy is the Content-Security-Policy of the page where runnel serves it itself; in an MCP App it is the host's.
+// Policy returns the page's Content-Security-Policy for "runnel ui". In an MCP App, the host sets one.
 func Policy() string { _, policy := put(); return policy }
 
 func hash(text []byte) string {
