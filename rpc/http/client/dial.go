@@ -36,8 +36,8 @@ func Dial(ctx context.Context, o Options, d rpc.DialOptions) (*rpc.Client, error
 		if failed := t.Err(); failed != nil {
 			return nil, failed
 		}
-		if odd := t.odd.Load(); odd != nil {
-			err = *odd
+		if noAnswer := t.noAnswer.Load(); noAnswer != nil {
+			err = *noAnswer
 		}
 		if first == nil {
 			first = err
@@ -79,7 +79,7 @@ func servesMCP(ctx context.Context, o Options, info mcp.Implementation) bool {
 // speaksSSE reports whether a server that took no POST is of 2024-11-05: a GET opens "an SSE stream and return[s] an endpoint event as the
 // first event" (basic/transports, "Backwards Compatibility").
 func (t *Transport) speaksSSE(ctx context.Context) bool {
-	if t.odd.Load() == nil {
+	if t.noAnswer.Load() == nil {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTime)

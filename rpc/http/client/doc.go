@@ -23,8 +23,8 @@
 //
 // Where things stand:
 //
-//	a line becomes a request                  Transport.send (transport.go), link.describe (headers.go)
-//	a stream is resumed, or sent again        request.exchange, request.goesOn, request.harmless (request.go); how long: tries (events.go)
+//	a line becomes a request                  Transport.send (transport.go), link.headersOf (headers.go)
+//	a stream is resumed, or sent again        request.exchange, request.resumes, request.harmless (request.go); how long: tries (events.go)
 //	an answer whose status is an error        request.refused (request.go)
 //	credentials go to no other server         sameServer (link.go)
 //	arguments that are also headers           mirrorsOf (mirror.go), link.learn (headers.go)

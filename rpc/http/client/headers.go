@@ -15,9 +15,9 @@ const (
 	jsonType    = "application/json"
 )
 
-// describe returns the headers of a line, and whether it is of 2026-07-28: "The Streamable HTTP transport mirrors selected JSON-RPC body fields
+// headersOf returns the headers of a line, and whether it is of 2026-07-28: "The Streamable HTTP transport mirrors selected JSON-RPC body fields
 // into HTTP headers" ("Request Metadata").
-func (l *link) describe(method string, params []byte) (header http.Header, stateless bool) {
+func (l *link) headersOf(method string, params []byte) (header http.Header, stateless bool) {
 	header = http.Header{"Content-Type": {jsonType}, "Accept": {jsonType + ", " + eventStream}}
 	version := rawjson.StringMember(rawjson.Member(params, "_meta"), mcp.MetaProtocolVersion)
 	if version == "" {

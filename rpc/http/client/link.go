@@ -31,17 +31,17 @@ const (
 
 // link is what all requests to a server have in common.
 type link struct {
-	o    Options
-	http *http.Client
-	name string // the URL without what may be secret
-	hide *strings.Replacer
+	o       Options
+	http    *http.Client
+	name    string // the URL without what may be secret
+	secrets *strings.Replacer
 
-	lines   *io.PipeReader // what comes
-	arrived *io.PipeWriter // each write is one line
-	ctx     context.Context
-	end     context.CancelCauseFunc
-	failed  atomic.Pointer[error] // why it has ended by itself
-	odd     atomic.Pointer[error] // why a request has no answer of the server's
+	lines    *io.PipeReader // what comes
+	arrived  *io.PipeWriter // each write is one line
+	ctx      context.Context
+	end      context.CancelCauseFunc
+	failed   atomic.Pointer[error] // why it has ended by itself
+	noAnswer atomic.Pointer[error] // why a request has no answer of the server's
 
 	elsewhere atomic.Bool // nothing is served at the URL, which does not end in /mcp
 
@@ -74,7 +74,7 @@ func newLink(o Options) (*link, error) {
 			secrets = append(secrets, word, "[hidden]")
 		}
 	}
-	l.hide = strings.NewReplacer(secrets...)
+	l.secrets = strings.NewReplacer(secrets...)
 	via := http.DefaultTransport.(*http.Transport).Clone() // with ProxyFromEnvironment, and times for connecting
 	via.DisableCompression = true                          // events come as they are sent
 	via.MaxIdleConnsPerHost = 16
@@ -127,16 +127,16 @@ func (l *link) request(ctx context.Context, method string, body []byte, header h
 
 // fail ends the link: all that waits fails with the reason.
 func (l *link) fail(err error) {
-	err = l.dressed(err)
+	err = l.redacted(err)
 	if l.ctx.Err() == nil && l.failed.CompareAndSwap(nil, &err) {
 		l.end(err)
 		_ = l.arrived.CloseWithError(err) // it never fails
 	}
 }
 
-// dressed is an error as it may be shown.
-func (l *link) dressed(err error) error {
-	return fmt.Errorf("%s: %s", l.name, l.hide.Replace(err.Error()))
+// redacted is an error as it may be shown.
+func (l *link) redacted(err error) error {
+	return fmt.Errorf("%s: %s", l.name, l.secrets.Replace(err.Error()))
 }
 
 // Err is why the transport has ended by itself, nil if it has not.

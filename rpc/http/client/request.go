@@ -46,7 +46,7 @@ type request struct {
 	sentID    []byte // the id under which the line was sent last
 	answered  bool
 	lost      bool   // its connection
-	stood     bool   // the standing stream has been open
+	stoodOpen bool   // the standing stream has been open
 	lastEvent string // the id of the last event that came; "" = there is none to resume from
 	tries     tries
 }
@@ -59,7 +59,7 @@ func (l *link) newRequest(line []byte) *request {
 	c.sentID = c.id
 	c.markSent = sync.OnceFunc(func() { close(c.sent) })
 	c.ctx, c.stop = context.WithCancel(l.ctx)
-	c.header, c.stateless = l.describe(c.method, c.params)
+	c.header, c.stateless = l.headersOf(c.method, c.params)
 	return c
 }
 
@@ -73,15 +73,15 @@ func (c *request) run() {
 		case err == nil || c.ctx.Err() != nil && !c.notice, c.cancelled.Load():
 			return
 		case again && c.tries.wait(c.ctx):
-			c.o.Log.Debug().Str("call", c.method).AnErr("why", c.dressed(err)).Msg("http: connecting again")
+			c.o.Log.Debug().Str("call", c.method).AnErr("why", c.redacted(err)).Msg("http: connecting again")
 			continue
 		case c.standing && again:
 			c.fail(err)
 		case c.notice:
-			c.o.Log.Warn().Str("call", c.method).AnErr("why", c.dressed(err)).Msg("http: the server does not take a message")
+			c.o.Log.Warn().Str("call", c.method).AnErr("why", c.redacted(err)).Msg("http: the server does not take a message")
 		case !c.standing && !c.answered:
-			err = c.dressed(err)
-			c.odd.Store(&err)
+			err = c.redacted(err)
+			c.noAnswer.Store(&err)
 			code := mcp.CodeInternalError
 			if c.lost && c.method == "subscriptions/listen" {
 				code = mcp.CodeStreamLost // which needs to know that it has missed something
@@ -156,21 +156,21 @@ func (c *request) tooLong() error {
 
 // harmless reports whether the line may be sent twice without a word: a tool would run twice, a subscription lack something.
 func (c *request) harmless() bool {
-	return c.goesOn() || c.notice || c.method != "" && c.method != "tools/call" && c.method != "subscriptions/listen"
+	return c.resumes() || c.notice || c.method != "" && c.method != "tools/call" && c.method != "subscriptions/listen"
 }
 
-// goesOn reports whether a stream goes on where it was lost: what is sent again begins anew, and does not for ever.
-func (c *request) goesOn() bool { return c.standing || c.lastEvent != "" }
+// resumes reports whether a stream goes on where it was lost: what is sent again begins anew, and does not for ever.
+func (c *request) resumes() bool { return c.standing || c.lastEvent != "" }
 
 // events hands out the events of a stream.
 func (c *request) events(response *http.Response) (again bool, err error) {
-	c.stood = c.standing
-	if c.goesOn() {
+	c.stoodOpen = c.standing
+	if c.resumes() {
 		c.tries.connected()
 	}
 	var unusable error
 	err = readEvents(response.Body, c.o.MaxLine, func(e event) {
-		if c.goesOn() && (c.standing || len(e.data) > 0) {
+		if c.resumes() && (c.standing || len(e.data) > 0) {
 			c.tries.came()
 		}
 		if e.retry >= 0 {
@@ -179,7 +179,7 @@ func (c *request) events(response *http.Response) (again bool, err error) {
 		if len(e.data) > 0 && (e.name == "" || e.name == "message") {
 			if err := c.deliver(e.data, response); err != nil && unusable == nil && c.ctx.Err() == nil {
 				unusable = err
-				c.o.Log.Warn().Str("call", c.method).AnErr("why", c.dressed(err)).Msg("http: an event of the server cannot be used")
+				c.o.Log.Warn().Str("call", c.method).AnErr("why", c.redacted(err)).Msg("http: an event of the server cannot be used")
 			}
 		}
 		if e.id != "" && !c.stateless { // "Resumable SSE streams via Last-Event-ID are not supported" in 2026-07-28
@@ -243,9 +243,9 @@ func (c *request) refused(r *http.Request, response *http.Response) (again bool,
 		err = fmt.Errorf("%s: %.300s", response.Status, message)
 	}
 	switch {
-	case c.standing && !c.stood && status < http.StatusBadGateway && status != http.StatusConflict && status != http.StatusTooManyRequests:
+	case c.standing && !c.stoodOpen && status < http.StatusBadGateway && status != http.StatusConflict && status != http.StatusTooManyRequests:
 		// Without such a stream it should say 405, which not all do.
-		c.o.Log.Debug().AnErr("why", c.dressed(err)).Msg("http: the server opens no stream for what answers nothing: going on without")
+		c.o.Log.Debug().AnErr("why", c.redacted(err)).Msg("http: the server opens no stream for what answers nothing: going on without")
 		return false, err
 	case status == http.StatusNotFound && r.Header.Get(mcp.HeaderSession) != "" && !c.stateless:
 		// "it MUST start a new session": who uses the transport opens another one.
