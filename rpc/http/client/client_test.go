@@ -461,7 +461,7 @@ func TestRefusals(t *testing.T) {
 		"for ever": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/mcp", http.StatusTemporaryRedirect)
 		}, "it redirects too often"},
-		"a page": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }, "the server's answer is not one: 200 OK, \"text/html\""},
+		"a page": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }, "the server's answer is not an MCP response: 200 OK, \"text/html\""},
 		"not JSON": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			fmt.Fprint(w, "{]")

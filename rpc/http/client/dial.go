@@ -14,8 +14,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Dial reaches a server and agrees with it on a protocol version: on that of d, else on one of the handshake era, whose streams can be
-// resumed when a connection is lost, else on the newest one.
+// Dial connects to a server and negotiates a protocol version: that of d or, if d names none, one of the handshake era, whose streams can be
+// resumed when a connection is lost, else the newest one.
 func Dial(ctx context.Context, o Options, d rpc.DialOptions) (*rpc.Client, error) {
 	versions := []string{d.Version}
 	if d.Version == "" {
@@ -55,12 +55,12 @@ func Dial(ctx context.Context, o Options, d rpc.DialOptions) (*rpc.Client, error
 	return nil, first
 }
 
-// lookTime is how long a look at what else a server may be can take.
+// lookTime is how long it may take to find out why a server cannot be used.
 const lookTime = 5 * time.Second
 
 func endsInMCP(u *url.URL) bool { return path.Base(u.Path) == "mcp" }
 
-// servesMCP reports whether there is a server at the URL with /mcp added. Dial does not use it: the user has not named it.
+// servesMCP reports whether a server answers at the URL with /mcp added. Dial only says so, because the user has not named that URL.
 func servesMCP(ctx context.Context, o Options, info mcp.Implementation) bool {
 	u, err := url.Parse(o.URL)
 	if err != nil {
@@ -76,7 +76,7 @@ func servesMCP(ctx context.Context, o Options, info mcp.Implementation) bool {
 	return err == nil
 }
 
-// speaksSSE reports whether a server that took no POST is of 2024-11-05: a GET opens "an SSE stream and return[s] an endpoint event as the
+// speaksSSE reports whether a server that took no POST speaks HTTP+SSE of 2024-11-05: a GET opens "an SSE stream and return[s] an endpoint event as the
 // first event" (basic/transports, "Backwards Compatibility").
 func (t *Transport) speaksSSE(ctx context.Context) bool {
 	if t.noAnswer.Load() == nil {

@@ -1,7 +1,7 @@
 // Package httpclient reaches a server at a URL: the client's half of MCP's Streamable HTTP transport
 // (https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http and, for the handshake era,
 // https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http). A [Transport] looks like the two pipes of a
-// server: lines are written to it and read from it, so that an rpc.Client, or a host whose session is traced, need not know.
+// server: lines are written to it and read from it, so an rpc.Client, or a host whose session is traced, sees no difference.
 //
 //	Write ─ a line ─┬─ request ──────────────▶ POST ─┬─ JSON ────▶ pipe ─▶ Read
 //	                ├─ notification, response ▶ POST │              ▲
@@ -10,22 +10,23 @@
 //	                                                      ▼         │
 //	after notifications/initialized ───────▶ GET ──── events ───────┘
 //
-// A stream that is lost is resumed by the id of its last event, in the handshake era. What has no such id is sent again where that does
-// no harm, which it might for tools/call (see request.harmless).
+// In the handshake era, a lost stream is resumed by the id of its last event. Without such an id, the request is sent again where that does no
+// harm; for tools/call it might (see request.harmless).
 //
-// Nothing is kept of what has come: where nobody reads, connections wait, and with them the server.
+// No message is queued: while nobody reads, connections wait, and with them the server.
 //
-// Goroutines: one for each request without an answer; one for the standing stream; net/http's. Write is called by one at a time.
+// Goroutines: one for each request without an answer; one for the standing stream; net/http's. Only one goroutine may call Write.
 //
 // Locks: link.mu, never held across I/O.
 //
-// Words: the standing stream is what GET opens without an event's id: messages that answer nothing.
+// Words: the standing stream is the one that GET opens without an event's id: messages that answer no request.
 //
 // Where things stand:
 //
 //	a line becomes a request                  Transport.send (transport.go), link.headersOf (headers.go)
 //	a stream is resumed, or sent again        request.exchange, request.resumes, request.harmless (request.go); how long: tries (events.go)
-//	an answer whose status is an error        request.refused (request.go)
+//	a response with an error status           request.refused (request.go)
+//	nothing is served at the URL              Dial, servesMCP (dial.go)
 //	credentials go to no other server         sameServer (link.go)
 //	arguments that are also headers           mirrorsOf (mirror.go), link.learn (headers.go)
 //	a request is cancelled                    Transport.cancel (transport.go)

@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// event is one of a stream (https://html.spec.whatwg.org/multipage/server-sent-events.html).
+// event is an event of a stream (https://html.spec.whatwg.org/multipage/server-sent-events.html).
 type event struct {
 	name, id string
 	data     []byte
-	retry    time.Duration // how long to wait before connecting again; negative = it does not say
+	retry    time.Duration // how long to wait before connecting again; negative = not given
 }
 
 var errEventTooLong = errors.New("an event is too long")
 
-// readEvents hands out the events of a stream, each once its end has come. It returns nil at the end of the stream, else why it was lost.
+// readEvents calls hand with each complete event of a stream. It returns nil at the end of the stream, or the reason why it was lost.
 func readEvents(stream io.Reader, most int, hand func(event)) error {
 	in := bufio.NewReaderSize(stream, 64<<10)
 	next := event{retry: -1}
@@ -65,7 +65,7 @@ func readEvents(stream io.Reader, most int, hand func(event)) error {
 	}
 }
 
-// readLine reads a line. Without an end it is none.
+// readLine reads a line. A line without an end does not count.
 func readLine(in *bufio.Reader, most int) ([]byte, error) {
 	var long []byte
 	for {
@@ -87,30 +87,30 @@ func readLine(in *bufio.Reader, most int) ([]byte, error) {
 }
 
 const (
-	// patience is how long a server may be out of reach before what was asked of it fails.
+	// patience is how long a server may be unreachable before requests to it fail.
 	patience = 30 * time.Second
-	// firstPause and longestPause are the pauses before a server that is out of reach is tried again.
+	// firstPause and longestPause bound the pauses between attempts to reach it.
 	firstPause   = 100 * time.Millisecond
 	longestPause = 5 * time.Second
-	// leastStanding is the least pause where the server has ended the standing stream: some do so at once, each time.
+	// leastStanding is the least pause after the server has ended the standing stream: some end it at once, each time.
 	leastStanding = 500 * time.Millisecond
 )
 
-// tries count how often a connection was lost. The zero value has seen none.
+// tries paces the attempts to connect again after a connection was lost. The zero value is ready for use.
 type tries struct {
-	since time.Time     // the first of those in a row
-	pause time.Duration // before the next
-	least time.Duration // what the server asks for: "The client MUST respect the retry field"
-	begun bool          // there was any
+	since time.Time     // the first loss in a row; zero = none
+	pause time.Duration // before the next attempt
+	least time.Duration // the server's own pause: "The client MUST respect the retry field"
+	begun bool          // there was an attempt
 }
 
-// connected notes that the server is in reach.
+// connected notes that the server can be reached.
 func (r *tries) connected() { r.since = time.Time{} }
 
-// came notes that something has come.
-func (r *tries) came() { r.since, r.pause = time.Time{}, 0 }
+// received notes that an event has arrived.
+func (r *tries) received() { r.since, r.pause = time.Time{}, 0 }
 
-// wait waits before the next one. It reports false when there is to be none.
+// wait waits until the next attempt. It reports false if there should be none.
 func (r *tries) wait(ctx context.Context) bool {
 	r.begun = true
 	if r.since.IsZero() {
@@ -119,7 +119,7 @@ func (r *tries) wait(ctx context.Context) bool {
 		return false
 	}
 	r.pause = max(r.pause, firstPause)
-	pause := max(r.least, r.pause/2+rand.N(r.pause/2)) // not all clients of a server at once
+	pause := max(r.least, r.pause/2+rand.N(r.pause/2)) // not all clients of a server connect at once
 	r.pause = min(2*r.pause, longestPause)
 	select {
 	case <-time.After(pause):

@@ -15,8 +15,8 @@ const (
 	jsonType    = "application/json"
 )
 
-// headersOf returns the headers of a line, and whether it is of 2026-07-28: "The Streamable HTTP transport mirrors selected JSON-RPC body fields
-// into HTTP headers" ("Request Metadata").
+// headersOf returns the headers for a line, and whether the line is of 2026-07-28: "The Streamable HTTP transport mirrors selected JSON-RPC
+// body fields into HTTP headers" ("Request Metadata").
 func (l *link) headersOf(method string, params []byte) (header http.Header, stateless bool) {
 	header = http.Header{"Content-Type": {jsonType}, "Accept": {jsonType + ", " + eventStream}}
 	version := rawjson.StringMember(rawjson.Member(params, "_meta"), mcp.MetaProtocolVersion)
@@ -34,14 +34,14 @@ func (l *link) headersOf(method string, params []byte) (header http.Header, stat
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, m := range l.mirrored[rawjson.StringMember(params, "name")] {
-		if text, ok := m.of(rawjson.Member(params, "arguments")); ok {
+		if text, ok := m.value(rawjson.Member(params, "arguments")); ok {
 			header.Set(mcp.HeaderParam+m.header, headerValue(text))
 		}
 	}
 	return header, true
 }
 
-// headerValue makes a text fit into a header ("Value Encoding").
+// headerValue encodes a text for a header, if it needs to be ("Value Encoding").
 func headerValue(text string) string {
 	const begin, end = "=?base64?", "?="
 	plain := strings.Trim(text, " \t") == text && !strings.HasPrefix(text, begin)
@@ -54,8 +54,8 @@ func headerValue(text string) string {
 	return begin + base64.StdEncoding.EncodeToString([]byte(text)) + end
 }
 
-// learn takes from the response to a request of a method what the next requests are to say. version is that of a request of 2026-07-28,
-// else "". It returns the response without tools that cannot be called.
+// learn takes from a response what later requests must repeat in headers: the version, the session, the arguments of tools. version is that
+// of the request if it is of 2026-07-28, else "". It returns the response without tools that cannot be called.
 func (l *link) learn(method, version string, response *http.Response, message []byte) []byte {
 	result := rawjson.Member(message, "result")
 	if response == nil || !rawjson.IsObject(result) {

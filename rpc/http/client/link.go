@@ -21,27 +21,27 @@ import (
 
 const (
 	defaultMaxLine = 16 << 20
-	// maxRedirects of one request, all to where the URL points.
+	// maxRedirects is how many redirects of one request are followed, all on the same host.
 	maxRedirects = 5
-	// deadAfter is how long an HTTP/2 connection may be silent before it is pinged; TCP's own probes watch over the others.
+	// deadAfter is how long an HTTP/2 connection may be silent before it is pinged; TCP's keep-alive probes watch the others.
 	deadAfter = 30 * time.Second
 	// maxHeaders bounds the headers of a response, in bytes.
 	maxHeaders = 256 << 10
 )
 
-// link is what all requests to a server have in common.
+// link is what all requests to a server share.
 type link struct {
 	o       Options
 	http    *http.Client
-	name    string // the URL without what may be secret
+	name    string // the URL without anything that may be secret
 	secrets *strings.Replacer
 
-	lines    *io.PipeReader // what comes
-	arrived  *io.PipeWriter // each write is one line
+	lines    *io.PipeReader // the server's messages
+	arrived  *io.PipeWriter // its other end; each write is one line
 	ctx      context.Context
 	end      context.CancelCauseFunc
-	failed   atomic.Pointer[error] // why it has ended by itself
-	noAnswer atomic.Pointer[error] // why a request has no answer of the server's
+	failed   atomic.Pointer[error] // why the link has failed
+	noAnswer atomic.Pointer[error] // why a request got no answer from the server
 
 	elsewhere atomic.Bool // nothing is served at the URL, which does not end in /mcp
 
@@ -86,7 +86,7 @@ func newLink(o Options) (*link, error) {
 	return l, nil
 }
 
-// sameServer follows a redirect only to where the headers are meant to go, and only as the request that it was.
+// sameServer follows a redirect only on the same host, for which the headers are meant, and only with the same method.
 func sameServer(r *http.Request, via []*http.Request) error {
 	from := via[0]
 	switch {
@@ -125,7 +125,7 @@ func (l *link) request(ctx context.Context, method string, body []byte, header h
 	return r, nil
 }
 
-// fail ends the link: all that waits fails with the reason.
+// fail ends the link with a reason, which everything that waits gets.
 func (l *link) fail(err error) {
 	err = l.redacted(err)
 	if l.ctx.Err() == nil && l.failed.CompareAndSwap(nil, &err) {
@@ -134,12 +134,12 @@ func (l *link) fail(err error) {
 	}
 }
 
-// redacted is an error as it may be shown.
+// redacted returns an error that names the server and shows no secrets.
 func (l *link) redacted(err error) error {
 	return fmt.Errorf("%s: %s", l.name, l.secrets.Replace(err.Error()))
 }
 
-// Err is why the transport has ended by itself, nil if it has not.
+// Err returns the reason why the transport has failed, nil if it has not.
 func (l *link) Err() error {
 	if err := l.failed.Load(); err != nil {
 		return *err
@@ -147,7 +147,7 @@ func (l *link) Err() error {
 	return nil
 }
 
-// opened reports whether the server has answered anything well.
+// opened reports whether the server has answered any request with a result.
 func (l *link) opened() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,21 +12,21 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// mirror is an argument of a tool that goes into a header, too.
+// mirror is an argument of a tool that is repeated in a header.
 type mirror struct {
 	path   []string
 	header string
 }
 
-// of is its value in the arguments of a call, as a header has it; not ok if there is none.
-func (m *mirror) of(arguments []byte) (text string, ok bool) {
+// value returns the argument of a call as text for the header. It reports false if there is none.
+func (m *mirror) value(arguments []byte) (text string, ok bool) {
 	for _, step := range m.path {
 		arguments = rawjson.Member(arguments, step)
 	}
 	return primitive(arguments)
 }
 
-// mirrorsOf finds the x-mcp-header of a schema ("Schema Extension").
+// mirrorsOf returns the arguments of a schema that have an x-mcp-header ("Schema Extension").
 func mirrorsOf(schema []byte) (list []mirror, err error) {
 	if !strings.Contains(string(schema), `"x-mcp-header"`) {
 		return nil, nil
@@ -49,9 +49,9 @@ func mirrorsOf(schema []byte) (list []mirror, err error) {
 			case !isToken(name):
 				err = fmt.Errorf("%q cannot be a header's name", name)
 			case !reachable || len(path) == 0 || !slices.Contains([]string{"string", "integer", "boolean"}, kind):
-				err = errors.New("it stands at what is not a string, integer or boolean that can be reached by properties alone")
+				err = errors.New("it is not at a string, integer or boolean that is reached through properties alone")
 			case slices.ContainsFunc(list, func(m mirror) bool { return strings.EqualFold(m.header, name) }):
-				err = fmt.Errorf("%s is there twice", name)
+				err = fmt.Errorf("there are two of %s", name)
 			}
 			list = append(list, mirror{slices.Clone(path), name})
 		}
@@ -62,7 +62,7 @@ func mirrorsOf(schema []byte) (list []mirror, err error) {
 				for name, property := range properties {
 					walk(property, append(path[:len(path):len(path)], name), reachable)
 				}
-			case key != "const" && key != "enum" && key != "default" && key != "examples": // which are values
+			case key != "const" && key != "enum" && key != "default" && key != "examples": // these hold values, not schemas
 				walk(value, path, false)
 			}
 		}
@@ -75,7 +75,7 @@ func mirrorsOf(schema []byte) (list []mirror, err error) {
 	return list, err
 }
 
-// primitive is a value as a header has it; not ok: it has none ("Type conversion").
+// primitive returns a value as text for a header ("Type conversion"). It reports false for a value that has none.
 func primitive(value []byte) (text string, ok bool) {
 	switch {
 	case len(value) == 0 || value[0] == 'n' || value[0] == '{' || value[0] == '[':

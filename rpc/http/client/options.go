@@ -13,13 +13,13 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Options say which server to reach. Proxies are those of the environment (HTTPS_PROXY, NO_PROXY), certificates are checked by the
+// Options say which server to connect to. Proxies are taken from the environment (HTTPS_PROXY, NO_PROXY); certificates are checked against the
 // system's roots.
 type Options struct {
 	URL     string
-	Header  http.Header // goes with every request; its values are shown nowhere
-	MaxLine int         // bytes of the longest message that comes; 0 = 16 MiB
-	Hops    func() int  // how many runnels stand before the server, which it is told; nil: it is told nothing
+	Header  http.Header // sent with every request; its values are never shown
+	MaxLine int         // bytes of the longest message from the server; 0 = 16 MiB
+	Hops    func() int  // returns how many runnels stand before the server, for mcp.HeaderHops; nil = the header is not sent
 	Log     zerolog.Logger
 
 	written string   // the URL as it may be shown, without the values of variables; "" = as URL
@@ -28,8 +28,8 @@ type Options struct {
 
 var variable = regexp.MustCompile(`\$\{[A-Za-z_][A-Za-z0-9_]*\}`)
 
-// NewOptions are those of a server at a URL. ${NAME} in the URL and in the value of a header is a variable, so that a secret need not stand
-// there.
+// NewOptions makes Options for a URL and headers that a user wrote. ${NAME} in the URL and in the value of a header is replaced by a variable,
+// so that no secret need be written there.
 func NewOptions(url string, headers map[string]string, variables func(name string) string, log zerolog.Logger) (o Options, err error) {
 	var values []string
 	filled := func(what, text string) string {
@@ -46,7 +46,7 @@ func NewOptions(url string, headers map[string]string, variables func(name strin
 	o = Options{URL: filled("URL", url), Header: http.Header{}, Log: log, written: url}
 	o.hidden = values
 	if err != nil {
-		return o, err // what is left of the URL may be none
+		return o, err // without the variable, the URL may not be valid
 	}
 	for name, value := range headers {
 		o.Header.Set(name, filled("header "+name, value))
@@ -54,10 +54,10 @@ func NewOptions(url string, headers map[string]string, variables func(name strin
 	return o, cmp.Or(o.check(), err)
 }
 
-// ErrNotSet means that a URL or a header lacks a variable.
+// ErrNotSet is returned if a variable of a URL or a header is not set.
 var ErrNotSet = errors.New("is not set")
 
-// check says what is wrong with the URL or the headers: they cannot be sent, or say what the transport says itself.
+// check returns an error for a URL or a header that cannot be sent, and for a header that the transport sends itself.
 func (o *Options) check() error {
 	u, err := url.Parse(o.URL)
 	switch {
@@ -70,7 +70,7 @@ func (o *Options) check() error {
 		name = http.CanonicalHeaderKey(name)
 		switch {
 		case !isToken(name):
-			return errors.New("the name of a header has characters that cannot be sent") // which may be a value that lacks its colon
+			return errors.New("the name of a header has characters that cannot be sent") // not named: it may be a secret that lacks its colon
 		case slices.Contains([]string{"Accept", "Content-Type", "Content-Length", "Connection", "Transfer-Encoding", "Host", "Last-Event-Id"}, name), strings.HasPrefix(name, "Mcp-"):
 			return fmt.Errorf("the header %s is runnel's own to send", name)
 		case slices.ContainsFunc(values, func(v string) bool { return strings.ContainsFunc(v, isControl) }):
@@ -80,13 +80,13 @@ func (o *Options) check() error {
 	return nil
 }
 
-// isToken reports whether a text can be the name of a header (RFC 9110, 5.6.2). httpguts says so, too, but needs a module for
-// the names of hosts.
+// isToken reports whether a text can be the name of a header (RFC 9110, 5.6.2). httpguts has this function, but brings a module for the names
+// of hosts.
 func isToken(text string) bool {
 	return text != "" && !strings.ContainsFunc(text, func(r rune) bool {
 		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
 	})
 }
 
-// isControl reports whether a rune cannot stand in the value of a header (5.5).
+// isControl reports whether a rune is not allowed in the value of a header (RFC 9110, 5.5).
 func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }

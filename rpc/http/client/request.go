@@ -25,27 +25,27 @@ import (
 // maxRefusal is how much of a refusal is read.
 const maxRefusal = 64 << 10
 
-// request is a line on its way to the server, with what answers it, or the standing stream.
+// request is a line to the server, with its answer, or the standing stream.
 type request struct {
 	*link
 	line, id, params []byte // id and params are nil if there are none
 	method           string
 	header           http.Header
 	stateless        bool // of 2026-07-28
-	notice           bool // nothing answers it
-	standing         bool // no line: the standing stream
+	notice           bool // it gets no answer
+	standing         bool // it has no line: the standing stream
 
 	ctx       context.Context
 	stop      context.CancelFunc
 	sent      chan struct{} // closed when the server has the line
 	markSent  func()
 	cancelled atomic.Bool // nobody waits for the answer
-	begun     func()      // of initialize and the standing stream: ends Transport.opening
+	begun     func()      // ends Transport.opening; only initialize and the standing stream have it
 
 	// Owned by run.
 	sentID    []byte // the id under which the line was sent last
 	answered  bool
-	lost      bool   // its connection
+	lost      bool   // the connection was lost
 	stoodOpen bool   // the standing stream has been open
 	lastEvent string // the id of the last event that came; "" = there is none to resume from
 	tries     tries
@@ -84,7 +84,7 @@ func (c *request) run() {
 			c.noAnswer.Store(&err)
 			code := mcp.CodeInternalError
 			if c.lost && c.method == "subscriptions/listen" {
-				code = mcp.CodeStreamLost // which needs to know that it has missed something
+				code = mcp.CodeStreamLost // the subscriber needs to know that it may have missed something
 			}
 			_ = c.deliver(rpc.Refusal(c.sentID, rpc.Errorf(code, "%v", err)), nil) // fails only when nobody is there to read it
 		}
@@ -92,7 +92,7 @@ func (c *request) run() {
 	}
 }
 
-// exchange sends the line once, or resumes its stream, and hands out what comes. again: after err it may be sent again.
+// exchange sends the line once, or resumes its stream, and delivers what arrives. again reports whether the line may be sent again after err.
 func (c *request) exchange() (again bool, err error) {
 	method, body, header := http.MethodPost, c.line, c.header
 	if resumes := c.lastEvent != ""; resumes || c.standing {
@@ -100,7 +100,7 @@ func (c *request) exchange() (again bool, err error) {
 		if resumes {
 			header.Set("Last-Event-Id", c.lastEvent)
 		}
-	} else if c.tries.begun && c.id != nil && !c.stateless { // the id may be in flight
+	} else if c.tries.begun && c.id != nil && !c.stateless { // the first id may still be in flight
 		c.sentID = rawjson.Encode(fmt.Sprintf("%s again %d", c.id, time.Now().UnixNano()))
 		body = rawjson.WithMember(c.line, "id", json.RawMessage(c.sentID))
 	}
@@ -143,26 +143,26 @@ func (c *request) exchange() (again bool, err error) {
 		}
 	}
 	if !c.answered {
-		return false, fmt.Errorf("the server's answer is not one: %s, %q", response.Status, contentType(response))
+		return false, fmt.Errorf("the server's answer is not an MCP response: %s, %q", response.Status, contentType(response))
 	}
 	return false, nil
 }
 
-var errLost = errors.New("the connection was lost before the server had answered, and what was asked may have been done")
+var errLost = errors.New("the connection was lost before the server answered; it may have carried out the request")
 
 func (c *request) tooLong() error {
 	return fmt.Errorf("the response is too long: the limit is %d bytes a message", c.o.MaxLine)
 }
 
-// harmless reports whether the line may be sent twice without a word: a tool would run twice, a subscription lack something.
+// harmless reports whether the line may be sent twice without telling anyone. A tool would run twice; a subscription would miss something.
 func (c *request) harmless() bool {
 	return c.resumes() || c.notice || c.method != "" && c.method != "tools/call" && c.method != "subscriptions/listen"
 }
 
-// resumes reports whether a stream goes on where it was lost: what is sent again begins anew, and does not for ever.
+// resumes reports whether the stream continues where it was lost. A line that is sent again begins anew, and is not tried for ever.
 func (c *request) resumes() bool { return c.standing || c.lastEvent != "" }
 
-// events hands out the events of a stream.
+// events delivers the events of a stream.
 func (c *request) events(response *http.Response) (again bool, err error) {
 	c.stoodOpen = c.standing
 	if c.resumes() {
@@ -171,7 +171,7 @@ func (c *request) events(response *http.Response) (again bool, err error) {
 	var unusable error
 	err = readEvents(response.Body, c.o.MaxLine, func(e event) {
 		if c.resumes() && (c.standing || len(e.data) > 0) {
-			c.tries.came()
+			c.tries.received()
 		}
 		if e.retry >= 0 {
 			c.tries.least = e.retry
@@ -204,7 +204,7 @@ func (c *request) events(response *http.Response) (again bool, err error) {
 	return c.harmless(), errLost
 }
 
-// deliver hands out a message, and notes whether it answers the request.
+// deliver passes a message to the reader, and notes whether it answers the request.
 func (c *request) deliver(message []byte, response *http.Response) error {
 	message = bytes.TrimSpace(message)
 	if bytes.ContainsAny(message, "\r\n") {
@@ -231,9 +231,9 @@ func (c *request) deliver(message []byte, response *http.Response) error {
 	return err
 }
 
-// refused takes an answer with a status that is an error.
+// refused handles a response with an error status.
 func (c *request) refused(r *http.Request, response *http.Response) (again bool, err error) {
-	text, _ := io.ReadAll(io.LimitReader(response.Body, maxRefusal)) // as much as comes
+	text, _ := io.ReadAll(io.LimitReader(response.Body, maxRefusal)) // or as much as arrives
 	if _, ok := rawjson.Scan(text); !ok {
 		text = nil
 	}
@@ -244,11 +244,11 @@ func (c *request) refused(r *http.Request, response *http.Response) (again bool,
 	}
 	switch {
 	case c.standing && !c.stoodOpen && status < http.StatusBadGateway && status != http.StatusConflict && status != http.StatusTooManyRequests:
-		// Without such a stream it should say 405, which not all do.
-		c.o.Log.Debug().AnErr("why", c.redacted(err)).Msg("http: the server opens no stream for what answers nothing: going on without")
+		// A server without such a stream should answer 405, but not all do.
+		c.o.Log.Debug().AnErr("why", c.redacted(err)).Msg("http: the server opens no standing stream: continuing without")
 		return false, err
 	case status == http.StatusNotFound && r.Header.Get(mcp.HeaderSession) != "" && !c.stateless:
-		// "it MUST start a new session": who uses the transport opens another one.
+		// "it MUST start a new session": the transport's user opens another one.
 		c.fail(errors.New("the server has ended the session"))
 		return false, err
 	case (status == http.StatusNotFound || status == http.StatusMethodNotAllowed) && !c.opened() && rawjson.Member(says, "code") == nil && !endsInMCP(r.URL):
@@ -257,10 +257,10 @@ func (c *request) refused(r *http.Request, response *http.Response) (again bool,
 	case status == http.StatusUnauthorized:
 		err = fmt.Errorf("%w. Send it a token that it knows, in a header such as Authorization: Bearer TOKEN", err)
 	case status == http.StatusForbidden, status == http.StatusProxyAuthRequired:
-	case r.Method == http.MethodGet && status == http.StatusConflict: // it has not noticed yet that the connection before is lost
+	case r.Method == http.MethodGet && status == http.StatusConflict: // it has not noticed yet that the previous connection is lost
 		return true, err
 	case c.standing && c.lastEvent != "" && status < 500 && status != http.StatusTooManyRequests:
-		c.lastEvent = "" // what was missed is not kept any more
+		c.lastEvent = "" // the missed events are no longer kept
 		return true, err
 	case r.Method == http.MethodGet && status < 500 && status != http.StatusTooManyRequests:
 		return false, fmt.Errorf("the connection was lost, and the server does not let it be resumed: %w", err)
@@ -272,7 +272,7 @@ func (c *request) refused(r *http.Request, response *http.Response) (again bool,
 	case status < 500 && status != http.StatusTooManyRequests:
 		return false, err
 	case c.opened():
-		c.lost = status >= http.StatusBadGateway && status <= http.StatusGatewayTimeout // says who stands before the server
+		c.lost = status >= http.StatusBadGateway && status <= http.StatusGatewayTimeout // a gateway before the server says so
 		return c.harmless() || c.lost && c.method == "subscriptions/listen" || status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable, err
 	}
 	if !c.opened() || c.standing {

@@ -13,18 +13,19 @@ import (
 )
 
 const (
-	// noticePatience is how long it may take to take a message that it does not answer.
+	// noticePatience is how long the server may take to accept a message that gets no answer.
 	noticePatience = 30 * time.Second
-	// deletePatience is how long it may take to end a session.
+	// deletePatience is how long the server may take to end a session.
 	deletePatience = 3 * time.Second
-	// sentPatience is how long a cancellation waits for its request to be sent: a server may be out of reach.
+	// sentPatience is how long a cancellation waits until its request has been sent: the server may be unreachable.
 	sentPatience = time.Second
-	// standingPatience is how long the next line waits for the standing stream: what a server sends there before it is open may be lost, and
+	// standingPatience is how long the next line waits for the standing stream: a server's messages there may be lost before it is open, and
 	// not every server shows at once that it is.
 	standingPatience = time.Second
 )
 
-// Transport is a server at a URL as two pipes: what is written are lines for the server, what is read are lines of its own.
+// Transport is a server at a URL in the form of two pipes: lines that are written go to the server, and its messages are read as lines. Use it
+// where lines are passed on as they are; [Dial] makes a client of one.
 type Transport struct {
 	*link
 	work    sync.WaitGroup
@@ -33,13 +34,13 @@ type Transport struct {
 
 	// Owned by Write.
 	partial []byte          // the beginning of a line
-	opening context.Context // ends with what later lines wait for: the answer to initialize, then the standing stream; nil: nothing yet
+	opening context.Context // later lines wait until it ends: with the answer to initialize, then with the standing stream; nil = do not wait
 
 	// Guarded by link.mu.
-	requests map[string]*request // those without an answer, by id as it was written
+	requests map[string]*request // requests without an answer, by id as written
 }
 
-// Open makes a transport. It connects to nothing yet.
+// Open makes a transport. It does not connect yet.
 func Open(o Options) (*Transport, error) {
 	l, err := newLink(o)
 	if err != nil {
@@ -48,13 +49,13 @@ func Open(o Options) (*Transport, error) {
 	return &Transport{link: l, requests: map[string]*request{}}, nil
 }
 
-// Name is the URL without what may be secret.
+// Name is the URL without anything that may be secret, to show to a user.
 func (t *Transport) Name() string { return t.name }
 
-// Read gives what the server sends, in lines.
+// Read reads the server's messages, one a line.
 func (t *Transport) Read(p []byte) (int, error) { return t.lines.Read(p) }
 
-// Write sends lines. One that gets no answer has been taken by the server when Write returns; requests go on.
+// Write sends lines. It returns when the server has accepted those that get no answer; requests are still in flight then.
 func (t *Transport) Write(p []byte) (int, error) {
 	t.partial = append(t.partial, p...)
 	for {
@@ -73,10 +74,10 @@ func (t *Transport) Write(p []byte) (int, error) {
 	}
 }
 
-// Finish waits until all requests are answered, or ctx ends. Call it after the last Write.
+// Finish waits until all requests are answered or ctx ends. Call it after the last Write.
 func (t *Transport) Finish(ctx context.Context) {
 	answered := make(chan struct{})
-	go func() { // ends with the requests, at Close at the latest
+	go func() { // ends with the requests, with Close at the latest
 		t.asked.Wait()
 		close(answered)
 	}()
@@ -88,7 +89,7 @@ func (t *Transport) Finish(ctx context.Context) {
 
 var errClosed = errors.New("the connection was closed")
 
-// Close gives up what is in flight, and ends the session.
+// Close gives up the requests in flight, and ends the session.
 func (t *Transport) Close() error {
 	t.closing.Do(func() {
 		t.mu.Lock()
@@ -159,7 +160,7 @@ func (t *Transport) send(line []byte) {
 	}
 }
 
-// start starts what Close waits for, unless the transport has ended.
+// start runs f in a goroutine that Close waits for, unless the transport has ended.
 func (t *Transport) start(f func()) (started bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -170,8 +171,8 @@ func (t *Transport) start(f func()) (started bool) {
 	return true
 }
 
-// cancel gives up a request that is cancelled. It returns what gives up its stream once the server has been told, for servers that keep it
-// open; nil if the server is not to be told: "closing the SSE response stream is itself the cancellation signal" in 2026-07-28.
+// cancel gives up a request that is cancelled. stop closes its stream once the server has the notification, since some servers keep it open.
+// It is nil if the notification must not be sent: "closing the SSE response stream is itself the cancellation signal" in 2026-07-28.
 func (t *Transport) cancel(params []byte) (stop func()) {
 	t.mu.Lock()
 	c := t.requests[string(rawjson.Member(params, "requestId"))]
