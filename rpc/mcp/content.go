@@ -6,9 +6,8 @@ import (
 	"encoding/json"
 )
 
-// ContentBlock is one content item as it stands on the wire: a JSON object with a "type".
-// It is kept encoded: it is encoded once, by whoever makes it, and from then on only copied
-// (into the log, into a partial, into a result), also when its type is not one that runnel knows.
+// ContentBlock is one content item as it is on the wire: a JSON object with a "type". It is encoded once, when it is made, and from then on
+// only copied (into the log, a partial, a result), even if runnel does not know its type.
 type ContentBlock = json.RawMessage
 
 // TextContent is a content item of type "text".
@@ -28,7 +27,7 @@ type imageContent struct {
 	MimeType string `json:"mimeType"`
 }
 
-// Image makes an image item; mimeType is such as "image/png".
+// Image makes an image item; mimeType is its media type, for example "image/png".
 func Image(data []byte, mimeType string) ContentBlock {
 	return encode(imageContent{Type: "image", Data: base64.StdEncoding.EncodeToString(data), MimeType: mimeType})
 }
@@ -36,12 +35,12 @@ func Image(data []byte, mimeType string) ContentBlock {
 // ContentType returns the "type" of an item, "" if it has none.
 func ContentType(c ContentBlock) string {
 	var t TextContent
-	_ = json.Unmarshal(c, &t) // it goes on after a member of the wrong type
+	_ = json.Unmarshal(c, &t) // it continues after a member of the wrong type
 	return t.Type
 }
 
-// Received makes an item that another server has sent fit to be sent on, and reports false if it is not an object. The item loses its
-// seqNr: that number is given by who sends it (SEP-1905, "Sequence Number Requirements").
+// Received returns an item from another server as it can be passed on, and reports false if it is not an object. The item loses its seqNr: each
+// sender gives that number itself (SEP-1905, "Sequence Number Requirements").
 func Received(c ContentBlock) (ContentBlock, bool) {
 	if len(c) == 0 || c[0] != '{' {
 		return nil, false
@@ -68,13 +67,13 @@ func encode(v any) ContentBlock {
 	return b
 }
 
-// IsEnd reports whether a content item is the line that says how a command ended.
+// IsEnd reports whether an item is the line that says how a command ended.
 func IsEnd(c ContentBlock) bool {
 	var t TextContent
 	return json.Unmarshal(c, &t) == nil && t.Meta[MetaStream] == StreamEnd
 }
 
-// TextOf returns the text of a text item; false for any other.
+// TextOf returns the text of a text item. It reports false for any other item.
 func TextOf(c ContentBlock) (string, bool) {
 	var t TextContent
 	err := json.Unmarshal(c, &t)

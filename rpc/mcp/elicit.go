@@ -15,17 +15,17 @@ type ElicitResult struct {
 	Content json.RawMessage `json:"content,omitempty"` // with ElicitAccept: an object that fits the schema
 }
 
-// ElicitAction is one of the user's three ways to answer.
+// ElicitAction is how the user answered.
 type ElicitAction string
 
-// The ways to answer.
+// The three ways to answer.
 const (
 	ElicitAccept  ElicitAction = "accept"
 	ElicitDecline ElicitAction = "decline"
 	ElicitCancel  ElicitAction = "cancel"
 )
 
-// Valid reports whether it is one of them.
+// Valid reports whether the action is one of the three.
 func (a ElicitAction) Valid() bool {
 	return a == ElicitAccept || a == ElicitDecline || a == ElicitCancel
 }

@@ -1,16 +1,15 @@
 package mcp
 
-// Bounds of a line. Clients and routers read lines with limits, the shortest of them 1 MiB: every bound of content derives
-// from that.
+// Bounds of a line, in bytes. Clients and routers read lines with limits, the lowest of them 1 MiB; every bound of content derives from that.
 const (
-	// MaxLine is what each line that is written stays below, in bytes.
+	// MaxLine is the length that every written line stays below.
 	MaxLine = 1 << 20
-	// MaxContent is how much of a line is content, in bytes of JSON. The rest is for ids, the task and its status, and other _meta.
+	// MaxContent is how much JSON content a line may have. The rest is for ids, the task and its status, and other _meta.
 	MaxContent = MaxLine - 32<<10
-	// MaxPage is how much content one of several answers carries, where the client asks for the next.
+	// MaxPage is how much content an answer may have if the client asks for the rest.
 	MaxPage = MaxLine / 2
-	// MaxListPage is how much of a list, roughly, one of several answers shows.
+	// MaxListPage is roughly how much of a list one page has.
 	MaxListPage = MaxPage / 2
-	// MaxText is how many bytes of text always fit, whatever they are: a control character takes six bytes in JSON.
+	// MaxText is how many bytes of any text fit: a control character takes six bytes in JSON.
 	MaxText = MaxLine / 8
 )

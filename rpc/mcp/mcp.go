@@ -15,19 +15,19 @@ const (
 	CodeMethodNotFound = -32601
 	CodeInvalidParams  = -32602
 	CodeInternalError  = -32603
-	// CodeBusy answers a request that is refused because a limit is reached. It has no code of its own:
-	// 2026-07-28 asks implementations to use none from -32000 to -32099 ("Error Codes").
+	// CodeBusy answers a request that is refused because a limit is reached. It is not a separate code: 2026-07-28 asks implementations to use
+	// none from -32000 to -32099 ("Error Codes").
 	CodeBusy = CodeInternalError
-	// CodeStreamLost is runnel's own: a transport that connects anew answers with it a subscription whose connection was lost.
+	// CodeStreamLost is runnel's own. A transport that connects again uses it to answer a subscription whose connection was lost.
 	CodeStreamLost = -31001
-	// CodeNoSession answers a request over HTTP of a session that is not known, until 2025-11-25. No specification names it, but the official SDKs
-	// answer so, and by it Claude Code knows the 404 after which it is to initialize again.
+	// CodeNoSession answers a request over HTTP with an unknown session, until 2025-11-25. No specification names it, but the official SDKs use
+	// it, and Claude Code recognizes by it the 404 after which it must initialize again.
 	CodeNoSession = -32001
-	// CodeHeaderMismatch answers a request whose HTTP headers are at odds with its body (since 2026-07-28).
+	// CodeHeaderMismatch answers a request whose HTTP headers contradict its body (since 2026-07-28).
 	CodeHeaderMismatch = -32020
-	// CodeMissingCapability answers a request that needs a capability which its client did not declare (since 2026-07-28).
+	// CodeMissingCapability answers a request that needs a capability that its client did not declare (since 2026-07-28).
 	CodeMissingCapability = -32021
-	// CodeUnsupportedVersion answers a request of a protocol version that is not served (since 2026-07-28).
+	// CodeUnsupportedVersion answers a request with a protocol version that is not supported (since 2026-07-28).
 	CodeUnsupportedVersion = -32022
 )
 
@@ -35,11 +35,11 @@ const (
 const (
 	MetaRelatedTask = "io.modelcontextprotocol/related-task"
 	MetaStream      = "runnel/stream" // on text: StreamStderr or StreamEnd
-	// MetaCommand is what became of a command, on its result.
+	// MetaCommand is how a command ended, on its result.
 	MetaCommand = "runnel/command"
-	// MetaFallbackMode says on a handle that no response mode that the client named could be had (SEP-1905).
+	// MetaFallbackMode is set on a handle if none of the client's response modes is available (SEP-1905).
 	MetaFallbackMode = "io.modelcontextprotocol/fallback-mode"
-	// MetaModelResponse is what a host may tell its model when a task was created (2025-11-25 basic/utilities/tasks).
+	// MetaModelResponse is a text for the host's model when a task was created (2025-11-25 basic/utilities/tasks).
 	MetaModelResponse = "io.modelcontextprotocol/model-immediate-response"
 
 	// Keys of the stateless era (2026-07-28 basic, "_meta").
@@ -69,12 +69,12 @@ type Implementation struct {
 	Icons       json.RawMessage `json:"icons,omitempty"`
 }
 
-// For is what a version knows of it.
+// For returns the members that a version has.
 func (i Implementation) For(v *Version) Implementation {
 	if !v.Titles {
 		i.Title = ""
 	}
-	if !v.Icons { // which came together
+	if !v.Icons { // all three came with one version
 		i.Description, i.WebsiteURL, i.Icons = "", "", nil
 	}
 	return i
@@ -95,10 +95,10 @@ type InitializeResult struct {
 	Instructions    string             `json:"instructions,omitempty"`
 }
 
-// Present is a capability that is declared by being there, whatever the object holds.
+// Present is a capability that is declared by any object.
 type Present struct{}
 
-// ClientCapabilities are what runnel reads of a client's capabilities.
+// ClientCapabilities are the client's capabilities that runnel reads.
 type ClientCapabilities struct {
 	Elicitation *ElicitationCapability `json:"elicitation,omitempty"`
 	Roots       *ListCapability        `json:"roots,omitempty"`
@@ -113,18 +113,18 @@ type ClientCapabilities struct {
 const (
 	// ExtensionTasks is the tasks extension (SEP-2663).
 	ExtensionTasks = "io.modelcontextprotocol/tasks"
-	// ExtensionTaskPartials is SEP-2679 carried over to subscriptions.
+	// ExtensionTaskPartials is SEP-2679 in subscriptions.
 	ExtensionTaskPartials = "runnel/task-partials"
 )
 
-// Extends reports whether the client declared an extension: "an empty object indicates support" (2026-07-28
-// basic/versioning), and anything but an object does not.
+// Extends reports whether the client declared an extension: "an empty object indicates support" (2026-07-28 basic/versioning), and a value that
+// is not an object does not.
 func (c *ClientCapabilities) Extends(id string) bool {
 	_, ok := c.Extensions[id].(map[string]any)
 	return ok
 }
 
-// ElicitationCapability says which kinds of questions a client can show; an empty one means forms.
+// ElicitationCapability says which kinds of elicitation a client can show; an empty one means forms.
 type ElicitationCapability struct {
 	Form *Present `json:"form,omitempty"`
 	URL  *Present `json:"url,omitempty"`
@@ -136,7 +136,7 @@ type SamplingCapability struct {
 	Tools   *Present `json:"tools,omitempty"`
 }
 
-// ListCapability is the capability of what is listed: tools and prompts of a server, roots of a client before 2026-07-28.
+// ListCapability is the capability of a list: a server's tools and prompts, a client's roots before 2026-07-28.
 type ListCapability struct {
 	ListChanged bool `json:"listChanged,omitempty"`
 }
@@ -172,7 +172,7 @@ func (c *ClientCapabilities) StreamsPartials() bool {
 	return c.Tasks != nil && c.Tasks.Streaming != nil && c.Tasks.Streaming.Partial != nil
 }
 
-// StreamsResponses reports whether the client declared that it takes several responses to one request (SEP-1905).
+// StreamsResponses reports whether the client declared that it accepts several responses to one request (SEP-1905).
 func (c *ClientCapabilities) StreamsResponses() bool {
 	return c.Tasks != nil && c.Tasks.Responses != nil && slices.Contains(c.Tasks.Responses.Modes, ModeStreaming)
 }
@@ -182,7 +182,7 @@ func (c *ClientCapabilities) AsksByForm() bool {
 	return c.Elicitation != nil && (c.Elicitation.Form != nil || c.Elicitation.URL == nil)
 }
 
-// ServerCapabilities are what the rooms of runnel declare.
+// ServerCapabilities are a server's capabilities, as far as runnel knows them.
 type ServerCapabilities struct {
 	Tools       *ListCapability      `json:"tools,omitempty"`
 	Resources   *ResourcesCapability `json:"resources,omitempty"`
@@ -214,9 +214,9 @@ type TaskRequests struct {
 	} `json:"tools"`
 }
 
-// RequestMeta is params._meta of a request, as far as runnel reads it.
+// RequestMeta is the part of a request's params._meta that runnel reads.
 type RequestMeta struct {
-	ProgressToken  json.RawMessage `json:"progressToken,omitempty"`  // a string or an integer, given back byte for byte
+	ProgressToken  json.RawMessage `json:"progressToken,omitempty"`  // a string or an integer, sent back byte for byte
 	PartialResults bool            `json:"partialResults,omitempty"` // PR #383
 
 	PartialResultToken json.RawMessage `json:"partialResultToken,omitempty"` // SEP-2998

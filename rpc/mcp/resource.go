@@ -1,9 +1,9 @@
 package mcp
 
-// CodeResourceNotFound is the error of the handshake versions for a resource that is not there (server/resources, "Error Handling").
+// CodeResourceNotFound answers a request for an unknown resource in the handshake era (server/resources, "Error Handling").
 const CodeResourceNotFound = -32002
 
-// MetaNext is the position to go on from, after what a resource's contents show.
+// MetaNext is the position after a resource's contents, from which to read on.
 const MetaNext = "runnel/next"
 
 // ResourcesCapability is capabilities.resources.

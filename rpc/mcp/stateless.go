@@ -14,7 +14,7 @@ const (
 
 // Cacheable are the caching hints of a result (server/utilities/caching).
 type Cacheable struct {
-	TTLMs      int64  `json:"ttlMs"`      // how long it may be taken for fresh
+	TTLMs      int64  `json:"ttlMs"`      // how long the result counts as fresh
 	CacheScope string `json:"cacheScope"` // "public" or "private"
 }
 
@@ -26,20 +26,20 @@ type DiscoverResult struct {
 	Cacheable
 }
 
-// InputRequest is a request that a client fulfils for the server (basic/patterns/mrtr): "elicitation/create".
+// InputRequest is a request that a client carries out for the server (basic/patterns/mrtr): "elicitation/create".
 type InputRequest struct {
 	Method string          `json:"method"`
 	Params json.RawMessage `json:"params"`
 }
 
-// InputRequiredResult says what must be known before a request can be answered.
+// InputRequiredResult names the input that is needed before a request can be answered.
 type InputRequiredResult struct {
 	ResultType    ResultType              `json:"resultType"`
 	InputRequests map[string]InputRequest `json:"inputRequests,omitempty"`
 	RequestState  string                  `json:"requestState,omitempty"`
 }
 
-// DetailedTask is a task as clients of the tasks extension see it, with what its status adds.
+// DetailedTask is a task as clients of the tasks extension see it, with the members that its status adds.
 type DetailedTask struct {
 	ResultType     ResultType `json:"resultType,omitempty"`
 	TaskID         string     `json:"taskId"`
@@ -57,13 +57,13 @@ type DetailedTask struct {
 	Meta map[string]any `json:"_meta,omitempty"`
 }
 
-// CompleteResult is a tool's result with its type.
+// CompleteResult is a tool's result with its resultType.
 type CompleteResult struct {
 	ResultType ResultType `json:"resultType"`
 	CallToolResult
 }
 
-// UpdateTaskParams are the params of "tasks/update", and what is read of those of "tasks/get" and "tasks/cancel".
+// UpdateTaskParams are the params of "tasks/update", and those of "tasks/get" and "tasks/cancel".
 type UpdateTaskParams struct {
 	TaskID         string                     `json:"taskId"`
 	InputResponses map[string]json.RawMessage `json:"inputResponses"`
@@ -75,7 +75,7 @@ type ListenParams struct {
 	Notifications *SubscriptionFilter `json:"notifications"`
 }
 
-// SubscriptionFilter names what a subscription shall tell.
+// SubscriptionFilter names the notifications that a subscription sends.
 type SubscriptionFilter struct {
 	ToolsListChanged      bool     `json:"toolsListChanged,omitempty"`
 	PromptsListChanged    bool     `json:"promptsListChanged,omitempty"`

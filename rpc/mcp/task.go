@@ -23,7 +23,7 @@ func (s TaskStatus) Terminal() bool {
 // it is kept encoded because clients send it as a number, as null, or not at all.
 type TaskMetadata struct {
 	TTL           json.RawMessage `json:"ttl,omitempty"`
-	ResponseModes []ResponseMode  `json:"responseModes,omitempty"` // SEP-1905; nil: the client does not know of it
+	ResponseModes []ResponseMode  `json:"responseModes,omitempty"` // SEP-1905; nil = the client does not use it
 }
 
 // Task is a task as clients of 2025-11-25 see it.
@@ -45,8 +45,8 @@ type CreateTaskResult struct {
 	Meta map[string]any `json:"_meta,omitempty"`
 }
 
-// TaskParams are the params of tasks/get, tasks/result and tasks/cancel.
-// Other members are tolerated: the TypeScript SDK repeats the task's metadata there.
+// TaskParams are the params of tasks/get, tasks/result and tasks/cancel. Other members are ignored: the TypeScript SDK repeats the task's
+// metadata there.
 type TaskParams struct {
 	TaskID    string          `json:"taskId"`
 	LastSeqNr json.RawMessage `json:"lastSeqNr,omitempty"` // tasks/result only (SEP-1905, "Resuming Streaming")
@@ -64,21 +64,19 @@ type ListTasksResult struct {
 	NextCursor string `json:"nextCursor,omitempty"`
 }
 
-// MetaVariables is where a task's variables stand, and where a task-augmented call sets them.
-const MetaVariables = "runnel/variables"
-
-// MetaVariablesBytes stands in its place in an answer that has no room for them, and tells how long they are.
-const MetaVariablesBytes = "runnel/variablesBytes"
-
-// MetaTask is where a tool's result says which task it is about: a call that was handed over, and what the fallback tools answer.
-// MetaTasks is where list_tasks does.
+// Keys of _meta that concern tasks.
 const (
-	MetaTask  = "runnel/task"
+	// MetaVariables holds a task's variables. A task-augmented call sets them with it.
+	MetaVariables = "runnel/variables"
+	// MetaVariablesBytes replaces it in an answer that has no room for the variables, and gives their length.
+	MetaVariablesBytes = "runnel/variablesBytes"
+	// MetaTask names the task that a tool's result is about: in the result of a call that was handed over, and of the fallback tools.
+	MetaTask = "runnel/task"
+	// MetaTasks is MetaTask for list_tasks.
 	MetaTasks = "runnel/tasks"
+	// MetaDetached is true on a task that outlives the runnel that started it.
+	MetaDetached = "runnel/detached"
 )
-
-// MetaDetached is true on a task that outlives the runnel that started it.
-const MetaDetached = "runnel/detached"
 
 // RelatedTask is the value of _meta["io.modelcontextprotocol/related-task"].
 type RelatedTask struct {

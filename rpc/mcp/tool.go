@@ -15,7 +15,7 @@ type Tool struct {
 	Meta         json.RawMessage  `json:"_meta,omitempty"`        // since 2025-06-18
 }
 
-// ToolAnnotations are hints about a tool; nil means the schema's default.
+// ToolAnnotations are hints about a tool; nil = the schema's default.
 type ToolAnnotations struct {
 	Title           string `json:"title,omitempty" yaml:"title"`
 	ReadOnlyHint    *bool  `json:"readOnlyHint,omitempty" yaml:"readOnlyHint"`
@@ -56,7 +56,7 @@ type CallToolParams struct {
 	RequestState   string                     `json:"requestState,omitempty"`
 }
 
-// CallToolResult is what a tool returns. IsError marks an error that the model should see and may mend.
+// CallToolResult is what a tool returns. IsError marks an error that the model should see and may correct.
 type CallToolResult struct {
 	Content           []ContentBlock  `json:"content"`
 	StructuredContent json.RawMessage `json:"structuredContent,omitempty"` // since 2025-06-18; an object before 2026-07-28
@@ -64,7 +64,7 @@ type CallToolResult struct {
 	Meta              map[string]any  `json:"_meta,omitempty"`
 }
 
-// Size is how long the result is on the wire without its _meta, in bytes and roughly.
+// Size is roughly the length of the result on the wire without its _meta, in bytes.
 func (r *CallToolResult) Size() int {
 	n := len(r.StructuredContent)
 	for _, c := range r.Content {
@@ -73,8 +73,8 @@ func (r *CallToolResult) Size() int {
 	return n
 }
 
-// For is the result as a version can hold it, as far as its structured content goes. That becomes text where nothing else in the result
-// tells of it: "a tool that returns structured content SHOULD also return the serialized JSON in a TextContent block" (server/tools).
+// For returns the result without structured content that a version cannot hold. If there is nothing else in the result, it becomes text: "a tool
+// that returns structured content SHOULD also return the serialized JSON in a TextContent block" (server/tools).
 func (r *CallToolResult) For(v *Version) *CallToolResult {
 	if len(r.StructuredContent) == 0 || v.StructuredContent && (v.AnyStructured || r.StructuredContent[0] == '{') {
 		return r
@@ -87,12 +87,12 @@ func (r *CallToolResult) For(v *Version) *CallToolResult {
 	return &plain
 }
 
-// Result is the plain text result of a tool.
+// Result makes a tool's result that is plain text.
 func Result(text string) *CallToolResult {
 	return &CallToolResult{Content: []ContentBlock{Text(text)}}
 }
 
-// ErrorResult is a tool error: a result that tells the model what went wrong.
+// ErrorResult makes a tool's result that tells the model what went wrong.
 func ErrorResult(text string) *CallToolResult {
 	return &CallToolResult{Content: []ContentBlock{Text(text)}, IsError: true}
 }

@@ -1,7 +1,7 @@
 package mcp
 
-// Version is one row of the version table: a protocol version and what a message of it may hold.
-// It is the only place in runnel where versions are compared; everywhere else code asks for a feature.
+// Version is one row of the version table: a protocol version and what its messages may hold. Versions are compared nowhere else: code asks for
+// a feature.
 type Version struct {
 	Name string
 
@@ -44,8 +44,8 @@ func LookupVersion(name string) *Version {
 	return nil
 }
 
-// NewestHandshake is the version that answers an initialize request for a version unknown here
-// (basic/lifecycle, "Version Negotiation": the latest one the server supports).
+// NewestHandshake returns the version that answers an initialize request for an unknown version (basic/lifecycle, "Version Negotiation": the
+// latest one that the server supports).
 func NewestHandshake() *Version {
 	for i := len(Versions) - 1; ; i-- {
 		if !Versions[i].Stateless {

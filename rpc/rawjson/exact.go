@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// Unmarshal is json.Unmarshal, but that a member of JSON is read into a field only if it has the name of the field's tag, letter
-// by letter. The standard library takes "TASKID" for "taskId", too; who looks at messages on their way does not. All params of
-// requests and notifications are read by it.
+// Unmarshal is json.Unmarshal, except that a member is read into a field only if its name is exactly that of the field's tag. The standard
+// library also takes "TASKID" for "taskId", which a filter between client and server would not notice. Use it for the params of requests and
+// notifications.
 func Unmarshal(data []byte, to any) error {
 	if json.Valid(data) {
 		data = exact(data, reflect.TypeOf(to))
 	}
-	return json.Unmarshal(data, to) // which says what is wrong
+	return json.Unmarshal(data, to)
 }
 
 var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
 
-// exact is valid JSON without the members that would be read into fields of t by another name.
+// exact returns valid JSON without the members that would be read into a field of t under another name.
 func exact(data []byte, t reflect.Type) []byte {
 	data = skipBlanks(data)
 	for t.Kind() == reflect.Pointer {
@@ -55,7 +55,8 @@ func exact(data []byte, t reflect.Type) []byte {
 	return append(changed, data[0]+2) // in ASCII, the end of either
 }
 
-// fieldOf is the type that a member is read into, nil if it is read into none. One that would be read by another name is not kept.
+// fieldOf returns the type of the field that a member is read into, nil if there is none. A member that would be read under another name is
+// not kept.
 func fieldOf(fields []reflect.StructField, name string) (to reflect.Type, keep bool) {
 	keep = true
 	for _, f := range fields {

@@ -2,7 +2,7 @@ package rawjson
 
 import "encoding/json"
 
-// Member is the value of an object's member as it is written; nil if there is none, or if object is not one.
+// Member returns the value of an object's member as it is written, nil if there is none or if object is not an object.
 func Member(object []byte, member string) []byte {
 	for it := Over(object); it.object && it.Next(); {
 		if string(it.Name) == member {
@@ -12,10 +12,10 @@ func Member(object []byte, member string) []byte {
 	return nil
 }
 
-// StringMember is the text of an object's member that is a string, "" if there is none.
+// StringMember returns the text of an object's member, "" if there is none or it is not a string.
 func StringMember(object []byte, member string) string { return Unquote(Member(object, member)) }
 
-// WithMember is an object with another value for a member, or without the member if value is nil.
+// WithMember returns an object with a new value for a member, which moves to the end, or without the member if value is nil.
 func WithMember(object []byte, member string, value any) json.RawMessage {
 	changed := []byte{'{'}
 	add := func(name, value []byte) {
@@ -35,7 +35,7 @@ func WithMember(object []byte, member string, value any) json.RawMessage {
 	return append(changed, '}')
 }
 
-// Encode writes as JSON what certainly can be.
+// Encode encodes a value as JSON. Use it only for values that can certainly be encoded: it panics otherwise.
 func Encode(v any) json.RawMessage {
 	b, err := json.Marshal(v)
 	if err != nil {

@@ -2,9 +2,8 @@ package rawjson
 
 import "encoding/json"
 
-// Rewrite is a JSON value with other texts in the place of its strings, of its names, and of its numbers: text returns what is to stand there.
-// name is the name of the member that a value belongs to, the last one before an array; of a name it is the name itself. A value with no
-// changes is returned as it is.
+// Rewrite returns a JSON value in which text has replaced strings, names of members, and numbers. name is the name of the member that the text
+// belongs to, also inside an array; for a name it is the name itself. Use it to hide secrets. A value without changes is returned as it is.
 func Rewrite(value json.RawMessage, text func(name, text string) string) json.RawMessage {
 	var changed []byte // nil: nothing has changed
 	copied, name := 0, ""
@@ -38,7 +37,7 @@ func Rewrite(value json.RawMessage, text func(name, text string) string) json.Ra
 	return append(changed, value[copied:]...)
 }
 
-// numberLen is the length of the JSON number that b begins with.
+// numberLen returns the length of the JSON number that b begins with.
 func numberLen(b []byte) (n int) {
 	for n < len(b) && (b[n] == '-' || b[n] == '+' || b[n] == '.' || b[n] == 'e' || b[n] == 'E' || '0' <= b[n] && b[n] <= '9') {
 		n++
@@ -46,7 +45,7 @@ func numberLen(b []byte) (n int) {
 	return n
 }
 
-// namesMember reports whether a string is the name of a member, by what follows it.
+// namesMember reports whether a string is the name of a member, from what follows it.
 func namesMember(rest []byte) bool {
 	for _, c := range rest {
 		switch c {

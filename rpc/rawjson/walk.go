@@ -5,19 +5,19 @@ import (
 	"encoding/json"
 )
 
-// Walk goes over the members of a JSON object or the elements of an array, known to be valid, without recursion and without copying:
+// Walk iterates over the members of a valid JSON object or the elements of an array, without recursion and without copying:
 //
 //	for it := rawjson.Over(value); it.Next(); {
 type Walk struct {
 	Quoted []byte // a member's name as it is written
-	Name   []byte // and unescaped
+	Name   []byte // the same, unescaped
 	Value  []byte
 
 	object bool
 	rest   []byte // after the brace, the bracket or the last value
 }
 
-// Over begins a walk. There is nothing to walk over in a value of another kind, or none.
+// Over begins a walk over value. A value of another kind, or nil, has nothing to iterate over.
 func Over(value []byte) Walk {
 	if !IsObject(value) && !IsArray(value) {
 		return Walk{}
@@ -25,7 +25,7 @@ func Over(value []byte) Walk {
 	return Walk{object: value[0] == '{', rest: value[1:]}
 }
 
-// Next goes on to the next member or element, and reports false if there is none.
+// Next moves to the next member or element. It reports false if there is none.
 func (w *Walk) Next() bool {
 	if w.rest == nil {
 		return false
@@ -51,7 +51,7 @@ func (w *Walk) Next() bool {
 	return true
 }
 
-// skipBlanks is b without the blanks that it begins with.
+// skipBlanks returns b without its leading blanks.
 func skipBlanks(b []byte) []byte {
 	i := 0
 	for b[i] == ' ' || b[i] == '\t' || b[i] == '\r' || b[i] == '\n' {
@@ -60,7 +60,7 @@ func skipBlanks(b []byte) []byte {
 	return b[i:]
 }
 
-// valueLen is the length of the valid JSON value that b begins with.
+// valueLen returns the length of the valid JSON value that b begins with.
 func valueLen(b []byte) int {
 	switch b[0] {
 	case '"':
@@ -87,7 +87,7 @@ func valueLen(b []byte) int {
 	return i
 }
 
-// stringLen is the length of the JSON string that b begins with, quotes included.
+// stringLen returns the length of the JSON string that b begins with, quotes included.
 func stringLen(b []byte) int {
 	for i := 1; ; i++ {
 		i += bytes.IndexByte(b[i:], '"')
@@ -101,10 +101,10 @@ func stringLen(b []byte) int {
 	}
 }
 
-// IsObject reports whether encoded JSON is an object, and not anything else or nothing.
+// IsObject reports whether v is a JSON object. It is false for nil.
 func IsObject(v []byte) bool { return len(v) > 0 && v[0] == '{' }
 
-// IsArray is the same for an array.
+// IsArray reports whether v is a JSON array. It is false for nil.
 func IsArray(v []byte) bool { return len(v) > 0 && v[0] == '[' }
 
 // Unquote returns the text of a JSON string, "" for anything else.

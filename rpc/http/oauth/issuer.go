@@ -15,10 +15,10 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Options say which tokens count.
+// Options say which tokens are valid.
 type Options struct {
-	Issuer   string   // its URL, as tokens and its metadata name it
-	Audience string   // who the tokens are for: this server
+	Issuer   string   // the issuer's URL, as its tokens and its metadata name it
+	Audience string   // this server, as tokens name it
 	Scopes   []string // all of which a token must have
 	Log      zerolog.Logger
 }
@@ -29,7 +29,7 @@ type Issuer struct {
 	keys *keys
 }
 
-// New checks the issuer's URL. Its keys are fetched when they are needed.
+// New makes an Issuer. It returns an error for a URL that cannot be trusted; keys are fetched when they are first needed.
 func New(o Options) (*Issuer, error) {
 	if _, err := secureURL(o.Issuer); err != nil {
 		return nil, fmt.Errorf("the issuer %q %w", o.Issuer, err)
@@ -37,41 +37,40 @@ func New(o Options) (*Issuer, error) {
 	return &Issuer{o, newKeys(o.Issuer, o.Log)}, nil
 }
 
-// Bearer is who a token says it is for.
+// Bearer is the client and the subject that a token was issued to.
 type Bearer struct {
 	ClientID, Subject string // "" if the token does not say
 }
 
 var (
-	// ErrInvalid is what is wrong with a token that does not count.
+	// ErrInvalid is returned for a token that is not valid.
 	ErrInvalid = errors.New("invalid token")
-	// ErrScope is what a token is lacking that is fine otherwise.
+	// ErrScope is returned for a token that lacks a scope and is valid otherwise.
 	ErrScope = errors.New("insufficient scope")
-	// ErrUnreachable says that the issuer's keys are not known.
+	// ErrUnreachable is returned if the issuer's keys cannot be fetched.
 	ErrUnreachable = errors.New("the issuer cannot be reached")
 )
 
-// algorithms are those of signatures that nobody but the issuer can make. "none", and those whose key is a secret that both sides know, are
-// not among them.
+// algorithms are those whose signatures only the issuer can make: not "none", nor those with a key that both sides share.
 var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA}
 
 const (
 	// leeway is how far the clocks of the issuer and of this machine may be apart.
 	leeway = 30 * time.Second
-	// maxName is how long the name of an owner may be.
+	// maxName is how long the name of an owner may be, in bytes.
 	maxName = 256
 )
 
-// claims are those of a token that count.
+// claims are the claims of a token that are read.
 type claims struct {
 	jwt.Claims
 	ClientID     string          `json:"client_id"`
 	Scope        string          `json:"scope"`
-	Scopes       json.RawMessage `json:"scp"` // what some issuers say in its place: a text or a list
+	Scopes       json.RawMessage `json:"scp"` // used instead by some issuers: a text or a list
 	Confirmation json.RawMessage `json:"cnf"`
 }
 
-// Check returns who a token is for. The error is ErrInvalid, ErrScope or ErrUnreachable, with the reason; it never has the token.
+// Check returns the bearer of a token. The error wraps ErrInvalid, ErrScope or ErrUnreachable and has the reason; it never has the token.
 func (i *Issuer) Check(ctx context.Context, token string) (Bearer, error) {
 	c, err := i.read(ctx, token)
 	if err != nil {
@@ -100,14 +99,14 @@ func (i *Issuer) Check(ctx context.Context, token string) (Bearer, error) {
 func (i *Issuer) read(ctx context.Context, token string) (c claims, err error) {
 	signed, err := jwt.ParseSigned(token, algorithms)
 	if err != nil {
-		return c, invalid("it is not a JWT with a signature that counts")
+		return c, invalid("it is not a JWT with a supported signature")
 	}
 	header := signed.Headers[0]
 	// "The resource server MUST verify that the typ header value is at+jwt" (RFC 9068); many issuers say JWT, or nothing.
 	switch typ, _ := header.ExtraHeaders[jose.HeaderType].(string); strings.TrimPrefix(strings.ToLower(typ), "application/") {
 	case "", "jwt", "at+jwt":
 	default:
-		return c, invalid("its typ is not an access token's")
+		return c, invalid("its typ is not that of an access token")
 	}
 	found, err := i.keys.find(ctx, header.KeyID, header.Algorithm)
 	if err != nil {
@@ -124,7 +123,7 @@ func (i *Issuer) read(ctx context.Context, token string) (c claims, err error) {
 
 func invalid(reason string) error { return fmt.Errorf("%w: %s", ErrInvalid, reason) }
 
-// scopes are those that a token has.
+// scopes returns the scopes of a token.
 func (c *claims) scopes() (list []string) {
 	var text string
 	if json.Unmarshal(c.Scopes, &list) != nil && json.Unmarshal(c.Scopes, &text) == nil {

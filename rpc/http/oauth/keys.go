@@ -20,12 +20,12 @@ import (
 const (
 	// freshFor is how old keys may be before they are read again, and usableFor how old they may become while that fails.
 	freshFor, usableFor = time.Hour, 24 * time.Hour
-	// fetchPause is the least time between two looks at the issuer: whoever sends tokens with unknown keys must not make this server
-	// overrun it.
+	// fetchPause is the least time between two fetches: clients that send tokens with unknown keys must not make this server flood the
+	// issuer.
 	fetchPause = 10 * time.Second
-	// fetchPatience is how long a look may take.
+	// fetchPatience is how long a fetch may take.
 	fetchPatience = 10 * time.Second
-	// maxDocument is how long a document of the issuer may be.
+	// maxDocument is how long a document of the issuer may be, in bytes.
 	maxDocument = 1 << 20
 )
 
@@ -34,19 +34,19 @@ type keys struct {
 	issuer string
 	client *http.Client
 	log    zerolog.Logger
-	look   chan struct{} // holds an element while somebody looks
+	turn   chan struct{} // holds a value during a fetch; capacity 1
 
 	mu      sync.Mutex
 	known   []jose.JSONWebKey
-	read    time.Time // when they were read
-	tried   time.Time // when somebody looked last
-	problem error     // of that look
+	read    time.Time // when they were fetched
+	tried   time.Time // when the last fetch ended
+	problem error     // the error of that fetch
 }
 
 func newKeys(issuer string, log zerolog.Logger) *keys {
-	return &keys{issuer: issuer, log: log, look: make(chan struct{}, 1), client: &http.Client{
+	return &keys{issuer: issuer, log: log, turn: make(chan struct{}, 1), client: &http.Client{
 		Timeout: fetchPatience,
-		// Where the issuer sends us is not what its operator has named.
+		// The operator has not named the address of a redirect.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: true},
 	}}
@@ -84,29 +84,29 @@ func (k *keys) matching(id, algorithm string) (found []jose.JSONWebKey, fresh bo
 	return found, age < freshFor
 }
 
-// refresh reads the keys again, unless somebody has just looked. It returns what went wrong then. Without wait it leaves that to whoever looks
-// at this time.
+// refresh fetches the keys again, unless that has just been done. It returns the error of the last fetch. Without wait, it does not wait for a
+// fetch that is under way.
 func (k *keys) refresh(ctx context.Context, wait bool) error {
 	select {
-	case k.look <- struct{}{}:
+	case k.turn <- struct{}{}:
 	default:
 		if !wait {
 			return nil
 		}
 		select {
-		case k.look <- struct{}{}:
+		case k.turn <- struct{}{}:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
-	defer func() { <-k.look }()
+	defer func() { <-k.turn }()
 	k.mu.Lock()
 	just, problem := time.Since(k.tried) < fetchPause, k.problem
 	k.mu.Unlock()
 	if just {
 		return problem
 	}
-	known, err := k.fetch(context.WithoutCancel(ctx)) // others wait for it, too
+	known, err := k.fetch(context.WithoutCancel(ctx)) // others wait for it as well
 	if err != nil {
 		k.log.Error().Err(err).Msg("reading the issuer's keys")
 	}
@@ -133,7 +133,7 @@ func (k *keys) fetch(ctx context.Context) (known []jose.JSONWebKey, err error) {
 	}
 	for _, text := range set.Keys {
 		var key jose.JSONWebKey
-		if json.Unmarshal(text, &key) == nil && key.Valid() && key.IsPublic() && (key.Use == "" || key.Use == "sig") { // others are for others
+		if json.Unmarshal(text, &key) == nil && key.Valid() && key.IsPublic() && (key.Use == "" || key.Use == "sig") { // others have another use
 			known = append(known, key)
 		}
 	}
@@ -182,7 +182,7 @@ func (k *keys) discover(ctx context.Context) (at string, err error) {
 	return "", errors.Join(problems...)
 }
 
-// get reads a document.
+// get fetches a document.
 func (k *keys) get(ctx context.Context, at string, to any) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {
@@ -210,8 +210,8 @@ func (k *keys) get(ctx context.Context, at string, to any) error {
 	return nil
 }
 
-// secureURL reads the address of a server that is to be believed: "All authorization server endpoints MUST be served over HTTPS", but for
-// one of this machine.
+// secureURL parses the address of a server that must be trusted: "All authorization server endpoints MUST be served over HTTPS", except on this
+// machine.
 func secureURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {

@@ -235,8 +235,8 @@ func TestRotation(t *testing.T) {
 	if err := check(second); err != nil {
 		t.Error(err)
 	}
-	i.keys.look <- struct{}{} // waits for the look that this began
-	<-i.keys.look
+	i.keys.turn <- struct{}{} // waits for the look that this began
+	<-i.keys.turn
 	longAgo(fetchPause, usableFor+time.Second)
 	if err := check(second); !errors.Is(err, ErrUnreachable) {
 		t.Error(err)
