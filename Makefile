@@ -19,7 +19,7 @@ RUNNEL_FLEET_ROUNDS ?= 200
 RUNNEL_FLEET_TIME ?= 1h
 RUNNEL_FLEET_SEED ?=
 
-.PHONY: build demo cast man packages wine test check lint vuln race crash states soak hostile fleet fuzz fuzz-short hosts hosts-short browser browser-short pictures bench clean
+.PHONY: build demo cast man packages wine count test check lint vuln race crash states soak hostile fleet fuzz fuzz-short hosts hosts-short browser browser-short pictures bench clean
 
 build: ## bin/runnel; without cgo, which would be there only to look up names and costs a tenth of the start
 	CGO_ENABLED=0 go build -o bin/runnel .
@@ -33,13 +33,16 @@ cast: build ## testdata/cast/session.svg, the picture in the README: a real sess
 man: ## the man pages, in bin/man/man1
 	go run ./testdata/man bin/man/man1
 
+count: ## the rooms in figures (files, lines, names, references that run up), and what a request and a chunk pass; with the names: go run ./testdata/count -v
+	go run ./testdata/count
+
 test: check lint vuln race fuzz-short hosts-short browser-short ## all that CI checks
 
 check: ## format, modules, vet, also for systems that the tests do not run on
-	@unformatted=$$(gofmt -l main.go internal rpc partials tasks tools testdata/bench testdata/browser testdata/cast testdata/examples testdata/hosts testdata/interop/go testdata/man); \
+	@unformatted=$$(gofmt -l main.go internal rpc partials tasks tools testdata/bench testdata/browser testdata/cast testdata/count testdata/examples testdata/hosts testdata/interop/go testdata/man); \
 	if [ -n "$$unformatted" ]; then echo "not formatted (gofmt -w):"; echo "$$unformatted"; exit 1; fi
 	go mod tidy -diff
-	go vet ./... ./testdata/cast ./testdata/examples/... ./testdata/man
+	go vet ./... ./testdata/cast ./testdata/count ./testdata/examples/... ./testdata/man
 	go vet -tags nats,dynamodb ./internal/serve ./internal/cli
 	go -C testdata/hosts vet ./...
 	go -C testdata/browser vet ./...
@@ -48,7 +51,7 @@ check: ## format, modules, vet, also for systems that the tests do not run on
 	for arch in amd64 arm64; do GOOS=windows GOARCH=$$arch go vet $$(go list ./... | grep -v /internal/e2e) || exit 1; done # whose tests are for Unix
 
 lint:
-	$(GOLANGCI_LINT) run ./... ./testdata/cast ./testdata/examples/... ./testdata/man
+	$(GOLANGCI_LINT) run ./... ./testdata/cast ./testdata/count ./testdata/examples/... ./testdata/man
 
 vuln: ## known vulnerabilities; says so where it cannot know
 	.ci/vuln
