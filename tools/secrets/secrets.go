@@ -8,29 +8,30 @@ import (
 )
 
 const (
-	// minValue is the least length of a value in bytes: a shorter one stands in much other text, and the holes would give it away.
+	// minValue is the least length of a value in bytes. A shorter one is part of much other text, where the masks would reveal it.
 	minValue = 6
-	// maxValue is how long a value may be, in bytes: what may be one is held back, and its spellings take memory.
+	// maxValue is the greatest length of a value in bytes. Text that may become it is held back, and its spellings take memory.
 	maxValue = 16 << 10
-	// maxUndecided is how many characters of text a pattern may hold back before it is known whether it matches.
+	// maxUndecided is how many characters a pattern may hold back before it is known whether it matches.
 	maxUndecided = 4 << 10
 )
 
-// Set is what must not be shown. A nil Set has nothing, and its methods return what they are given.
+// Set holds what must not be shown. A nil Set is empty: its methods return their arguments. Make one with New, or from a config file with
+// config.Config.MakeSecrets.
 type Set struct {
 	given  given
 	all    *machine
 	values *machine // without the patterns; nil if there are no values
 }
 
-// given is what a Set is made of.
+// given is the source of a Set.
 type given struct {
-	Values   [][]byte // bytes, which are base64 in JSON: a variable need not be UTF-8
+	Values   [][]byte // bytes, in JSON as base64: a variable need not be UTF-8
 	Patterns []string
 }
 
-// New makes a Set of values and patterns (RE2), nil if there are none. Empty values are left out. Each of the others must have a length
-// between minValue and maxValue, and each pattern must pass CheckPattern; what is wrong is said without a word of a value.
+// New makes a Set of values and patterns (RE2); nil if there are none. It ignores empty values. Other values must pass CheckValue, and patterns
+// CheckPattern. Errors do not show values.
 func New(values, patterns []string) (*Set, error) {
 	var literals, list []*syntax.Regexp
 	g := given{Patterns: patterns}
@@ -71,24 +72,24 @@ func New(values, patterns []string) (*Set, error) {
 	return s, err
 }
 
-// CheckValue says what is wrong with the length of a value.
+// CheckValue returns an error if a value is too short (6 bytes are needed) or too long (16 KiB are allowed) to be masked.
 func CheckValue(value string) error {
 	switch n := len(value); {
 	case n < minValue:
-		return fmt.Errorf("its value has %d bytes: so short a text would be masked in much that is no secret (%d bytes or more can be masked)", n, minValue)
+		return fmt.Errorf("its value has %d bytes: so short a text would be masked in much that is not secret (%d bytes or more can be masked)", n, minValue)
 	case n > maxValue:
 		return fmt.Errorf("its value has %d bytes (the limit is %d)", n, maxValue)
 	}
 	return nil
 }
 
-// CheckPattern says what is wrong with a pattern.
+// CheckPattern returns an error if a pattern is not a regular expression, matches very short text, or would hold back text without a limit.
 func CheckPattern(pattern string) error {
 	_, err := parse(pattern)
 	return err
 }
 
-// parse reads a pattern, and refuses one that may match nothing or hold back text without end.
+// parse parses a pattern for CheckPattern and New.
 func parse(pattern string) (*syntax.Regexp, error) {
 	re, err := syntax.Parse(pattern, syntax.Perl) // as regexp.Compile does
 	if err != nil {
@@ -100,16 +101,16 @@ func parse(pattern string) (*syntax.Regexp, error) {
 	}
 	switch n := m.undecided(); {
 	case m.shortest(len(mask)) < len(mask):
-		return nil, fmt.Errorf("it also matches text of fewer than %d characters, which would make holes in all that is shown", len(mask))
+		return nil, fmt.Errorf("it also matches text of fewer than %d characters, which would mask parts of everything", len(mask))
 	case n < 0:
-		return nil, fmt.Errorf("a repetition without an end has something after it, so that text would be held back without an end: bound it, such as {0,100} in the place of *, or leave out what follows")
+		return nil, fmt.Errorf("an unlimited repetition is followed by something, so that text would be held back without a limit: limit it, such as {0,100} instead of *, or drop what follows it")
 	case n > maxUndecided:
 		return nil, fmt.Errorf("up to %d characters would be held back before it is known whether they match (the limit is %d)", n, maxUndecided)
 	}
 	return re, nil
 }
 
-// text returns text with its secrets masked: p itself if it has none. p is valid UTF-8.
+// text returns valid UTF-8 with its secrets masked, p itself if it has none.
 func (s *Set) text(p []byte) []byte {
 	if s == nil {
 		return p
@@ -117,7 +118,7 @@ func (s *Set) text(p []byte) []byte {
 	return s.all.text(p)
 }
 
-// String returns text with its secrets masked.
+// String returns a text with its secrets masked.
 func (s *Set) String(text string) string {
 	if s == nil || text == "" {
 		return text
@@ -125,7 +126,7 @@ func (s *Set) String(text string) string {
 	return string(s.all.text([]byte(strings.ToValidUTF8(text, "\uFFFD"))))
 }
 
-// Stream returns a Stream for one text, nil for a nil Set.
+// Stream returns a Stream for one text that comes in pieces; nil for a nil Set.
 func (s *Set) Stream() *Stream {
 	if s == nil {
 		return nil
@@ -133,10 +134,10 @@ func (s *Set) Stream() *Stream {
 	return newStream(s.all)
 }
 
-// MarshalJSON writes the Set for a process that shall mask the same. It holds all secrets.
+// MarshalJSON encodes the Set for another process that must mask the same. The JSON contains all secrets.
 func (s *Set) MarshalJSON() ([]byte, error) { return json.Marshal(s.given) }
 
-// UnmarshalJSON reads what MarshalJSON wrote.
+// UnmarshalJSON decodes what MarshalJSON has encoded.
 func (s *Set) UnmarshalJSON(b []byte) error {
 	var g given
 	if err := json.Unmarshal(b, &g); err != nil {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// spellings are the texts in which a value may stand: as it is, in a JSON string, in a URL, in base64; and each line of several, which
-// programs print one by one. Hexadecimal, hashes and any other encoding are not among them.
+// spellings returns the forms in which a value may appear: as it is, in a JSON string, in a URL, in base64, and each line of a value of several
+// lines, which programs print one by one. Other encodings, such as hexadecimal, are not covered.
 func spellings(value string) []string {
 	list := []string{value}
 	for line := range strings.Lines(value) {
@@ -21,24 +21,24 @@ func spellings(value string) []string {
 	}
 	list = append(list, inBase64(value)...)
 	for i, s := range list {
-		list[i] = strings.Join(strings.Split(s, "\x00"), "") // which no variable has, nor a log's text
-		list[i] = string([]rune(list[i]))                    // as a log has bytes that are not UTF-8
+		list[i] = strings.ReplaceAll(s, "\x00", "") // no variable has a NUL, and no text of a log
+		list[i] = string([]rune(list[i]))           // a log has U+FFFD for a byte that is not UTF-8
 	}
 	slices.Sort(list)
 	return slices.Compact(list)
 }
 
-// inJSON is a text as it stands in a JSON string, with the characters of HTML escaped or not.
+// inJSON returns a text as written in a JSON string; html: with <, > and & escaped.
 func inJSON(v string, html bool) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(html)
-	_ = e.Encode(v) // a string always can be
+	_ = e.Encode(v) // never fails for a string
 	return strings.Trim(strings.TrimSpace(b.String()), `"`)
 }
 
-// inBase64 are the characters that a value makes in base64, in both alphabets, after zero, one and two other bytes: those in which other
-// bytes have a part are left out.
+// inBase64 returns the characters of a value in base64, in both alphabets, if zero, one or two other bytes stand before it. It leaves out the
+// characters that also depend on other bytes.
 func inBase64(value string) (list []string) {
 	for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
 		for before := range 3 {

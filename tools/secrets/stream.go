@@ -6,37 +6,38 @@ import (
 	"unicode/utf8"
 )
 
-// mask stands where a secret stood.
+// mask replaces a secret.
 const mask = "***"
 
-// Stream masks the secrets of a text that comes in pieces. A nil Stream returns what it is given.
+// Stream masks the secrets of a text that comes in pieces. A nil Stream returns its arguments. Set.Stream makes one.
 type Stream struct {
 	m     *machine
 	found bool // something has been masked
 
-	held   []byte   // the text that has not been given out, when pieces are held back
-	prev   rune     // the character before what is looked at next; -1 at the beginning
-	paths  []path   // what may still become a match, that which began first first
-	spans  []span   // what is to be masked in the text that has not been given out, apart from each other
-	masked bool     // what was given out last is a Mask
+	held   []byte   // text that is held back
+	prev   rune     // the character before the next one; -1 at the beginning
+	paths  []path   // what may still become a match, the earliest beginning first
+	spans  []span   // what is to be masked in the text that has not been returned; they do not touch
+	masked bool     // the last text that was returned ended with a mask
 	out    []byte   // what was returned last
 	next   []path   // memory for step
-	seen   []uint32 // by instruction: when expand came there last
-	now    uint32   // of seen
+	seen   []uint32 // by instruction, the value of now when expand last came there
+	now    uint32   // counts the calls of expand
 }
 
-// path is where a match stands that may come of the text so far.
+// path is a match that may come of the text so far.
 type path struct {
-	pc    uint32 // the instruction to go on with
-	begin int    // where the match began, in the text that has not been given out; before it if that is negative
+	pc    uint32 // the next instruction
+	begin int    // where the match began, from the beginning of the text that has not been returned; negative if before that
 }
 
-// span is a piece of the text.
+// span is a piece of the text that has not been returned.
 type span struct{ begin, end int }
 
 func newStream(m *machine) *Stream { return &Stream{m: m, prev: -1} }
 
-// Write takes a piece of text, whole characters, and returns what is settled, valid until the next call and as long as p does not change.
+// Write takes a piece of text in whole characters, and returns the text that is decided. It is valid until the next call, and while p does not
+// change.
 func (s *Stream) Write(p []byte) []byte {
 	if s == nil {
 		return p
@@ -46,11 +47,11 @@ func (s *Stream) Write(p []byte) []byte {
 		text = append(s.held, p...)
 	}
 	s.scan(text, len(text)-len(p))
-	s.expand(0, len(text)) // what is a match whatever follows is not waited for
+	s.expand(0, len(text)) // a match that is complete whatever follows need not wait
 	return s.settle(text, s.undecided(len(text)))
 }
 
-// Flush returns what was held back, because nothing follows it. The next Write begins another text.
+// Flush ends the text and returns what was held back. The next Write begins another text.
 func (s *Stream) Flush() []byte {
 	if s == nil {
 		return nil
@@ -62,7 +63,7 @@ func (s *Stream) Flush() []byte {
 	return rest
 }
 
-// undecided is where the text begins of which it is not known whether it is to be masked.
+// undecided returns where the text begins that may still have to be masked.
 func (s *Stream) undecided(end int) int {
 	if len(s.paths) > 0 {
 		return s.paths[0].begin
@@ -70,7 +71,7 @@ func (s *Stream) undecided(end int) int {
 	return end
 }
 
-// scan looks at text from a place on.
+// scan reads text from a position on.
 func (s *Stream) scan(text []byte, at int) {
 	for at < len(text) {
 		if len(s.paths) == 0 {
@@ -91,7 +92,7 @@ func (s *Stream) scan(text []byte, at int) {
 	}
 }
 
-// candidate is the next place where a match may begin, the end of the text if there is none.
+// candidate returns the next position at which a match may begin, the end of the text if there is none.
 func (m *machine) candidate(text []byte, at int) int {
 	for ; at+1 < len(text); at++ {
 		if first, second := uint(text[at]), uint(text[at+1]); m.pairs[first<<2|second>>6]&(1<<(second&63)) != 0 {
@@ -104,7 +105,7 @@ func (m *machine) candidate(text []byte, at int) int {
 	return at
 }
 
-// step reads the character at a place: each path goes on or ends, and others begin.
+// step reads the character at a position: paths continue or end, and others begin.
 func (s *Stream) step(text []byte, at int, r rune) {
 	flags := syntax.EmptyOpContext(s.prev, r)
 	s.expand(flags, at)
@@ -123,7 +124,7 @@ func (s *Stream) step(text []byte, at int, r rune) {
 	}
 }
 
-// expand makes of the paths those that read the next character, in next. Where one is a match, what it has read is to be masked.
+// expand replaces paths by those that read the next character, in next. A path that is a match becomes a span.
 func (s *Stream) expand(flags syntax.EmptyOp, at int) {
 	if s.now++; s.seen == nil || s.now == 0 {
 		s.seen, s.now = make([]uint32, len(s.m.prog.Inst)), 1
@@ -134,7 +135,7 @@ func (s *Stream) expand(flags syntax.EmptyOp, at int) {
 	}
 }
 
-// follow expands one path. Of two that come to the same instruction, the one that began first came first, and is enough.
+// follow expands one path. If two come to the same instruction, the first one is enough, because it began earlier.
 func (s *Stream) follow(pc uint32, begin int, flags syntax.EmptyOp, at int) {
 	for s.seen[pc] != s.now {
 		s.seen[pc] = s.now
@@ -161,7 +162,7 @@ func (s *Stream) follow(pc uint32, begin int, flags syntax.EmptyOp, at int) {
 	}
 }
 
-// mask adds a span. None ends after it.
+// mask adds a span. No span ends after it.
 func (s *Stream) mask(begin, end int) {
 	s.found = true
 	for len(s.spans) > 0 && s.spans[len(s.spans)-1].end >= begin {
@@ -171,7 +172,7 @@ func (s *Stream) mask(begin, end int) {
 	s.spans = append(s.spans, span{begin, end})
 }
 
-// settle gives out the text up to a place, and after it what is to be masked in any case. It holds back the rest.
+// settle returns the text up to a position, masked, and any span that begins there. It holds back the rest.
 func (s *Stream) settle(text []byte, until int) []byte {
 	if len(s.spans) == 0 && until == len(text) {
 		s.held = s.held[:0]
@@ -208,7 +209,7 @@ func (s *Stream) settle(text []byte, until int) []byte {
 	return s.out
 }
 
-// text is a text with its secrets masked, p itself if it has none.
+// text returns a text with its secrets masked, p itself if it has none.
 func (m *machine) text(p []byte) []byte {
 	s := newStream(m)
 	settled := s.Write(p)

@@ -2,17 +2,16 @@ package text
 
 import "bytes"
 
-// Stripper takes the escape sequences of terminals (ECMA-48) out of a stream, also those that two reads
-// share. Text without any passes as it is. A sequence that is never ended costs at most the rest of its line.
-//
-// On a terminal the driver ends lines with \r\n: there CRLF turns each \r\n and \r\r\n into one \n. A \r alone, with which programs
-// draw a line over, stays.
+// Stripper removes the escape sequences of terminals (ECMA-48) from a stream, also if they are split between two reads. A sequence without an
+// end removes at most the rest of its line. The zero value is ready to use.
 type Stripper struct {
+	// CRLF replaces \r\n and \r\r\n by \n, for the output of a terminal, whose driver ends lines so. A \r alone stays: programs overwrite a line
+	// with it.
 	CRLF bool
 
 	state stripState
-	cr    bool   // one \r or more have been read, and what they mean depends on the next byte
-	buf   []byte // the text that Strip returned last
+	cr    bool   // one or more \r have been read; the next byte decides about them
+	buf   []byte // what Strip returned last
 }
 
 type stripState uint8
@@ -27,7 +26,7 @@ const (
 
 const escape = 0x1b
 
-// Strip returns p without its sequences, valid until the next call.
+// Strip returns p without escape sequences: p itself if it has none. The result is valid until the next call.
 func (s *Stripper) Strip(p []byte) []byte {
 	if s.state == stripGround && !s.cr && bytes.IndexByte(p, escape) < 0 && (!s.CRLF || bytes.IndexByte(p, '\r') < 0) {
 		return p
@@ -48,8 +47,8 @@ func (s *Stripper) Strip(p []byte) []byte {
 	return s.buf
 }
 
-// sequence is how long the CSI sequence is that p begins with, 0 if none does that ends in p too. Nearly all are such, colours above
-// all; to take them byte by byte through next was a third of what coloured text costs.
+// sequence returns the length of the CSI sequence at the beginning of p, 0 if there is none that also ends in p. Nearly all sequences are such,
+// mostly colours. Without this, next would take them byte by byte, which was a third of the cost of coloured text.
 func (s *Stripper) sequence(p []byte) int {
 	if s.state != stripGround || s.cr || len(p) < 3 || p[0] != escape || p[1] != '[' {
 		return 0
@@ -65,7 +64,7 @@ func (s *Stripper) sequence(p []byte) int {
 	return 0
 }
 
-// plain is how many bytes p begins with that pass as they are.
+// plain returns how many bytes at the beginning of p pass unchanged.
 func (s *Stripper) plain(p []byte) int {
 	if s.state != stripGround || s.cr {
 		return 0
@@ -81,7 +80,7 @@ func (s *Stripper) plain(p []byte) int {
 	return len(p)
 }
 
-// Flush returns what waited for a next byte that will not come.
+// Flush ends the stream and returns what was held back.
 func (s *Stripper) Flush() []byte {
 	s.buf = s.buf[:0]
 	if s.cr {
@@ -136,7 +135,7 @@ func (s *Stripper) next(b byte) {
 		s.next(b)
 		return
 	}
-	// A byte that cannot be in the sequence ends it and counts as text.
+	// A byte that is not allowed in the sequence ends it and is text.
 	s.state = stripGround
 	s.text(b)
 }
@@ -158,7 +157,7 @@ func (s *Stripper) text(b byte) {
 	}
 }
 
-// StripANSI returns a text without escape sequences.
+// StripANSI returns a whole text without escape sequences.
 func StripANSI(p []byte) []byte {
 	var s Stripper
 	return s.Strip(p)

@@ -1,19 +1,20 @@
-// Package text makes of bytes the text that a model reads.
+// Package text turns output into text that a model reads.
 //
-//	Write ─▶ lines: a line that was drawn over with \r is its last state
-//	           ├─▶ whole: all of it, as long as it fits
-//	           └─▶ runs: three and more equal lines are one ─▶ excerpt: head and tail
+//	Write ─▶ lines: of a line that is overwritten with \r, the last state
+//	           ├─▶ whole: the whole text, as long as it fits
+//	           └─▶ runs: three or more equal lines become one ─▶ excerpt: head and tail
 //
-// Sizes count text as it stands in JSON, where a control character takes six bytes and a quote two. Positions count the
-// bytes that were written, so they are positions of a task's log where that is what is written.
+// Sizes are those of text in JSON, where a control character takes six bytes and a quote two. Positions count the bytes that were written: if
+// a task's log is written, they are positions in it.
 //
-// It has no goroutines and no locks: whoever writes a text owns it.
+// It has no goroutines and no locks. A value belongs to the goroutine that writes to it.
 //
 // Where things stand:
 //
-//	bytes become UTF-8                     Decoder (utf8.go)
-//	a line that was drawn over             assembler.write (lines.go)
-//	which text is shown whole, which cut   Shaper.Text (shaper.go)
-//	head and tail                          excerpt.cut (excerpt.go)
-//	the words between them                 Gap.Words (excerpt.go); of a call's result: leftOut (package tools, tool.go)
+//	bytes become UTF-8                  Decoder (utf8.go)
+//	a line that is overwritten          assembler.write (lines.go)
+//	a text is shown whole, or cut       Shaper.Text (shaper.go)
+//	head and tail                       excerpt.cut (excerpt.go)
+//	the words between them              Gap.Words (excerpt.go); in the result of a call: leftOut (package tools, tool.go)
+//	text is cut between characters      package shorten
 package text

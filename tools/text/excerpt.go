@@ -9,21 +9,21 @@ import (
 	"runnel/internal/shorten"
 )
 
-// maxSlack is how many bytes are given up at most so that a cut falls between two lines.
+// maxSlack is how many bytes are given up, at most, to cut between two lines.
 const maxSlack = 2 << 10
 
-// excerpt keeps a text's head, and if that is not all its tail.
+// excerpt keeps the head and the tail of a text.
 type excerpt struct {
-	max int // size of the head; bytes of the tail that are kept at least
+	max int // the size of the head; at least as many bytes of the tail are kept
 
 	head stretch
-	size int // the head's
+	size int // of the head
 	full bool
-	tail stretch // the text after the head, or the end of it
-	gone bool    // there was more between head and tail
+	tail stretch // the text after the head, or the end of that
+	gone bool    // text between head and tail was dropped
 }
 
-// add takes text, at its position.
+// add appends text, which has the position at.
 func (e *excerpt) add(text []byte, at int64) {
 	if !e.full {
 		n, size := fitHead(text, e.max-e.size)
@@ -42,11 +42,11 @@ func (e *excerpt) add(text []byte, at int64) {
 	}
 }
 
-// cut is the head and the tail in limit. end is the position after the text.
+// cut returns head and tail in a size of limit, with words between them. end is the position after the text.
 func (e *excerpt) cut(limit int, end int64, words func(Gap) string) string {
 	line := func(g Gap) []byte { return append([]byte(words(g)), '\n') }
 	_, room := fitHead(line(Gap{After: end, Bytes: end}), limit)
-	const newline = len(`\n`) // after a head that is cut inside a line
+	const newline = len(`\n`) // after a head that ends within a line
 	n, size := fitHead(e.head.text, min(limit/4, limit-room-newline))
 	head := e.head.text[:n]
 	if i := bytes.LastIndexByte(head, '\n') + 1; i > 0 && n-i < min(maxSlack, n/2) {
@@ -76,19 +76,19 @@ func (e *excerpt) cut(limit int, end int64, words func(Gap) string) string {
 	return string(append(text, tail.text[from:]...))
 }
 
-// Gap is what Text leaves out.
+// Gap describes what Text leaves out.
 type Gap struct {
-	After int64 // its position
+	After int64 // the position where it begins
 	Bytes int64
 }
 
-// Words returns the words for a gap that nothing leads into.
+// Words returns a line for a gap whose content the reader cannot get.
 func (g Gap) Words() string { return shorten.LeftOut(g.Bytes, "bytes") }
 
-// stretch is text, and where it stands.
+// stretch is text with its positions.
 type stretch struct {
 	text  []byte
-	jumps []jump // the places where the next byte is not at the next position; the first at the beginning
+	jumps []jump // where the next byte is not at the next position; the first one is at the beginning
 }
 
 type jump struct {
@@ -106,7 +106,7 @@ func (s *stretch) add(text []byte, at int64) {
 	s.text = append(s.text, text...)
 }
 
-// at is the position of a byte, or after the last one.
+// at returns the position of a byte, or the one after the last byte.
 func (s *stretch) at(offset int) int64 {
 	n := sort.Search(len(s.jumps), func(n int) bool { return s.jumps[n].offset > offset })
 	if n == 0 {
@@ -114,13 +114,13 @@ func (s *stretch) at(offset int) int64 {
 	}
 	j := s.jumps[n-1]
 	at := j.at + int64(offset-j.offset)
-	if n < len(s.jumps) { // a line that says how often it came may be longer than all that it stands for
+	if n < len(s.jumps) { // a line that says how often it came may be longer than the lines that it replaces
 		at = min(at, s.jumps[n].at)
 	}
 	return at
 }
 
-// each hands out the text in pieces whose bytes stand one after the other.
+// each yields the text in pieces without jumps.
 func (s *stretch) each(add func(text []byte, at int64)) {
 	for n, j := range s.jumps {
 		end := len(s.text)
@@ -131,7 +131,7 @@ func (s *stretch) each(add func(text []byte, at int64)) {
 	}
 }
 
-// drop takes the first n bytes away.
+// drop removes the first n bytes.
 func (s *stretch) drop(n int) {
 	at := s.at(n)
 	s.text = s.text[:copy(s.text, s.text[n:])]
@@ -144,7 +144,7 @@ func (s *stretch) drop(n int) {
 	s.jumps = jumps
 }
 
-// fitHead returns how many bytes of text, in whole characters, have a size of no more than most, and that size.
+// fitHead returns the length of the longest beginning of text, in whole characters, whose size is at most most, and that size.
 func fitHead(text []byte, most int) (n, size int) {
 	for n < len(text) {
 		w, s := sizeOf(text[n:])
@@ -157,7 +157,7 @@ func fitHead(text []byte, most int) (n, size int) {
 	return n, size
 }
 
-// fitTail returns where the longest end of text begins whose size is no more than most.
+// fitTail returns where the longest end of text begins whose size is at most most.
 func fitTail(text []byte, most int) int {
 	n := len(text)
 	for size := 0; n > 0; {
@@ -171,7 +171,7 @@ func fitTail(text []byte, most int) int {
 	return n
 }
 
-// sizeOf returns the width of the first character of text in bytes, and its size as encoding/json writes it.
+// sizeOf returns the length of the first character of text in bytes, and its size as encoding/json writes it.
 func sizeOf(text []byte) (width, size int) {
 	switch b := text[0]; {
 	case b == '"' || b == '\\' || b == '\n' || b == '\r' || b == '\t' || b == '\b' || b == '\f':

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// Sink takes a text, and words in the place of what is not text. Shaper and Filter are such.
+// Sink takes a text, and words in place of other content. Shaper and Filter implement it.
 type Sink interface {
 	Write(p []byte) (int, error)     // never fails
-	Insert(words string, size int64) // size: bytes of the log that they stand for
-	Skip(size int64)                 // bytes of the log that are not shown
+	Insert(words string, size int64) // in place of size bytes of the log
+	Skip(size int64)                 // size bytes of the log are not shown
 }
 
-// Filter picks lines of a text: those that match, with lines around them, and of what is left the last ones. A line that was
-// drawn over with \r is its last state.
+// Filter selects lines of a text: those that match, with lines around them, and of these the last ones. Of a line that is overwritten with \r,
+// the last state counts.
 //
 //	Write ─▶ line ─▶ match ─▶ last ─▶ To
 type Filter struct {
@@ -25,16 +25,16 @@ type Filter struct {
 
 	grep    *regexp.Regexp // nil: all lines match
 	context int
-	before  lineRing // lines that may stand before a match
-	after   int      // how many more stand after the last one
-	skipped bool     // lines before before were left out
+	before  lineRing // lines to show before the next match
+	after   int      // how many more lines to show after the last match
+	skipped bool     // lines were left out since the last match
 	picked  bool     // there was a match
 
-	tail int // 0: all lines
+	tail int // how many lines to show at the end; 0 = all
 	last lineRing
 }
 
-// NewFilter makes a filter, nil if nothing is asked for.
+// NewFilter makes a filter, nil if neither grep (RE2) nor tail is set. context is the number of lines around a match.
 func NewFilter(grep string, context, tail float64) (*Filter, error) {
 	if grep == "" && tail == 0 {
 		return nil, nil
@@ -49,19 +49,19 @@ func NewFilter(grep string, context, tail float64) (*Filter, error) {
 	return f, nil
 }
 
-// Write takes a piece of the text.
+// Write implements Sink.
 func (f *Filter) Write(p []byte) (int, error) {
 	f.lines.write(p, 0, f.take)
 	return len(p), nil
 }
 
-// Insert takes words as a line of their own.
+// Insert implements Sink. The words are a line that may match.
 func (f *Filter) Insert(words string, _ int64) {
 	f.lines.end(f.take)
 	_, _ = f.Write([]byte(strings.TrimSuffix(words, "\n") + "\n"))
 }
 
-// Skip does nothing: positions in what was picked say nothing.
+// Skip implements Sink. It does nothing, since positions in selected lines mean nothing.
 func (f *Filter) Skip(int64) {}
 
 func (f *Filter) take(line []byte, _ int64, _ bool) {
@@ -98,7 +98,7 @@ func (f *Filter) pick(line []byte) {
 	}
 }
 
-// End writes what waits for more.
+// End ends the text and writes the lines that were held back.
 func (f *Filter) End() {
 	f.lines.end(f.take)
 	if f.grep != nil && !f.picked {
@@ -112,19 +112,19 @@ const (
 	maxRingBytes = 2 << 20
 )
 
-// lineRing holds the last lines of a text.
+// lineRing holds the last lines of a text, at most maxRingBytes.
 type lineRing struct {
 	lines [][]byte
 	size  int
 }
 
-// add takes a line, and lets go of the first ones where there are too many. It reports whether it did.
+// add appends a line, drops the first lines above most, and reports whether it dropped any.
 func (r *lineRing) add(line []byte, most int) (dropped bool) {
 	r.lines = append(r.lines, bytes.Clone(line))
 	r.size += len(line)
 	for len(r.lines) > most || r.size > maxRingBytes {
 		r.size -= len(r.lines[0])
-		r.lines[0] = nil // else the array that the others stand in holds it
+		r.lines[0] = nil // otherwise the array would keep it in memory
 		r.lines = r.lines[1:]
 		dropped = true
 	}

@@ -6,20 +6,20 @@ import (
 	"runnel/internal/shorten"
 )
 
-// assembler puts together the lines of a text that comes in pieces. A line that was drawn over with \r is its last state.
+// assembler splits a text that comes in pieces into lines. Of a line that is overwritten with \r, it keeps the last state.
 type assembler struct {
-	max    int  // a longer line is handed on in parts, and what is handed on is not drawn over any more
-	frames bool // lines that were drawn over stay as they are
+	max    int  // a longer line is passed on in parts, which can no longer be overwritten
+	frames bool // overwritten lines stay as they are
 
-	line    []byte // the last state of the line that has not ended
+	line    []byte // the last state of the unfinished line
 	at      int64  // the position of its first byte
-	returns int    // how many \r came after it; what they mean depends on the next byte
-	long    bool   // a part has been handed on
+	returns int    // how many \r came after it; the next byte decides about them
+	long    bool   // a part has been passed on
 }
 
-// write takes a piece of the text, at its position. It calls take with each line, whole or not.
+// write takes a piece of the text and its position. It calls take with each line; whole: not a part of a longer one.
 func (l *assembler) write(p []byte, at int64, take func(line []byte, at int64, whole bool)) {
-	for line := range bytes.Lines(p) { // so that a \r is not looked for beyond its line
+	for line := range bytes.Lines(p) { // line by line, so that each search for \r stays within a line
 		for len(line) > 0 {
 			n := bytes.IndexByte(line, '\r')
 			if n < 0 || l.frames {
@@ -62,29 +62,29 @@ func (l *assembler) write(p []byte, at int64, take func(line []byte, at int64, w
 	}
 }
 
-// Lines hands on the lines of a text that comes in pieces, each with its position and its end, if it has one. A line that was drawn over
-// with \r is its last state; one of more than 64 KiB comes in parts.
+// Lines passes on the lines of a text that comes in pieces, each with its position and its newline. Of a line that is overwritten with \r, it
+// passes on the last state. A line of more than 64 KiB comes in parts. Set Take before the first Write.
 type Lines struct {
 	Take func(line []byte, at int64)
 
 	lines assembler
 }
 
-// Write takes a piece of the text, at its position.
+// Write takes a piece of the text and its position.
 func (l *Lines) Write(p []byte, at int64) {
 	l.lines.max = maxFilteredLine
 	l.lines.write(p, at, l.take)
 }
 
-// End hands on what no newline ends.
+// End ends the text and passes on its last line if that has no newline.
 func (l *Lines) End() { l.lines.end(l.take) }
 
 func (l *Lines) take(line []byte, at int64, _ bool) { l.Take(line, at) }
 
-// fresh reports whether a line begins.
+// fresh reports whether the next byte begins a line.
 func (l *assembler) fresh() bool { return len(l.line) == 0 && l.returns == 0 && !l.long }
 
-// end hands on what no newline ends.
+// end passes on the last line if it has no newline.
 func (l *assembler) end(take func(line []byte, at int64, whole bool)) {
 	if len(l.line) > 0 {
 		take(l.line, l.at, false)
@@ -92,5 +92,5 @@ func (l *assembler) end(take func(line []byte, at int64, whole bool)) {
 	l.line, l.returns, l.long = l.line[:0], 0, false
 }
 
-// maxFilteredLine is how long a line may be that is looked at as one.
+// maxFilteredLine is the longest line that is not split, in bytes.
 const maxFilteredLine = 64 << 10

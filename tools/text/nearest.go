@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Nearest are the names that somebody who wrote name may have meant, the nearest first.
+// Nearest returns the names that may have been meant by a misspelt one, at most three, the nearest first. Use it for "did you mean".
 func Nearest(name string, names []string) []string {
 	type candidate struct {
 		name     string
@@ -32,7 +32,7 @@ func Nearest(name string, names []string) []string {
 	return list
 }
 
-// editDistance counts the letters to insert, delete, replace or swap with their neighbour (optimal string alignment).
+// editDistance counts the bytes to insert, delete, replace or swap with their neighbour (optimal string alignment).
 func editDistance(a, b string) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {

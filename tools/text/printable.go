@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Printable makes a stranger's words harmless on a terminal and in a message: characters that could move the cursor, change colours, write to the
-// clipboard or turn the direction of the text become blanks, and so do the ends of lines.
+// Printable makes a stranger's text harmless on a terminal and in a message: it replaces by blanks the line ends and the characters that could
+// move the cursor, change colours, write to the clipboard or change the direction of the text.
 func Printable(s string) string {
 	return strings.ReplaceAll(PrintableLines(s), "\n", " ")
 }

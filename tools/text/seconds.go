@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Seconds writes how long something took as a model reads it: 0.012 s, 3.2 s, 12 s, 1800 s. Nothing takes 0 s.
+// Seconds returns a duration for a model to read: 0.012 s, 3.2 s, 12 s, 1800 s; at least 0.001 s.
 func Seconds(d time.Duration) string {
 	digits := 1
 	if ms := d.Round(time.Millisecond); d >= 100*time.Second {
@@ -17,5 +17,5 @@ func Seconds(d time.Duration) string {
 	return strings.TrimSuffix(strconv.FormatFloat(d.Seconds(), 'f', digits, 64), ".0") + " s"
 }
 
-// Age writes how long something has gone on by now, in whole seconds.
+// Age returns the duration of something that has not ended, in whole seconds, at least 1 s.
 func Age(d time.Duration) string { return Seconds(max(d.Round(time.Second), time.Second)) }

@@ -7,32 +7,32 @@ import (
 	"strings"
 )
 
-// DefaultMaxResult is what most hosts show their model whole, in bytes.
+// DefaultMaxResult is the size of a result, in bytes, that most hosts still show their model whole.
 const DefaultMaxResult = 32 << 10
 
-// Shaper shapes a text that is written to it piece by piece. Where the pieces are cut makes no difference. However long the text
-// is, it takes memory of some ten times Limit, and 16 bytes for each line that is kept and was shortened.
+// Shaper shortens a text that is written piece by piece to a size that a model can read. It makes no difference where the pieces are cut.
+// However long the text is, it takes memory of some ten times Limit, and 16 bytes for each kept line that was shortened.
 //
-// After Size or Text nothing may be written.
+// Nothing may be written after Size or Text.
 type Shaper struct {
 	Limit      int   // the largest size that Text may be asked for
 	From       int64 // the position of the first byte
-	KeepFrames bool  // lines that were drawn over stay as they are
+	KeepFrames bool  // lines that are overwritten with \r stay as they are
 
 	written int64
 	lines   assembler
 
-	whole   []byte // all of the text while it fits, else nil
+	whole   []byte // the whole text while it fits, otherwise nil
 	size    int    // of whole
 	tooLong bool
 
 	held  []byte // the last line
-	since int64  // where the run of it began
-	count int    // how many of it there were; 0 = there is no line
+	since int64  // where its run began
+	count int    // how often it came in a row; 0 = there is no line
 	out   excerpt
 }
 
-// Write takes text.
+// Write takes the next piece of the text. It never fails.
 func (s *Shaper) Write(p []byte) (int, error) {
 	s.lines.max, s.lines.frames, s.out.max = s.Limit, s.KeepFrames, s.Limit
 	n := len(p)
@@ -40,7 +40,7 @@ func (s *Shaper) Write(p []byte) (int, error) {
 	s.written += int64(n)
 	for len(p) > 0 {
 		end := bytes.LastIndexByte(p, '\n') + 1
-		if end > 0 && s.lines.fresh() && (s.KeepFrames || bytes.IndexByte(p[:end], '\r') < 0) { // nearly always: the lines go on in one piece
+		if end > 0 && s.lines.fresh() && (s.KeepFrames || bytes.IndexByte(p[:end], '\r') < 0) { // nearly always: whole lines in one piece
 			s.put(p[:end], at, true)
 		} else {
 			end = cmp.Or(bytes.IndexByte(p, '\n')+1, len(p))
@@ -51,7 +51,7 @@ func (s *Shaper) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// Insert takes words, a line of their own, that stand for size bytes of what is not text.
+// Insert implements Sink. The words become a separate line.
 func (s *Shaper) Insert(words string, size int64) {
 	if !s.lines.fresh() {
 		s.lines.returns = 0
@@ -61,15 +61,15 @@ func (s *Shaper) Insert(words string, size int64) {
 	s.written += size
 }
 
-// Skip lets the position rise by what is not shown.
+// Skip implements Sink: it advances the position.
 func (s *Shaper) Skip(size int64) { s.written += size }
 
-// pos is the position of the next byte.
+// pos returns the position of the next byte.
 func (s *Shaper) pos() int64 { return s.From + s.written }
 
-// put takes lines that are whole, or a part of a line.
+// put takes whole lines, or a part of a line.
 //
-// Lines that differ from the one before, which is nearly all, go on in one piece: one by one they took twice as long.
+// Lines that differ from the one before are passed on in one piece: one by one, it took twice as long.
 func (s *Shaper) put(p []byte, at int64, whole bool) {
 	if !s.tooLong {
 		n, size := fitHead(p, s.Limit-s.size)
@@ -100,7 +100,7 @@ func (s *Shaper) put(p []byte, at int64, whole bool) {
 			end = len(last)
 		} else {
 			s.endRun()
-			if end-begin > s.Limit { // lines as long do not come in one piece, mostly
+			if end-begin > s.Limit { // lines of that length mostly come in parts
 				begin = end
 			}
 			s.out.add(p[:begin], at)
@@ -112,7 +112,7 @@ func (s *Shaper) put(p []byte, at int64, whole bool) {
 	}
 }
 
-// endRun writes the line that is held, as often as it came or with how often that was.
+// endRun writes the held line: as often as it came, or once with the number.
 func (s *Shaper) endRun() {
 	switch {
 	case s.count >= 3:
@@ -129,13 +129,13 @@ func (s *Shaper) endRun() {
 	s.count = 0
 }
 
-// end takes what no newline ends.
+// end ends the text.
 func (s *Shaper) end() {
 	s.lines.end(s.put)
 	s.endRun()
 }
 
-// Size is how much room the text needs, at most Limit.
+// Size returns the size that the text needs, at most Limit.
 func (s *Shaper) Size() int {
 	s.end()
 	switch {
@@ -147,8 +147,8 @@ func (s *Shaper) Size() int {
 	return s.out.size
 }
 
-// Text is the text if it fits into limit, else its head and tail with a line between them that says what is left out: words, without
-// a newline and well below limit. cut says that something is.
+// Text returns the text if its size is at most limit. Otherwise it returns head and tail with a line of words between them, which must be much
+// shorter than limit and have no newline. cut reports whether something is left out.
 func (s *Shaper) Text(limit int, words func(Gap) string) (text string, cut bool) {
 	s.end()
 	switch {
@@ -162,7 +162,7 @@ func (s *Shaper) Text(limit int, words func(Gap) string) (text string, cut bool)
 	return strings.ToValidUTF8(text, "\uFFFD"), cut
 }
 
-// Short is a text that fits into limit, which is above some 100 bytes: with its middle left out if it is longer.
+// Short returns a text with a size of at most limit, which must be above some 100 bytes: a longer text loses its middle.
 func Short(text string, limit int) string {
 	s := Shaper{Limit: limit, KeepFrames: true}
 	_, _ = s.Write([]byte(text)) // never fails

@@ -8,7 +8,7 @@ import (
 	"runnel/internal/shorten"
 )
 
-// Valid returns p with each byte that is not UTF-8 as U+FFFD.
+// Valid returns p with U+FFFD in place of each byte that is not UTF-8.
 func Valid(p []byte) []byte {
 	if utf8.Valid(p) {
 		return p
@@ -16,13 +16,13 @@ func Valid(p []byte) []byte {
 	return []byte(string([]rune(string(p))))
 }
 
-// Decoder makes valid UTF-8 of bytes that come in pieces: a character that two pieces share stays whole.
+// Decoder turns bytes that come in pieces into valid UTF-8. A character that is split between two pieces stays whole.
 type Decoder struct {
 	rest  []byte // the beginning of a character whose end has not come yet
 	whole []byte // rest and a piece
 }
 
-// Decode returns p as text, valid until the next call. What the end of p cuts off of a character waits for its rest.
+// Decode returns p as text, valid until the next call. The beginning of a character at the end of p waits for its rest.
 func (d *Decoder) Decode(p []byte) []byte {
 	if len(d.rest) > 0 {
 		d.whole = append(append(d.whole[:0], d.rest...), p...)
@@ -33,15 +33,15 @@ func (d *Decoder) Decode(p []byte) []byte {
 	return Valid(p[:cut])
 }
 
-// Flush returns what waited for a rest that will not come.
+// Flush ends the text and returns what waited for its rest.
 func (d *Decoder) Flush() []byte {
 	text := Valid(d.rest)
 	d.rest = nil
 	return text
 }
 
-// LastLines returns the end of a text in most bytes or less: whole lines if there are any, each as a terminal
-// would show it in the end (what follows its last \r), without escape sequences.
+// LastLines returns the end of a text, at most most bytes: in whole lines if possible, each as a terminal would show it in the end (the part
+// after its last \r), without escape sequences.
 func LastLines(output []byte, most int) string {
 	output = StripANSI(bytes.ToValidUTF8(output, nil))
 	lines := strings.Split(strings.TrimRight(string(output), " \t\r\n"), "\n")
