@@ -86,7 +86,7 @@ func (s *service) answerSoon(ctx context.Context, e *entry, p *mcp.CallToolParam
 		return s.say(ctx, what, questions, p, d)
 	case run.Promote(ctx) == nil:
 		return created(d), nil
-	default: // there is no room for another task
+	default: // the limit of live tasks is reached
 		return s.answerInTime(ctx, e, p, d, s.patience(e))
 	}
 }

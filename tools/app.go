@@ -19,7 +19,7 @@ func (s *service) addApp(app *App) {
 	}
 }
 
-// recentOf is Call.Recent. Not every host tells the page which tool it belongs to.
+// recentOf implements Call.Recent. Not every host tells the page which tool it belongs to.
 func (s *service) recentOf(ctx context.Context, c *rpc.Caller, tool string, arguments json.RawMessage) (id string, err error) {
 	r := &s.recent
 	calls := r.of(c, tool)

@@ -82,8 +82,8 @@ func (a *audience) request(ctx context.Context, method string, params any) (resp
 	return response, err
 }
 
-// askOther puts a request that is not a form to the client of a call, in the stateless era: whoever waits for the call's answer, or for its
-// task, finds it there, as ask does with forms.
+// askOther asks the client of the stateless era for something other than a form. The request goes out with the answer to the call, or with its
+// task, like the forms of ask.
 func (a *audience) askOther(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 	if !a.canDo(method, params) || a.handedOver(a.caller()) {
 		return nil, errCannotDo(method)
@@ -191,8 +191,8 @@ func (a *audience) await(ctx context.Context, q *tasks.Question, request func(co
 	return response, err
 }
 
-// unreachable is closed when nobody can answer any more, though the call goes on. It is nil if the end of the input also ends the call, or
-// the question's own request.
+// unreachable returns a channel that is closed when nobody can answer any more, although the call continues. It is nil if the end of the input
+// also ends the call, or the question's own request.
 func (a *audience) unreachable() <-chan struct{} {
 	if c := a.caller(); c != nil && c.Version.Stateless && c.Patient() {
 		return c.InputEnded()

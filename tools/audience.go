@@ -9,12 +9,11 @@ import (
 	"runnel/tasks"
 )
 
-// audience is the client of a call. In the stateless era a call may be answered with questions, and continue with another request. That
-// request gets another delivery; everything else stays.
+// audience is the client of a call. In the stateless era a call may be answered with questions, and continue with another request, which gets
+// another delivery but the same audience.
 //
 // In the handshake era a question goes out as elicitation/create, at once and not only when tasks/result is called: some hosts only ever
-// call tasks/get. In the stateless era the server writes no requests: whoever waits for the call's answer, or for its task, finds the
-// question there.
+// call tasks/get. In the stateless era the server writes no requests: the question is in the answer to the call, or in its task.
 type audience struct {
 	run     *tasks.Run // set by Begin
 	current atomic.Pointer[delivery]
@@ -52,7 +51,7 @@ func (a *audience) report(done, total float64, message string) {
 	a.current.Load().report(done, total, message)
 }
 
-// caller is the sender of the latest request of the call: each request has capabilities of its own.
+// caller returns the sender of the latest request of the call: capabilities belong to a request.
 func (a *audience) caller() *rpc.Caller { return a.current.Load().caller }
 
 // withdraw withdraws the open questions and admits no new ones. When it returns the client has been told so, as far as it reads.

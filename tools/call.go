@@ -13,8 +13,8 @@ import (
 	"runnel/tasks"
 )
 
-// call answers tools/call. Every call runs as a task; only what the client is told, and when, differs: a plain call waits for the end, a
-// task-augmented one gets a handle, or whatever SEP-1905 lets it choose.
+// call answers tools/call of the handshake era. Every call runs as a task, and differs only in the answer: the result for a plain call; for a
+// task-augmented call a handle, or what it chooses by SEP-1905.
 func (s *service) call(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 	p, e, err := s.called(ctx, c, params)
 	if err != nil {
@@ -122,7 +122,7 @@ func (s *service) firstResponse(ctx context.Context, d *delivery) (first json.Ra
 	wait, cancel := context.WithTimeout(ctx, s.o.ImmediateWait)
 	defer cancel()
 	r := run.Log().NewTail()
-	_ = r.Wait(wait, 1) // whatever the outcome, the output so far is sent
+	_ = r.Wait(wait, 1) // the output so far is sent even if this fails
 	handle := run.Handle()
 	maps.Copy(handle.Meta, tasks.Related(run.ID()))
 	first, complete = run.Segments().First(rawjson.Encode(handle.Task), rawjson.Encode(handle.Meta), mcp.MaxPage)

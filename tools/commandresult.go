@@ -9,7 +9,7 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// CommandResult reports whether a result is that of a command, with its exit code; 0 if a signal ended it.
+// CommandResult reports whether a result is that of a command, and returns its exit code; 0 if a signal ended it.
 // Use it for the exit code of a program that calls a tool.
 func CommandResult(r *mcp.CallToolResult) (exitCode int, is bool) {
 	var command struct{ ExitCode int }
@@ -17,8 +17,8 @@ func CommandResult(r *mcp.CallToolResult) (exitCode int, is bool) {
 	return command.ExitCode, is
 }
 
-// SilentEnd is the text for a command that ended well and printed nothing: to hosts and models an empty text looks as if something were
-// missing.
+// SilentEnd returns the text for a command that succeeded and printed nothing: to hosts and models, an empty text looks as if something were
+// missing. Use it in the result of such a command.
 func SilentEnd(exitCode int) string { return fmt.Sprintf("no output, exit code %d", exitCode) }
 
 // StreamText returns a text item whose _meta names its stream.
@@ -27,8 +27,8 @@ func StreamText(t, stream string) mcp.ContentBlock {
 	return rawjson.Encode(mcp.TextContent{Type: "text", Text: t, Meta: map[string]any{mcp.MetaStream: stream}})
 }
 
-// SplitEnd returns the content of a result with the line that says how a command ended, if there is one, as a last item of its own: that
-// line is for people, and not output.
+// SplitEnd returns the content of a result. The line that says how a command ended, if there is one, becomes a separate last item, because it
+// is not output.
 // Use it to show a result on a terminal.
 func SplitEnd(r *mcp.CallToolResult) []mcp.ContentBlock {
 	exitCode, command := CommandResult(r)

@@ -12,15 +12,15 @@ import (
 	"runnel/tasks"
 )
 
-// delivery is what the client hears about a call through one request. It goes through four steps:
+// delivery sends a client what happens to a call, through one request. It goes through four steps:
 //
 //	open     the run is known, and its output is read from the beginning, or from where another request has stopped
 //	start    a pump writes the output until all of it is written
-//	begin    from now on the client may hear about the call: whatever comes before, such as a task's handle, has been queued
+//	begin    the client may be sent anything about the call: what must come before, such as a task's handle, has been queued
 //	silence  nothing more is written
 type delivery struct {
 	audience *audience
-	caller   *rpc.Caller // nil: nobody
+	caller   *rpc.Caller // nil: nothing is sent
 	spelling spelling
 	handle   bool  // the request is answered with a task
 	from     int64 // position in the log up to which another request has delivered
@@ -169,7 +169,7 @@ func (d *delivery) silence() {
 	}
 }
 
-// await waits until the client may hear about the call: after the handle, before which it does not know the task.
+// await waits for begin: before the handle, the client does not know the task.
 func (d *delivery) await(ctx context.Context) error {
 	select {
 	case <-d.begun.Done():
@@ -179,8 +179,8 @@ func (d *delivery) await(ctx context.Context) error {
 	}
 }
 
-// begin lets the client hear about the call from now on. It returns the function that encodes the last progress from before, nil if there
-// is none.
+// begin sends the statuses that were held back, and allows everything else. It returns the function that encodes the last progress from before,
+// nil if there is none.
 func (d *delivery) begin() (early func(dst []byte) []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -46,8 +46,8 @@ func (c *Call) Offer(ctx context.Context, o tasks.Offer, follow func(ctx context
 	return nil
 }
 
-// Leaving is closed when the worker that runs the call takes no more calls: a tool that still waits for its turn then hands the call back.
-// It is nil outside a worker.
+// Leaving returns a channel that is closed when the worker that runs the call takes no more calls. A tool that still waits for its turn then
+// hands the call back. It is nil outside a worker.
 func (c *Call) Leaving() <-chan struct{} {
 	if c.server == nil {
 		return nil
@@ -63,8 +63,8 @@ func (c *Call) HandBack(ctx context.Context, confirmed bool) error {
 	return c.run.Offer(ctx, o)
 }
 
-// goElsewhere reports, to a client that wants progress, how the call goes on in another process: that it waits, and what follow finds in
-// the output.
+// goElsewhere reports the progress of a call in another process to a client that wants progress: that it waits, and what follow finds in the
+// output.
 func (c *Call) goElsewhere(follow func(ctx context.Context, output *partials.Reader)) {
 	if len(c.caller.Meta.ProgressToken) == 0 {
 		return

@@ -16,29 +16,29 @@
 // textWriter's is held while the log takes a piece, which may wait for the client. Registry.mu is never held across a call of a tool.
 //
 //	call        one tools/call; it runs as a task, whatever its client is told
-//	delivery    what the client hears of a call through one request
+//	delivery    all that a client is sent about a call through one request
 //	audience    the client of a call, over all its requests
 //	spelling    the dialect that carries the output
 //	park        to answer a call with its questions, and wait for the client to come back
 //	hand over   to answer a call that takes too long with its task, for the fallback tools
 //	fallback    the tools by which a model uses tasks through a host that has none
-//	said        what a tool says of its result beside the result
+//	said        what a tool says about its result, in addition to the result
 //
 // Where things stand:
 //
-//	a call becomes a task              service.call (call.go): every call does; service.augmented says if its client is told; then service.start
+//	a call becomes a task              service.call (call.go): every call does; service.augmented decides whether its client is told; then service.start
 //	arguments are checked              entry.check (entry.go), with package schema
-//	a tool's own schema is checked     Checker.Compile of package schema, at its first use; of a config's tools: schemas.go of package command
+//	a tool's own schema is checked     Checker.Compile of package schema, at its first use; for a config's tools also schemas.go of package command
 //	what tools/list shows              service.list, Registry.list (list.go), service.fallbackHidden (fallback.go)
 //	where the eras differ              call (call.go), callStateless (answer.go), dress.go; more in packages rpc and tasks
 //	what a version can hold            dress.go
 //	a call asks for a ttl              ttl (callparams.go); package tasks decides
-//	a call goes on elsewhere           Call.Detach, Call.Offer, and Take there (detached.go)
+//	a call continues elsewhere         Call.Detach, Call.Offer, and Take there (detached.go)
 //	a call takes too long              service.patience (answer.go), service.handOver (handover.go)
 //	a question reaches the client      audience.ask (asking.go); as the answer to a call: service.park (answer.go)
 //	which dialect carries the output   chooseSpelling (spelling.go)
-//	a lost stream goes on              mark.go, rejoin.go
+//	a lost stream is resumed           mark.go, rejoin.go
 //	secrets are masked                 Output.Write (output.go), Call.hide, textStream.Write (package command); the end: package tasks
 //	no output after the end            delivery.silence (delivery.go); the order is package tasks'
-//	what a model reads of an output    package text; fit.go is for the length of a line
+//	output is shortened for a model    package text; fit.go bounds the length of a line
 package tools

@@ -70,7 +70,7 @@ func (e *entry) check(arguments json.RawMessage, s *secrets.Set) error {
 	return errors.New("the arguments do not fit the input schema, where they hold a secret")
 }
 
-// withPage returns the tool as listed for a client that shows the page at a URI. A tool with a page of its own keeps that.
+// withPage returns the tool as listed for a client that shows the page at a URI. A tool that has a page keeps it.
 func (e *entry) withPage(uri string) mcp.Tool {
 	t := e.spec
 	switch {

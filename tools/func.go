@@ -25,7 +25,7 @@ type Function struct {
 // writes with Streams.
 //
 //	tools.Func("greet", "Greets somebody.", func(ctx context.Context, in struct {
-//		Name string `json:"name" jsonschema:"whom to greet"`
+//		Name string `json:"name" jsonschema:"the name to greet"`
 //	}, out *tools.Output) (*mcp.CallToolResult, error) {
 //		return mcp.Result("Hello, " + in.Name + "!"), nil
 //	})

@@ -14,9 +14,9 @@ import (
 	"runnel/rpc"
 )
 
-// A mark goes with a line of a task's delivery if its client can lose the connection and come back (rpc.Caller.Marks). It holds everything
-// that another process needs to continue after that line (rejoin.go), so that of a stream nothing but the task's log need be kept. It
-// grants no access: only tasks of the requesting owner are found.
+// A mark goes with each line of a task's delivery if its client can lose the connection and come back (rpc.Caller.Marks). It holds everything
+// that another process needs to continue after that line (rejoin.go), so that a stream needs no storage beside the task's log. It grants no
+// access: only tasks of the requesting owner are found.
 //
 //	base64(origin) . position in the log . Dialect.Count . lines after the end of the output
 
@@ -106,7 +106,7 @@ func (m *marked) insert(dst []byte, begin int, mark func() string) []byte {
 	return dst
 }
 
-var errMark = errors.New("it says nothing of a stream to go on with")
+var errMark = errors.New("it does not name a stream to resume")
 
 // parseMark parses a mark.
 func parseMark(text string) (p place, err error) {
@@ -143,7 +143,7 @@ func parseMark(text string) (p place, err error) {
 	return p, nil
 }
 
-// isID reports whether a part of a mark is absent, or can stand on a line in the place of an id.
+// isID reports whether a part of a mark is absent, or valid as an id.
 func isID(raw json.RawMessage) bool {
 	return raw == nil || raw[0] == '"' || raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9'
 }

@@ -28,7 +28,7 @@ func (t *offered) Describe() mcp.Tool { return t.spec }
 // Traits returns what the server needs to know about it.
 func (t *offered) Traits() Traits { return Traits{Detached: true} }
 
-// Replace does nothing: running calls go on where they are.
+// Replace does nothing: running calls continue where they are.
 func (t *offered) Replace(Tool) {}
 
 // Call lets a worker run the call. The arguments are checked here, too, so that a mistake is reported at once and not only by a worker.

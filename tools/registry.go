@@ -120,8 +120,8 @@ func (r *Registry) Join(tools []Tool) (changed bool, leftOut []Tool) {
 // Send on it when something else has changed what clients see of the list.
 func (r *Registry) Changes() *rpc.Broadcast { return &r.changes }
 
-// Replace replaces the tools in the list, except the fallback tools, by those of another registry. Running calls go on. It reports whether
-// clients see a difference; if they do, those that listen are told.
+// Replace replaces the tools in the list, except the fallback tools, by those of another registry. Running calls continue. It reports whether
+// clients see a difference, and if so notifies those that listen.
 func (r *Registry) Replace(with *Registry) (changed bool) {
 	r.mu.Lock()
 	for _, e := range with.own {

@@ -38,7 +38,7 @@ func (s *service) rejoin(ctx context.Context, mark string) (begin func(context.C
 			defer cancel()
 			defer context.AfterFunc(open, cancel)()
 			err := (&rejoin{p, s, c}).run(ctx)
-			if ctx.Err() != nil { // it was cut off, by the end of the server or of the stream
+			if ctx.Err() != nil { // the server or the stream has ended
 				return
 			}
 			release()

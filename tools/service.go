@@ -87,7 +87,7 @@ func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec ta
 
 // deliver makes the delivery of a call's first request.
 func (s *service) deliver(c *rpc.Caller, handle bool, by spelling) *delivery {
-	turns := 1 // each question becomes a status of its own
+	turns := 1 // each question is a separate status
 	if c == nil || c.Version.Stateless {
 		turns = maxTurns
 	}

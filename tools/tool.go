@@ -33,7 +33,7 @@ type Kind interface {
 	// Traits is called once, when the tool is added to a Registry.
 	Traits() Traits
 
-	// Replace is called before the tool takes the place of the one with the same name, whose calls go on.
+	// Replace is called before the tool replaces the one with the same name, whose calls continue.
 	Replace(before Tool)
 }
 
@@ -50,8 +50,7 @@ type Traits struct {
 	KeepFrames bool
 }
 
-// Call is one call of a tool.
-// A Tool gets one each time it is called. Its methods ask the user, start other tools and hand the call on.
+// Call is one call of a tool. A Tool gets one each time that it is called. Its methods ask the user, start other tools and pass the call on.
 type Call struct {
 	// Arguments is a JSON object that is valid for the tool's input schema. Defaults are not filled in.
 	Arguments json.RawMessage

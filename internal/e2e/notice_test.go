@@ -156,7 +156,7 @@ func TestNoticeHangs(t *testing.T) {
 	if took := time.Since(began); took > 8*time.Second {
 		t.Errorf("runnel ends after %v", took)
 	}
-	if n := strings.Count(w.log.String(), "a notice was not told"); n != 1 {
+	if n := strings.Count(w.log.String(), "a notice was not delivered"); n != 1 {
 		t.Errorf("it was logged %d times\n%s", n, &w.log)
 	}
 }

@@ -1,6 +1,6 @@
 // Package detach lets a call of a command outlive the process in which it was made.
 //
-//	tools.Call.Detach ─ Supervisors.Start ─▶ a process of the same program, in a session of its own
+//	tools.Call.Detach ─ Supervisors.Start ─▶ a process of the same program, in a new session
 //	                      order (stdin) ─▶ takes over the task in the state, makes the command again, runs it
 //	                      answer ◀─ "taken", or why not
 //

@@ -4,8 +4,8 @@
 //	                                                             ├────▶ way: command ─▶ the user's own
 //	                                                             └────▶ way: url ─────▶ POST
 //
-//	rule     who is told of which tasks: a "notify:" of the config
-//	notice   what is told of one task. It has no secrets and no control characters
+//	rule     who is notified of which tasks: a "notify:" of the config
+//	notice   what is reported about one task. It has no secrets and no control characters
 //	way      one of the three; it has a queue and, while that has something, a goroutine
 //
 // A notice that fails is lost; the first failure is logged, and the next one only after that way has worked again. Only Close waits for

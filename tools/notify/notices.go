@@ -108,7 +108,7 @@ func (n *Notices) run(w *way) {
 		n.mu.Unlock()
 		err := w.tell(n.ctx, next)
 		if err != nil && !before {
-			n.log.Warn().Err(err).Str("taskId", next.Task).Str("notify", w.name).Msg("a notice was not told; others that fail like this are not logged")
+			n.log.Warn().Err(err).Str("taskId", next.Task).Str("notify", w.name).Msg("a notice was not delivered; others that fail like this are not logged")
 		}
 		n.mu.Lock()
 		w.failed = err != nil

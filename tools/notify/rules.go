@@ -50,7 +50,7 @@ type way struct {
 }
 
 // FromConfig makes the rules of a config, nil if it has none. vars are "NAME=value"; nil = runnel's own environment. A runnel that was
-// started by a notice's command reports nothing, since that could go on for ever.
+// started by a notice's command reports nothing, since that could repeat for ever.
 func FromConfig(conf *config.Config, vars []string) (*Rules, error) {
 	r := &Rules{Dir: []byte(conf.Dir()), All: conf.Notify, Tools: map[string]*config.Notify{}}
 	for name, tool := range conf.Tools {

@@ -28,7 +28,7 @@ const (
 // dying counts the commands that were stopped but are not gone yet.
 var dying atomic.Int64
 
-// Spec is one command, ready to be started.
+// Spec describes a child for Start.
 type Spec struct {
 	Path   string
 	Argv   []string
@@ -54,7 +54,7 @@ type Child struct {
 	output output
 }
 
-// Start starts a child in a group of its own. The guard knows the group before Start returns.
+// Start starts a child as the leader of a new group. The guard knows the group before Start returns.
 func Start(s *Spec) (*Child, error) {
 	p := &Child{exited: make(chan struct{})}
 	if s.Stdin != nil {

@@ -13,8 +13,7 @@ import (
 	"syscall"
 )
 
-// prepare makes a child the leader of a group of its own. With a terminal it is a session, whose controlling terminal is the child's
-// stdout.
+// prepare makes a child the leader of a new group or, with a terminal, of a new session, whose controlling terminal is the child's stdout.
 func prepare(cmd *exec.Cmd, s *Spec) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: !s.Pty, Setsid: s.Pty, Setctty: s.Pty, Ctty: 1}
 	killWithThread(cmd.SysProcAttr)
@@ -33,10 +32,10 @@ func Guard(pgid int) error { return guards.hold(strconv.Itoa(pgid)) }
 // Release undoes Guard.
 func Release(pgid int) { guards.release(strconv.Itoa(pgid)) }
 
-// TieChildren does nothing: the guard is told what must not outlive this program.
+// TieChildren does nothing: the guard knows what must not outlive this program.
 func TieChildren() {}
 
-// Shell is the argv that runs a script.
+// Shell returns the argv that runs a script.
 func Shell(script string) []string { return []string{"/bin/sh", "-c", script} }
 
 // variableKey returns the same key for all names of a variable.
@@ -45,10 +44,10 @@ func variableKey(name string) string { return name }
 // ownGroup returns the process group of this program.
 func ownGroup() int { return syscall.Getpgrp() }
 
-// NewGroup returns attributes with which a program is started as the leader of a process group of its own.
+// NewGroup returns attributes with which a program is started as the leader of a new process group.
 func NewGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// Apart makes what is started with it live on, whatever a terminal, a host or this program does to its own group.
+// Apart returns attributes with which a program outlives what a terminal, a host or this program does to its own group.
 func Apart() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
 // restoreSignals keeps the child from inheriting an ignored SIGPIPE, with which `yes | head` would complain instead of ending. Notify

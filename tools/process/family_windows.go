@@ -131,7 +131,7 @@ func NewGroup() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: flags}
 }
 
-// Apart makes what is started with it live on, whatever a terminal, a host or this program does to its own group.
+// Apart returns attributes with which a program outlives what a terminal, a host or this program does to its own group.
 func Apart() *syscall.SysProcAttr {
 	flags := uint32(windows.CREATE_NEW_PROCESS_GROUP | windows.CREATE_NO_WINDOW)
 	if ownJob() { // the host's job, if it lets nobody out, still keeps it
@@ -191,5 +191,5 @@ func SignalGroup(leader int, s syscall.Signal) {
 	jobOf(leader, func(j familyJob) { _ = windows.TerminateJobObject(j.job, 1) })
 }
 
-// ownGroup is the group of this program.
+// ownGroup returns the group of this program.
 func ownGroup() int { return os.Getpid() }

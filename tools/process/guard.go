@@ -16,7 +16,7 @@ import (
 )
 
 // The guard is a second process of the same program. It knows the process groups of the running commands, and kills them when runnel is
-// gone for whatever reason. The kernel then kills only direct children (Pdeathsig), and only on Linux. The guard also removes the folders
+// gone for any reason. The kernel then kills only direct children (Pdeathsig), and only on Linux. The guard also removes the folders
 // that were made for the commands. It lives only as long as commands run. On Windows the system kills them (family_windows.go), and the
 // guard removes the folders.
 //
@@ -129,7 +129,7 @@ func (g *guard) newMark() string {
 	return fmt.Sprintf("%s=%s.%d", markVariable, g.mark, g.marked.Add(1))
 }
 
-// hold names a group or a folder that must not outlive runnel, until release. If there is no guard, the next one is told.
+// hold names a group or a folder that must not outlive runnel, until release. If there is no guard, the next one learns of it.
 func (g *guard) hold(thing string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

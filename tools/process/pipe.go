@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// readSize is how much of a pipe is read at once: half of its room, so that the command can go on meanwhile.
+	// readSize is how much of a pipe is read at once: half of its size, so that the command can continue meanwhile.
 	readSize = 32 << 10
 	// widePipe is the size to which a pipe is grown if the command prints faster than runnel reads. The two then wait for each other less
 	// often: a command that writes 4 KiB at a time has a third fewer switches between threads, and takes an eighth less time.
@@ -55,7 +55,7 @@ func (o *output) pump(f *os.File, w io.Writer) {
 // while the pump waited for a slow client.
 func (o *output) collect(f *os.File, buf []byte, w io.Writer) {
 	for total := 0; total < collectMax && system.Readable(f); {
-		_ = f.SetReadDeadline(time.Now().Add(collectDelay)) // somebody else may be faster
+		_ = f.SetReadDeadline(time.Now().Add(collectDelay)) // another reader may be faster
 		n, err := f.Read(buf)
 		o.pass(buf[:n], w)
 		total += n

@@ -11,7 +11,7 @@ import (
 	"runnel/internal/system"
 )
 
-// Slots is maxConcurrent for detached calls. Each runs in a process of its own, which holds the lock of one of as many files.
+// Slots is maxConcurrent for detached calls. Each call runs in a separate process, which holds the lock of one of as many files.
 type Slots struct {
 	prefix string
 	limit  int
@@ -29,7 +29,7 @@ func NewSlots(stateDir, tool string, limit int) *Slots {
 	return &Slots{filepath.Join(stateDir, slotsDir, fmt.Sprintf("%x", name[:8])), limit}
 }
 
-// Enter waits for a slot until ctx ends. The kernel frees the slot when the process ends, for whatever reason.
+// Enter waits for a slot until ctx ends. The kernel frees the slot when the process ends, for any reason.
 func (s *Slots) Enter(ctx context.Context) (leave func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(s.prefix), 0o700); err != nil {
 		return nil, err

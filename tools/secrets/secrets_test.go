@@ -115,9 +115,9 @@ func TestNewRefuses(t *testing.T) {
 		`(`:         "missing closing",
 		`x*`:        "fewer than 3 characters",
 		`\b`:        "fewer than 3 characters",
-		`aaa.*b`:    "without an end",
-		`aaa(b+c)?`: "without an end",
-		`\w{3,}\b`:  "without an end",
+		`aaa.*b`:    "without a limit",
+		`aaa(b+c)?`: "without a limit",
+		`\w{3,}\b`:  "without a limit",
 		`x(.{1000}.{1000}){1}.{1000}.{1000}.{1000}y`: "5001 characters",
 	} {
 		if err := CheckPattern(pattern); err == nil || !strings.Contains(err.Error(), want) {
