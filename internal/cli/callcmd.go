@@ -57,7 +57,7 @@ or give the array as JSON. "runnel call TOOL --help" shows what a tool takes.
 Ctrl-C cancels the call and waits until it has ended; a second Ctrl-C leaves at once.
 
 The exit code is that of the command which the tool ran, if the result has one; else 0, or 1 for an error. 2 means wrong flags or
-arguments, 130 that it was ended by Ctrl-C. The other flags of runnel serve are taken, too.`,
+arguments, 130 that it was ended by Ctrl-C, 141 that nobody read its output any more (as with head): then it is cancelled. The other flags of runnel serve are taken, too.`,
 		Example: callExamples,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.askGiven = cmd.Flags().Changed("ask")
@@ -162,10 +162,10 @@ func (i *invocation) call(cmd *cobra.Command, name string, server []string, o *c
 		return cause
 	case timedOut:
 		return err
-	case cause != nil && !errors.Is(cause, syscall.EPIPE):
+	case errors.Is(cause, syscall.EPIPE):
+		return exitError(exitUnread)
+	case cause != nil:
 		return fmt.Errorf("writing the output: %w", cause)
-	case errors.Is(cause, syscall.EPIPE): // head has seen enough
-		return exitError(exitFailure)
 	}
 	return err
 }

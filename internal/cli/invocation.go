@@ -18,7 +18,9 @@ const (
 	exitFailure = 1 // something failed at run time
 	exitUsage   = 2 // wrong flags or config
 
-	exitInterrupted = 130 // after Ctrl-C: 128 + SIGINT, as shells give it
+	// As shells show the end of a program by a signal: 128 + its number.
+	exitInterrupted = 130 // SIGINT: Ctrl-C
+	exitUnread      = 141 // SIGPIPE: nobody reads stdout any more, as when head has seen enough
 )
 
 // invocation is one run of the program.

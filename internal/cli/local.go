@@ -123,8 +123,8 @@ func (i *invocation) aboutTask(use, short, long, example string, run func(cmd *c
 			return exitError(exitInterrupted)
 		case errors.Is(err, tasks.ErrNotFound):
 			return fmt.Errorf("task %s is gone: it has expired, was forgotten, or was a call that a host waited for and that has ended", id)
-		case errors.Is(err, syscall.EPIPE): // head has seen enough
-			return exitError(exitFailure)
+		case errors.Is(err, syscall.EPIPE):
+			return exitError(exitUnread)
 		}
 		return err
 	}

@@ -76,7 +76,7 @@ func (i *invocation) run(ctx context.Context, args []string) int {
 	}
 	// Not errors.As: a server wraps this error in "writing to the client", and that is reported.
 	if write, ok := err.(*fs.PathError); ok && write.Path == "/dev/stdout" && errors.Is(write, syscall.EPIPE) {
-		return exitFailure // head has seen enough
+		return exitUnread
 	}
 	if exit, ok := errors.AsType[exitError](err); ok {
 		return int(exit)

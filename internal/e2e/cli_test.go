@@ -21,6 +21,7 @@ const (
 	exitFailure     = 1
 	exitUsage       = 2
 	exitInterrupted = 130
+	exitUnread      = 141
 )
 
 // outcome is what a run of the program with an empty input gives.

@@ -4,10 +4,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"runnel/internal/cli"
 )
@@ -26,10 +29,58 @@ func TestNobodyReads(t *testing.T) {
 		cmd.Stdout, cmd.Stderr = w, &stderr
 		_ = cmd.Run()
 		_ = w.Close()
-		if stderr.String() != "" || !cmd.ProcessState.Exited() {
+		want := exitUnread
+		if args[0] == "doctor" { // its exit code is its verdict
+			want = cmd.ProcessState.ExitCode()
+		}
+		if stderr.String() != "" || !cmd.ProcessState.Exited() || cmd.ProcessState.ExitCode() != want {
 			t.Errorf("%q: %v\n%s", args, cmd.ProcessState, &stderr)
 		}
 	}
+}
+
+// A reader that leaves in the middle, as head does, ends what writes to it: the exit code is a shell's for SIGPIPE, and the call has ended.
+func TestReaderLeaves(t *testing.T) {
+	t.Parallel()
+	state := t.TempDir()
+	program := func(args string) *exec.Cmd { return programCommand(t, strings.Fields(args+" --state "+state)...) }
+	readOne := func(cmd *exec.Cmd) {
+		t.Helper()
+		stdout, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var stderr syncBuffer
+		cmd.Stderr = &stderr
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer time.AfterFunc(watchdog, func() { _ = cmd.Process.Kill() }).Stop()
+		if _, err := stdout.Read(make([]byte, 1)); err != nil {
+			t.Error(err)
+		}
+		_ = stdout.Close()
+		_ = cmd.Wait()
+		if cmd.ProcessState.ExitCode() != exitUnread || stderr.String() != "" {
+			t.Errorf("%q: %v\n%s", cmd.Args[1:], cmd.ProcessState, &stderr)
+		}
+	}
+	for _, output := range []string{"text", "ndjson"} {
+		readOne(program("call yes --tool yes=yes -o " + output))
+	}
+	list, err := program("tasks list -o ndjson").Output()
+	if err != nil || !strings.Contains(string(list), `"status":"cancelled"`) || strings.Contains(string(list), `"status":"working"`) {
+		t.Errorf("%v: a call goes on, or none has begun:\n%s", err, list)
+	}
+	if out, err := program("call stream count=100000 --selftest").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %.200s", err, out)
+	}
+	list, err = program("tasks list -o ndjson").Output()
+	id := regexp.MustCompile(`"taskId":"([0-9a-f-]+)","status":"completed"`).FindSubmatch(list)
+	if id == nil {
+		t.Fatalf("%v: no task that has completed:\n%s", err, list)
+	}
+	readOne(program("tasks tail " + string(id[1])))
 }
 
 // A server says that its host reads nothing.
