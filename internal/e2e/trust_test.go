@@ -113,7 +113,7 @@ func TestUntrustedDirectory(t *testing.T) {
 	// A command that looks at tasks has no tools to miss, but the tasks may be elsewhere.
 	other := `runnel: tasks of the state and the owner that the config file names are not shown: ` + path + ` is left out: .*`
 	c.env = append(c.env, "RUNNEL_STATE=")
-	for _, more := range []string{"state: {dir: here}\n", "server: {owner: theirs}\n"} {
+	for _, more := range []string{"state: {dir: here}\n", "server: {owner: theirs}\n", "unknown: {}\n"} { // one with a mistake may name any
 		c.write(more)
 		c.run("", "tasks", "list").is(t, exitFine, "", other)
 		c.run("", "tasks", "list", "--state", "/nonexistent", "--owner", "mine").is(t, exitFine, "", "^there is no state")

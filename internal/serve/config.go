@@ -29,17 +29,16 @@ func (s *Setup) LoadConfig(ctx context.Context) (conf *config.Config, file strin
 	return conf, file, err
 }
 
-// LoadStateConfig is LoadConfig for a command that looks at tasks and uses no tools: a file that is left out matters to it if it names another
-// state or owner.
+// LoadStateConfig is LoadConfig for a command that looks at tasks and uses no tools: a file that is left out matters to it unless it names the
+// same state and owner.
 func (s *Setup) LoadStateConfig(ctx context.Context) (*config.Config, error) {
 	conf, _, left, err := s.ReadConfigs(ctx)
 	if err != nil || left == nil {
 		return conf, err
 	}
-	theirs, broken := config.Parse(left.path, left.text)
-	switch {
-	case broken != nil: // then it names none that anybody could use
-	case s.Options.From["state"] == "" && theirs.State.Dir != conf.State.Dir, s.Options.From["owner"] == "" && theirs.Server.Owner != conf.Server.Owner:
+	theirs, err := config.Parse(left.path, left.text)
+	unknown := left.text == nil || err != nil // it may name any
+	if s.Options.From["state"] == "" && (unknown || theirs.State.Dir != conf.State.Dir) || s.Options.From["owner"] == "" && (unknown || theirs.Server.Owner != conf.Server.Owner) {
 		s.Say(zerolog.WarnLevel, "runnel: tasks of the state and the owner that the config file names are not shown: "+left.Error())
 	}
 	return conf, nil
