@@ -61,13 +61,13 @@ arguments, 130 that it was ended by Ctrl-C, 141 that nobody read its output any 
 		Example: callExamples,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.askGiven = cmd.Flags().Changed("ask")
-			own, server, err := i.splitServer(cmd, args)
+			own, err := i.splitServer(cmd, args)
 			switch {
 			case err != nil:
 				return err
 			case len(own) == 0:
 				return misuse(cmd, "runnel call: which tool?")
-			case o.detach && len(server) > 0:
+			case o.detach && !i.target.isSelf():
 				return misuse(cmd, "runnel call: --detach is for runnel's own tools: another server is left with this call, and its tasks may end with it")
 			case o.detach && (o.noTask || o.mode.Word != "" || o.protocol.Word != "" || o.timeout > 0):
 				return misuse(cmd, "runnel call: --detach does not go with --no-task, --mode, --protocol or --timeout: it leaves when the task runs")
@@ -77,21 +77,25 @@ arguments, 130 that it was ended by Ctrl-C, 141 that nobody read its output any 
 			if o.detach {
 				i.Detach, o.task = own[0], true
 			}
-			if len(server) == 0 {
+			if i.target.isSelf() {
 				i.Only = own[0]
 			}
 			o.arguments = own[1:]
-			return i.call(cmd, own[0], server, o)
+			return i.call(cmd, own[0], o)
 		},
 	}
 	cmd.ValidArgsFunction = i.completeCall
 	cmd.SetHelpFunc(func(cmd *cobra.Command, args []string) {
-		own, server, err := i.splitServer(cmd, cmd.Flags().Args())
+		var own []string
+		err := i.readEnvironment(cmd, false)
+		if err == nil {
+			own, err = i.splitServer(cmd, cmd.Flags().Args())
+		}
 		if err != nil || len(own) == 0 {
 			i.help(cmd, args)
 			return
 		}
-		i.unwritten = i.helpWithTool(cmd, own[0], server)
+		i.unwritten = i.helpWithTool(cmd, own[0])
 	})
 	flags := cmd.Flags()
 	flags.SortFlags = false
@@ -107,13 +111,13 @@ arguments, 130 that it was ended by Ctrl-C, 141 that nobody read its output any 
 	flags.BoolVar(&o.summary, "summary", false, "at the end, say on stderr how much output came, and when")
 	flags.BoolVar(&o.detach, "detach", false, "start it as a task that goes on by itself, print its id and leave")
 	flags.Var(o.protocol, "protocol", "speak this `VERSION` of the protocol; else the newest that both sides know")
-	i.addURLFlags(flags)
+	i.target.addFlags(flags)
 	i.addServeFlags(flags, "config", "tool", "selftest", "state", "owner", "notify")
 	return cmd
 }
 
 // call calls a tool once.
-func (i *invocation) call(cmd *cobra.Command, name string, server []string, o *callOptions) error {
+func (i *invocation) call(cmd *cobra.Command, name string, o *callOptions) error {
 	v := term.NewView(i.Stdout, i.Stderr, o.progress.Word, i.Getenv("TERM"))
 	defer v.End()
 	select {
@@ -142,14 +146,14 @@ func (i *invocation) call(cmd *cobra.Command, name string, server []string, o *c
 	if c.asks() {
 		dial.OnRequest = c.request
 	}
-	if dial.Version == "" && i.url == "" && (len(server) == 0 || o.task || o.mode.Word != "") {
+	if dial.Version == "" && i.target.url == "" && (i.target.isSelf() || o.task || o.mode.Word != "") {
 		// Only in that era can a client say what is to be a task, and how; and output streams from the first byte on.
 		dial.Version = mcp.NewestHandshake().Name
 	}
-	disconnect, err := c.connect(cmd, server, dial)
+	disconnect, err := c.connect(cmd, dial)
 	if err == nil {
 		defer disconnect()
-		err = c.find(cmd.Context(), name, server)
+		err = c.find(cmd.Context(), name)
 	}
 	if err == nil {
 		err = c.run(ctx, wanted)
@@ -171,12 +175,12 @@ func (i *invocation) call(cmd *cobra.Command, name string, server []string, o *c
 }
 
 // connect connects to the server.
-func (c *call) connect(cmd *cobra.Command, server []string, dial rpc.DialOptions) (disconnect func(), err error) {
-	c.client, disconnect, err = c.i.dial(cmd, server, dial)
+func (c *call) connect(cmd *cobra.Command, dial rpc.DialOptions) (disconnect func(), err error) {
+	c.client, disconnect, err = c.i.dial(cmd, dial)
 	if errors.As(err, new(*rpc.Error)) && c.o.protocol.Word == "" && dial.Version != "" {
 		// It does not know the handshake, which was only asked for because of its tasks: it may be of the newer era.
 		dial.Version = ""
-		if client, disconnect, err := c.i.dial(cmd, server, dial); err == nil {
+		if client, disconnect, err := c.i.dial(cmd, dial); err == nil {
 			c.client = client
 			return disconnect, nil
 		}
@@ -184,18 +188,18 @@ func (c *call) connect(cmd *cobra.Command, server []string, dial rpc.DialOptions
 	return disconnect, err
 }
 
-// find finds the tool, among those of runnel itself where no server is named, and makes the arguments of its call.
-func (c *call) find(ctx context.Context, name string, server []string) error {
+// find finds the tool and makes the arguments of its call.
+func (c *call) find(ctx context.Context, name string) error {
 	list, err := remote.ListTools(ctx, c.client)
 	if err != nil {
 		return err
 	}
-	if c.tool, err = findTool(list, name, server); err != nil {
+	if c.tool, err = c.i.findTool(list, name); err != nil {
 		return err
 	}
 	form := term.ReadForm(c.tool.InputSchema)
 	c.arguments, err = parseArguments(form, c.o.arguments, c.o.object)
-	if err == nil && len(server) == 0 && c.i.url == "" {
+	if err == nil && c.i.target.isSelf() {
 		if input := schema.New(c.tool.InputSchema, ""); input.Compile() == nil { // else the answer to the call says it
 			err = input.Check(c.arguments)
 		}

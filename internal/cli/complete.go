@@ -45,16 +45,19 @@ const completionTime = 3 * time.Second
 // completeCall completes the name of a tool that runnel itself serves, then its arguments.
 func (i *invocation) completeCall(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	const silent = cobra.ShellCompDirectiveNoFileComp
-	if i.url != "" || slices.Contains(i.args[:len(i.args)-1], "--") { // cobra adds one of its own: cmd does not tell
+	i.Stderr = io.Discard
+	if i.readEnvironment(cmd, false) != nil {
+		return nil, silent
+	}
+	if i.target.url != "" || slices.Contains(i.args[:len(i.args)-1], "--") { // cobra adds one of its own: cmd does not tell
 		return nil, cobra.ShellCompDirectiveDefault
 	}
-	i.Stderr = io.Discard
 	i.NoUpstreams = true
 	i.Options.Tools = slices.Compact(slices.Sorted(slices.Values(i.Options.Tools))) // cobra has read the flags twice
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
 	defer cancel()
 	cmd.SetContext(ctx)
-	list, err := i.listTools(cmd, nil, "")
+	list, err := i.listTools(cmd, "")
 	if err != nil {
 		return nil, silent
 	}
@@ -66,7 +69,7 @@ func (i *invocation) completeCall(cmd *cobra.Command, args []string, toComplete 
 		}
 		return names, silent
 	}
-	tool, err := findTool(list, args[0], nil)
+	tool, err := i.findTool(list, args[0])
 	if err != nil {
 		return nil, silent
 	}

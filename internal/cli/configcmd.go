@@ -50,9 +50,6 @@ func (i *invocation) configCommand() *cobra.Command {
 }
 
 func (i *invocation) checkConfig(cmd *cobra.Command, args []string) error {
-	if err := i.readEnvironment(cmd); err != nil {
-		return err
-	}
 	if len(args) > 0 {
 		i.Options.Config = args[0]
 		delete(i.Options.From, "config")

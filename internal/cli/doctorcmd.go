@@ -60,9 +60,6 @@ With --url it only asks the server there, in each era of the protocol.`,
 				if err := (&entryFlags{name: "runnel"}).check(cmd, args); err != nil {
 					return err
 				}
-				if err := i.readEnvironment(cmd); err != nil {
-					return err
-				}
 				return i.doctorInstalled(cmd.Context(), args)
 			}
 			switch {
@@ -71,14 +68,14 @@ With --url it only asks the server there, in each era of the protocol.`,
 			case host:
 				return i.doctorHost(cmd)
 			}
-			if i.url = cmp.Or(i.url, i.Getenv("RUNNEL_URL")); i.url != "" {
+			if i.target.url != "" {
 				return i.doctorURL(cmd)
 			}
 			return i.doctor(cmd, args)
 		},
 	}
 	cmd.Flags().SortFlags = false
-	i.addURLFlags(cmd.Flags())
+	i.target.addFlags(cmd.Flags())
 	cmd.Flags().Lookup("url").Usage = "check only the server at this `URL`, over Streamable HTTP"
 	cmd.Flags().BoolVar(&host, "host", false, "serve the host that starts this, and say what it can do")
 	cmd.Flags().AddFlagSet(i.flags)
@@ -107,9 +104,6 @@ func (d *diagnosis) print(verdict, what, format string, args ...any) {
 }
 
 func (i *invocation) doctor(cmd *cobra.Command, _ []string) error {
-	if err := i.readEnvironment(cmd); err != nil {
-		return err
-	}
 	d := &diagnosis{i: i}
 	d.fine("version", "runnel %s", serve.Version())
 	conf, file, left, err := i.ReadConfigs(cmd.Context())

@@ -18,12 +18,9 @@ import (
 
 // doctorURL is "runnel doctor --url": it reaches a server in each era, and says what it answers. One of the two is enough.
 func (i *invocation) doctorURL(cmd *cobra.Command) error {
-	if err := i.readEnvironmentQuietly(cmd); err != nil {
-		return err
-	}
-	at, err := i.remote()
+	at, err := i.remote(cmd)
 	if err != nil {
-		return misuse(cmd, "%w", err)
+		return err
 	}
 	d := &diagnosis{i: i}
 	d.fine("version", "runnel %s", serve.Version())

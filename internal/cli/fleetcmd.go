@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,9 +15,6 @@ import (
 	"runnel/internal/term"
 	"runnel/tasks"
 )
-
-// watchPace is how often "runnel fleet --watch" looks.
-const watchPace = time.Second
 
 // fleetCommand is "runnel fleet".
 func (i *invocation) fleetCommand() *cobra.Command {
@@ -65,14 +61,10 @@ each time that something has changed.`,
 				}
 				return err
 			case output.Word == "text" && term.IsTerminal(i.Stdout) && i.Getenv("TERM") != "dumb":
-				err = drawAgain(cmd.Context(), i.Stdout, fmt.Sprintf("runnel fleet  %s (%s)", l.dir, l.owner), show)
+				return drawAgain(cmd.Context(), i.Stdout, "runnel fleet  "+l.where(), show)
 			default:
-				err = writeChanges(cmd.Context(), i.Stdout, show)
+				return writeChanges(cmd.Context(), i.Stdout, show)
 			}
-			if cmd.Context().Err() != nil {
-				return exitError(exitInterrupted)
-			}
-			return err
 		},
 	}
 	cmd.Flags().SortFlags = false
@@ -80,55 +72,6 @@ each time that something has changed.`,
 	output = outputFlag(cmd.Flags(), "json (all on one line, with the workers' tools)", "ndjson (the same, with --watch a line for each change)")
 	i.addServeFlags(cmd.Flags(), "config", "state", "owner")
 	return cmd
-}
-
-// drawAgain draws a text on a terminal again and again, as much of it as fits. It stays there when ctx has ended.
-func drawAgain(ctx context.Context, out io.Writer, title string, show func(context.Context) (string, error)) error {
-	for frame := "\x1b[2J"; ; frame = "" {
-		text, err := show(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil { // a cluster that elects its leader answers again
-			text = term.Printable("the workers cannot be asked: "+err.Error()) + "\n"
-		}
-		width, height := term.Size(out)
-		lines := strings.Split(title+"  "+time.Now().Format(time.TimeOnly)+"\n\n"+strings.TrimSuffix(text, "\n"), "\n")
-		if room := max(height-1, 2); len(lines) > room { // the cursor stands on the last line
-			lines = append(lines[:room-1], fmt.Sprintf("%d more lines", len(lines)-room+1))
-		}
-		frame += "\x1b[H"
-		for _, line := range lines {
-			frame += term.Clip(line, width-1) + "\x1b[K\n"
-		}
-		if _, err := io.WriteString(out, frame+"\x1b[J"); err != nil {
-			return err
-		}
-		select {
-		case <-time.After(watchPace):
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}
-
-// writeChanges writes a text each time that it has changed, until ctx ends.
-func writeChanges(ctx context.Context, out io.Writer, show func(context.Context) (string, error)) error {
-	for before := ""; ; {
-		text, err := show(ctx)
-		if err == nil && text != before {
-			_, err = io.WriteString(out, text)
-			before = text
-		}
-		if err != nil && !errors.Is(err, tasks.ErrBusy) { // a cluster that elects its leader answers again
-			return err
-		}
-		select {
-		case <-time.After(watchPace):
-		case <-ctx.Done():
-			return nil
-		}
-	}
 }
 
 // queue is the state if it has workers. Without a state l may be nil.

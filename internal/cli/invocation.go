@@ -31,10 +31,7 @@ type invocation struct {
 	killedBy  syscall.Signal   // the signal to end the process by, as if it had not been caught; 0 = none
 	lastWords chan func()      // removes the line that a call draws; capacity 1
 
-	url         string   // --url
-	headerLines []string // --header
-	headerFile  string   // --header-file
-
+	target    target
 	args      []string
 	flags     *pflag.FlagSet // those of runnel serve
 	unwritten error          // why the help could not be written: cobra has no place for the error
@@ -83,20 +80,14 @@ func didYouMean(err error, name string, names []string) error {
 	return err
 }
 
-// readEnvironment gives the flags of a command that were not set the values of their variables.
-func (i *invocation) readEnvironment(cmd *cobra.Command) error {
+// readEnvironment gives the flags of a command that were not set the values of their variables. The log of a command that a person reads has
+// warnings alone, unless the user sets a level.
+func (i *invocation) readEnvironment(cmd *cobra.Command, serves bool) error {
 	if err := i.Options.ReadEnvironment(cmd.Flags(), i.Getenv); err != nil {
 		return misuse(cmd, "%w", err)
 	}
-	return nil
-}
-
-// readEnvironmentQuietly is readEnvironment for a command that a person reads: unless the user sets a level, the log has
-// warnings alone.
-func (i *invocation) readEnvironmentQuietly(cmd *cobra.Command) error {
-	err := i.readEnvironment(cmd)
-	if i.Options.From["log-level"] == "" {
+	if !serves && i.Options.From["log-level"] == "" {
 		i.Options.LogLevel.Word = "warn"
 	}
-	return err
+	return nil
 }

@@ -39,9 +39,6 @@ var errNoState = errors.New("there is no state")
 
 // openLocal opens the tasks that a command's flags and config name.
 func (i *invocation) openLocal(cmd *cobra.Command) (*local, error) {
-	if err := i.readEnvironmentQuietly(cmd); err != nil {
-		return nil, err
-	}
 	conf, err := i.LoadStateConfig(cmd.Context())
 	if err != nil {
 		return nil, err
@@ -78,6 +75,9 @@ func (l *local) openDir(i *invocation, conf *config.Config) (err error) {
 	l.store = s
 	return s.Open()
 }
+
+// where says which tasks these are.
+func (l *local) where() string { return fmt.Sprintf("%s (%s)", l.dir, l.owner) }
 
 func (l *local) close() {
 	l.runner.Close()
@@ -131,14 +131,25 @@ func (i *invocation) aboutTask(use, short, long, example string, run func(cmd *c
 	return &cobra.Command{Use: use, Short: short, Long: long, Example: example, RunE: withTask, ValidArgsFunction: i.completeTask}
 }
 
-// list returns the owner's tasks, or only those that run, in the order in which they were made. Without a state, l is nil and there are none.
-func (l *local) list(ctx context.Context, running bool) ([]tasks.Task, error) {
+// list returns the owner's tasks, or only those that run, in the order in which they were made. The message of one that runs is its last line.
+// Without a state, l is nil and there are none.
+func (l *local) list(ctx context.Context, running bool) (list []tasks.Task, err error) {
 	if l == nil {
 		return nil, nil
 	}
-	list, _, err := l.runner.List(ctx, "", math.MaxInt32)
-	if running {
-		list = slices.DeleteFunc(list, func(t tasks.Task) bool { return t.Status.Terminal() })
+	all, _, err := l.runner.List(ctx, "", math.MaxInt32)
+	for _, t := range all {
+		if !t.Status.Terminal() && err == nil {
+			switch now, gone := l.runner.Head(ctx, t.ID); {
+			case gone == nil:
+				t = now
+			case !errors.Is(gone, tasks.ErrNotFound): // it has ended and was forgotten meanwhile
+				err = gone
+			}
+		}
+		if !running || !t.Status.Terminal() {
+			list = append(list, t)
+		}
 	}
 	return list, err
 }
@@ -157,6 +168,9 @@ func (i *invocation) completeTask(cmd *cobra.Command, args []string, toComplete 
 		return nil, silent
 	}
 	i.Stderr = io.Discard
+	if i.readEnvironment(cmd, false) != nil {
+		return nil, silent
+	}
 	l, err := i.openLocal(cmd)
 	if err != nil {
 		return nil, silent

@@ -66,7 +66,7 @@ func (i *invocation) run(ctx context.Context, args []string) int {
 		return i.leave(s.(syscall.Signal))
 	}
 	if err != nil && i.Options.From == nil { // the variables have not been read, and one sets the format of the error
-		_ = i.readEnvironment(root)
+		_ = i.readEnvironment(root, true)
 	}
 	if err == nil {
 		err = i.unwritten
@@ -172,11 +172,11 @@ func (i *invocation) command() *cobra.Command {
 	root.SetErr(i.Stderr)
 	i.flags = root.Flags()
 	i.Options.Register(i.flags)
+	install, uninstall, doctor, work := i.installCommand(), i.uninstallCommand(), i.doctorCommand(), i.workCommand()
 	servers := []*cobra.Command{root, i.serveCommand(), i.wrapCommand()}
 	root.AddCommand(servers[1:]...)
-	root.AddCommand(i.initCommand(), i.installCommand(), i.uninstallCommand(), i.toolsCommand(), i.callCommand(), i.tasksCommand(), i.topCommand(), i.uiCommand(), i.workCommand(), i.fleetCommand(),
-		i.traceCommand(), i.doctorCommand(), i.configCommand(),
-		i.trustCommand(), i.versionCommand())
+	root.AddCommand(i.initCommand(), install, uninstall, i.toolsCommand(), i.callCommand(), i.tasksCommand(), i.topCommand(), i.uiCommand(), work, i.fleetCommand(),
+		i.traceCommand(), doctor, i.configCommand(), i.trustCommand(), i.versionCommand())
 	version := i.flags.Bool("version", false, "print the version, its commit and its date")
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if *version {
@@ -184,10 +184,14 @@ func (i *invocation) command() *cobra.Command {
 		}
 		return i.serve(cmd, args)
 	}
-	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) {
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		if !slices.Contains(servers, cmd) { // a server reads its config again instead
 			cmd.SetContext(i.UntilHangup(cmd.Context()))
 		}
+		if cmd == install || cmd == uninstall { // what the environment says here is not for the host
+			return nil
+		}
+		return i.readEnvironment(cmd, slices.Contains(servers, cmd) || cmd == work || cmd == doctor)
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misuse(cmd, "%w", flagError(cmd, err)) })
 	root.SetHelpFunc(i.help)

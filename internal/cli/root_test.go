@@ -61,7 +61,7 @@ func TestPrecedence(t *testing.T) {
 		if err := root.ParseFlags(c.args); err != nil {
 			t.Fatal(err)
 		}
-		if err := i.readEnvironment(root); err != nil {
+		if err := i.readEnvironment(root, true); err != nil {
 			t.Fatal(err)
 		}
 		conf, _, err := i.LoadConfig(t.Context())

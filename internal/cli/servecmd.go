@@ -20,8 +20,5 @@ func (i *invocation) serveCommand() *cobra.Command {
 
 // serve runs "runnel", "runnel serve" and "runnel wrap".
 func (i *invocation) serve(cmd *cobra.Command, _ []string) error {
-	if err := i.readEnvironment(cmd); err != nil {
-		return err
-	}
 	return i.Serve(cmd.Context())
 }

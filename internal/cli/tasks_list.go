@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -48,7 +47,15 @@ func (i *invocation) listCommand() *cobra.Command {
 				defer l.close()
 			}
 			if watch && l != nil {
-				return l.watch(cmd.Context(), i.Stdout, running)
+				return drawAgain(cmd.Context(), i.Stdout, "runnel tasks list  "+l.where(), func(ctx context.Context) (string, error) {
+					list, err := l.list(ctx, running)
+					if len(list) == 0 {
+						return "no tasks", err
+					}
+					const around = 4 // lines: the title, a blank one, the names of the columns, and that of the cursor
+					_, height := term.Size(i.Stdout)
+					return tasksTable(list[max(len(list)-max(height-around, 1), 0):]), err
+				})
 			}
 			list, err := l.list(cmd.Context(), running)
 			if err != nil {
@@ -67,7 +74,7 @@ func (i *invocation) listCommand() *cobra.Command {
 			if len(list) == 0 && l != nil {
 				i.Say(zerolog.InfoLevel, fmt.Sprintf("no tasks of owner %q in %s", l.owner, l.dir))
 			}
-			return l.print(cmd.Context(), i.Stdout, list)
+			return term.PrintLines(i.Stdout, tasksTable(list))
 		},
 	}
 	cmd.Flags().BoolVar(&running, "running", false, "only those that have not ended")
@@ -76,57 +83,22 @@ func (i *invocation) listCommand() *cobra.Command {
 	return cmd
 }
 
-// watch shows the list again and again, as many of the newest as fit.
-func (l *local) watch(ctx context.Context, w io.Writer, running bool) error {
-	const home = "\x1b[H\x1b[J"
-	for {
-		list, err := l.list(ctx, running)
-		if ctx.Err() != nil {
-			return exitError(exitInterrupted)
-		}
-		if err != nil {
-			return err
-		}
-		_, height := term.Size(w)
-		list = list[max(len(list)-(height-2), 0):] // without the head and the line of the cursor
-		if _, err := io.WriteString(w, home); err != nil {
-			return err
-		}
-		if err := l.print(ctx, w, list); err != nil {
-			return err
-		}
-		if len(list) == 0 {
-			if _, err := fmt.Fprintln(w, "no tasks"); err != nil {
-				return err
-			}
-		}
-		select {
-		case <-time.After(time.Second):
-		case <-ctx.Done():
-			return exitError(exitInterrupted)
-		}
-	}
-}
-
-// print writes a table. l may be nil if there are no tasks.
-func (l *local) print(ctx context.Context, w io.Writer, list []tasks.Task) error {
+// tasksTable shows tasks, "" if there are none.
+func tasksTable(list []tasks.Task) string {
 	if len(list) == 0 {
-		return nil
+		return ""
 	}
 	rows := [][]string{{"ID", "STATUS", "TOOL", "AGE", "TOOK", ""}}
 	short := shortIDs(list)
 	for _, t := range list {
-		took, says := t.UpdatedAt.Sub(t.CreatedAt), t.StatusMessage
+		took := t.UpdatedAt.Sub(t.CreatedAt)
 		if !t.Status.Terminal() {
 			took = time.Since(t.CreatedAt)
-			if whole, err := l.runner.Get(ctx, t.ID); err == nil && says == "" {
-				says = whole.StatusMessage
-			}
 		}
-		says, _, _ = strings.Cut(says, "\n")
+		says, _, _ := strings.Cut(t.StatusMessage, "\n")
 		rows = append(rows, []string{short[t.ID], string(t.Status), t.Tool, term.Age(time.Since(t.CreatedAt)), term.Age(took), term.Shorten(term.Printable(says))})
 	}
-	return term.PrintLines(w, term.Table(rows))
+	return term.Table(rows)
 }
 
 // shortIDs are the beginnings of ids: 8 characters, or as many as it takes to tell them apart.

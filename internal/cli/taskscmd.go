@@ -122,7 +122,7 @@ has fetched its result yet (a host, or "runnel tasks result"): --force deletes t
 			}
 			defer l.close()
 			gone, kept, err := l.store.Forget(cmd.Context(), l.owner, time.Now().Add(-older), force)
-			if err := l.print(cmd.Context(), i.Stdout, gone); err != nil {
+			if err := term.PrintLines(i.Stdout, tasksTable(gone)); err != nil {
 				return err
 			}
 			text := fmt.Sprintf("%d forgotten", len(gone))

@@ -39,7 +39,7 @@ Streamable HTTP; then its tools are shown.`,
   # their names, for a script
   runnel tools -o ndjson | jq -r .name`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			own, server, err := i.splitServer(cmd, args)
+			own, err := i.splitServer(cmd, args)
 			if err == nil {
 				err = atMostOne(cmd, own)
 			}
@@ -52,16 +52,16 @@ Streamable HTTP; then its tools are shown.`,
 				cmd.SetContext(ctx)
 			}
 			if len(own) > 0 {
-				tool, err := i.askForTool(cmd, own[0], server, protocol.Word)
+				tool, err := i.askForTool(cmd, own[0], protocol.Word)
 				switch {
 				case err != nil:
 					return err
 				case output.Word != "text":
 					return writeJSON(i.Stdout, tool)
 				}
-				return printTool(i.Stdout, tool, server)
+				return i.printTool(tool)
 			}
-			list, err := i.listTools(cmd, server, protocol.Word)
+			list, err := i.listTools(cmd, protocol.Word)
 			if err != nil {
 				return err
 			}
@@ -73,7 +73,7 @@ Streamable HTTP; then its tools are shown.`,
 			}
 			switch {
 			case len(list) > 0:
-			case len(server) > 0:
+			case !i.target.isSelf():
 				i.Say(zerolog.InfoLevel, "the server has no tools")
 			case i.Upstreams > 0:
 				i.Say(zerolog.InfoLevel, "no tools yet: a server of upstreams has not answered. Try again in a moment; runnel doctor says what it answers")
@@ -88,7 +88,7 @@ Streamable HTTP; then its tools are shown.`,
 	output = outputFlag(cmd.Flags(), "json (the list on one line)", "ndjson (a tool on each line)")
 	durationFlag(cmd.Flags(), &timeout, "timeout", "give up after this `DURATION`; 0 = never")
 	cmd.Flags().Var(protocol, "protocol", "speak this `VERSION` of the protocol; else the newest that both sides know")
-	i.addURLFlags(cmd.Flags())
+	i.target.addFlags(cmd.Flags())
 	i.addServeFlags(cmd.Flags(), "config", "tool", "selftest", "state", "owner")
 	return cmd
 }
@@ -109,8 +109,8 @@ func (i *invocation) printTools(list []mcp.Tool) error {
 	return nil
 }
 
-// printTool shows a tool to a person who is about to call it. server is the command after "--", or --url and its URL, if there is one.
-func printTool(w io.Writer, tool *mcp.Tool, server []string) error {
+// printTool shows a tool to a person who is about to call it.
+func (i *invocation) printTool(tool *mcp.Tool) error {
 	var b strings.Builder
 	title := tool.Title
 	if title == "" && tool.Annotations != nil {
@@ -128,13 +128,7 @@ func printTool(w io.Writer, tool *mcp.Tool, server []string) error {
 		}
 	}
 	form := term.ReadForm(tool.InputSchema)
-	call := "runnel call " + strings.TrimSpace(term.Printable(tool.Name)+" "+form.Usage())
-	if len(server) > 0 {
-		if server[0] != "--url" {
-			call += " --"
-		}
-		call += " " + term.Printable(strings.Join(server, " "))
-	}
+	call := "runnel call " + strings.TrimSpace(term.Printable(tool.Name)+" "+form.Usage()) + term.Printable(i.target.words())
 	fmt.Fprintf(&b, "\nCall it:\n  %s\n", call)
 	if len(form) > 0 {
 		b.WriteString("\nArguments:\n")
@@ -144,19 +138,18 @@ func printTool(w io.Writer, tool *mcp.Tool, server []string) error {
 		}
 		b.WriteString(term.Table(rows))
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(i.Stdout, b.String())
 	return err
 }
 
 // helpWithTool is the help of "runnel call NAME": it shows the tool.
-func (i *invocation) helpWithTool(cmd *cobra.Command, name string, server []string) error {
-	tool, err := i.askForTool(cmd, name, server, "")
-	if err != nil {
-		return err
+func (i *invocation) helpWithTool(cmd *cobra.Command, name string) error {
+	tool, err := i.askForTool(cmd, name, "")
+	if err == nil {
+		err = i.printTool(tool)
 	}
-	if err := printTool(i.Stdout, tool, server); err != nil {
-		return err
+	if err == nil {
+		_, err = io.WriteString(i.Stdout, "\nThe flags of runnel call: see runnel call --help\n")
 	}
-	_, err = io.WriteString(i.Stdout, "\nThe flags of runnel call: see runnel call --help\n")
 	return err
 }

@@ -22,7 +22,7 @@ func TestToolsArePrintable(t *testing.T) {
 		t.Errorf("got  %q\nwant %q, error %v", out.String(), want, err)
 	}
 	out.Reset()
-	err = printTool(&out, &list[0], nil)
+	err = i.printTool(&list[0])
 	if want := "a [2J b: t ]0;x \n\nCall it:\n  runnel call a [2J b [x [1m = ]\n\nArguments:\n  x [1m =   \n"; out.String() != want || err != nil {
 		t.Errorf("got  %q\nwant %q, error %v", out.String(), want, err)
 	}

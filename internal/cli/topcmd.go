@@ -2,8 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"os"
 	"sync"
@@ -45,7 +43,7 @@ How far a task is (DONE) stands there if its tool says so, or its last line, as 
 			}
 			defer l.close()
 			err = top.Run(cmd.Context(), top.Options{
-				Source: seen{l.runner, l}, Where: fmt.Sprintf("%s (%s)", l.dir, l.owner), In: in, Out: out,
+				Source: seen{l.runner, l}, Where: l.where(), In: in, Out: out,
 				Colors: i.Getenv("NO_COLOR") == "",
 				Begun: func(leave func()) {
 					select {
@@ -72,22 +70,7 @@ type seen struct {
 }
 
 // List returns the tasks, those that run with their last line.
-func (s seen) List(ctx context.Context) ([]tasks.Task, error) {
-	list, err := s.local.list(ctx, false)
-	for n, t := range list {
-		if err != nil || t.Status.Terminal() {
-			continue
-		}
-		whole, failed := s.Head(ctx, t.ID)
-		switch {
-		case failed == nil:
-			list[n] = whole
-		case !errors.Is(failed, tasks.ErrNotFound): // it has ended and was forgotten meanwhile
-			err = failed
-		}
-	}
-	return list, err
-}
+func (s seen) List(ctx context.Context) ([]tasks.Task, error) { return s.local.list(ctx, false) }
 
 // held keeps the beginning of what is written until it can be shown.
 type held struct {

@@ -31,7 +31,7 @@ What the config file names under "secrets" stands in FILE as ***, as long as one
   # in a host's config: instead of "command": "my-server", "args": ["--flag"]
   "command": "/usr/local/bin/runnel", "args": ["trace", "-o", "/tmp/session.trace", "--", "my-server", "--flag"]`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			server, err := i.onlyServer(cmd, args)
+			err := i.needServer(cmd, args)
 			switch {
 			case err != nil:
 				return err
@@ -47,18 +47,22 @@ What the config file names under "secrets" stands in FILE as ***, as long as one
 				return &serve.UsageError{Err: fmt.Errorf("-o: %w", err)}
 			}
 			defer out.Close()
-			session := &trace.Session{Command: server, Env: i.Env, Stdin: i.Stdin, Stdout: i.Stdout, Stderr: i.Stderr}
+			session := &trace.Session{Command: i.target.command, Env: i.Env, Stdin: i.Stdin, Stdout: i.Stdout, Stderr: i.Stderr}
 			var t *trace.Record
 			code := exitFine
-			if i.url != "" {
-				var remote *httpclient.Transport
-				if remote, err = i.openRemote(); err != nil {
+			if i.target.url != "" {
+				at, err := i.remote(cmd)
+				if err != nil {
+					return err
+				}
+				remote, err := httpclient.Open(at)
+				if err != nil {
 					return misuse(cmd, "%w", err)
 				}
 				t = trace.New(out, fmt.Sprintf("runnel %s traces %s", serve.Version(), remote.Name()), hide)
 				err = trace.Relay(cmd.Context(), t, remote, remote.Finish, session)
 			} else {
-				t = trace.New(out, fmt.Sprintf("runnel %s traces %q", serve.Version(), server), hide)
+				t = trace.New(out, fmt.Sprintf("runnel %s traces %q", serve.Version(), i.target.command), hide)
 				code, err = trace.Run(cmd.Context(), t, session)
 			}
 			if err != nil {
@@ -74,16 +78,13 @@ What the config file names under "secrets" stands in FILE as ***, as long as one
 		},
 	}
 	cmd.Flags().StringVarP(&file, "output", "o", "", "the `FILE` to write; what was in it is lost")
-	i.addURLFlags(cmd.Flags())
+	i.target.addFlags(cmd.Flags())
 	cmd.Flags().AddFlag(i.flags.Lookup("config"))
 	return cmd
 }
 
 // hidden is what the config that runnel would read says must not be shown.
 func (i *invocation) hidden(cmd *cobra.Command) (*secrets.Set, error) {
-	if err := i.readEnvironment(cmd); err != nil {
-		return nil, err
-	}
 	conf, _, err := i.LoadConfig(cmd.Context())
 	if err != nil {
 		return nil, err

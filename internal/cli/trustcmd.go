@@ -37,9 +37,6 @@ A file that you name (--config, $RUNNEL_CONFIG) and the one in your own config d
   runnel trust --remove ~/src/app/runnel.yaml`,
 		Args: atMostOne,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := i.readEnvironment(cmd); err != nil {
-				return err
-			}
 			if list {
 				lines, err := i.Trust().List()
 				if err == nil && lines == "" {

@@ -29,9 +29,6 @@ Whoever has the address can do all of that: it has a token, new each time. Nothi
   runnel ui --addr 127.0.0.1:8080 --no-open`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := i.readEnvironmentQuietly(cmd); err != nil {
-				return err
-			}
 			i.Hangups = nil // the context ends with them already
 			ctx, unwritten := cmd.Context(), error(nil)
 			err := i.ServeView(ctx, address, func(url string) {

@@ -28,9 +28,6 @@ the first class that is named. After Ctrl-C or SIGTERM it takes no more, and wha
   runnel work --state nats://HOST:4222 --config runnel.yaml --class builds --slots 4`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := i.readEnvironment(cmd); err != nil {
-				return err
-			}
 			if o.Slots < 1 {
 				return misuse(cmd, "runnel work: --slots %d: use 1 or more", o.Slots)
 			}

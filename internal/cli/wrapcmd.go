@@ -20,23 +20,19 @@ Of config files, wrap reads only one that --config names; its tools then stand b
   runnel wrap --sync-wait 100s --fallback-tools always -- uvx mcp-server-git
   runnel wrap --url https://mcp.example.com/mcp --header 'Authorization: Bearer ${TOKEN}'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			server, err := i.onlyServer(cmd, args)
-			if err != nil {
+			if err := i.needServer(cmd, args); err != nil {
 				return err
 			}
-			i.Wrapped = &config.Upstream{Command: server}
-			if i.url != "" {
-				headers, err := i.headers()
-				if err != nil {
-					return misuse(cmd, "%w", err)
-				}
-				i.Wrapped = &config.Upstream{URL: i.url, Headers: headers}
+			headers, err := i.headers()
+			if err != nil {
+				return misuse(cmd, "%w", err)
 			}
+			i.Wrapped = &config.Upstream{Command: i.target.command, URL: i.target.url, Headers: headers}
 			return i.serve(cmd, nil)
 		},
 	}
 	cmd.Flags().SortFlags = false
-	i.addURLFlags(cmd.Flags())
+	i.target.addFlags(cmd.Flags())
 	cmd.Flags().AddFlagSet(i.flags)
 	return cmd
 }

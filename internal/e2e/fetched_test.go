@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bufio"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -62,11 +63,11 @@ func TestListOnATerminal(t *testing.T) {
 	}
 	defer terminal.Close()
 	defer time.AfterFunc(watchdog, func() { _ = cmd.Process.Kill() }).Stop()
-	lines := bufio.NewScanner(terminal)
+	lines, escapes := bufio.NewScanner(terminal), regexp.MustCompile(`\x1b\[[0-9;]*[A-Z]`)
 	until := func(text string) {
 		t.Helper()
 		for lines.Scan() {
-			line := strings.ReplaceAll(strings.TrimRight(lines.Text(), "\r"), "\x1b[H\x1b[J", "")
+			line := escapes.ReplaceAllString(strings.TrimRight(lines.Text(), "\r"), "")
 			if n := len([]rune(line)); n > width {
 				t.Errorf("%d columns: %q", n, line)
 			}

@@ -356,9 +356,13 @@ func TestUpstreamLeadsBack(t *testing.T) {
 
 // A server after -- goes before the one that a variable names.
 func TestServerGoesBeforeTheVariable(t *testing.T) {
-	cmd := programCommand(t, "call", "echo", "text=here", "--", builtProgram(t), "serve", "--selftest", "--state=memory")
-	cmd.Env = append(cmd.Env, "RUNNEL_URL=http://127.0.0.1:1/mcp")
-	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "here") {
-		t.Errorf("%v: %s", err, out)
+	here := []string{"--", builtProgram(t), "serve", "--selftest", "--state=memory"}
+	for _, args := range [][]string{{"call", "echo", "text=here"}, {"tools", "echo"}, {"trace", "-o", filepath.Join(t.TempDir(), "trace")}, {"wrap", "--drain", "-1", "--state", "memory"}} {
+		cmd := programCommand(t, append(args, here...)...)
+		cmd.Env = append(cmd.Env, "RUNNEL_URL=http://127.0.0.1:1/mcp")
+		cmd.Stdin = strings.NewReader(initialize + "\n" + `{"jsonrpc":"2.0","id":1,"method":"tools/list"}` + "\n")
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "here") && !strings.Contains(string(out), "echo") {
+			t.Errorf("%q: %v: %s", args, err, out)
+		}
 	}
 }

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"runnel/internal/term"
+	"runnel/tasks"
+)
+
+// watchPace is how often a command with --watch looks.
+const watchPace = time.Second
+
+// drawAgain draws a title and a text on a terminal again and again, as much as fits, until ctx ends. The last text stays there.
+func drawAgain(ctx context.Context, out io.Writer, title string, show func(context.Context) (string, error)) error {
+	for frame := "\x1b[2J"; ; frame = "" {
+		text, err := show(ctx)
+		if ctx.Err() != nil {
+			return exitError(exitInterrupted)
+		}
+		if err != nil { // a cluster that elects its leader answers again
+			text = term.Printable("the state does not answer: " + err.Error())
+		}
+		width, height := term.Size(out)
+		lines := strings.Split(title+"  "+time.Now().Format(time.TimeOnly)+"\n\n"+strings.TrimSuffix(text, "\n"), "\n")
+		if room := max(height-1, 2); len(lines) > room { // the cursor stands on the last line
+			lines = append(lines[:room-1], fmt.Sprintf("%d more lines", len(lines)-room+1))
+		}
+		frame += "\x1b[H"
+		for _, line := range lines {
+			frame += term.Clip(line, width-1) + "\x1b[K\n"
+		}
+		if _, err := io.WriteString(out, frame+"\x1b[J"); err != nil {
+			return err
+		}
+		select {
+		case <-time.After(watchPace):
+		case <-ctx.Done():
+			return exitError(exitInterrupted)
+		}
+	}
+}
+
+// writeChanges writes a text each time that it has changed, until ctx ends.
+func writeChanges(ctx context.Context, out io.Writer, show func(context.Context) (string, error)) error {
+	for before := ""; ; {
+		text, err := show(ctx)
+		if err == nil && text != before {
+			_, err = io.WriteString(out, text)
+			before = text
+		}
+		switch {
+		case ctx.Err() != nil:
+			return exitError(exitInterrupted)
+		case err != nil && !errors.Is(err, tasks.ErrBusy): // as above
+			return err
+		}
+		select {
+		case <-time.After(watchPace):
+		case <-ctx.Done():
+			return exitError(exitInterrupted)
+		}
+	}
+}
