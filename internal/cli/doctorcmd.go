@@ -28,6 +28,10 @@ import (
 // checkTime is how long one of doctor's sessions may take, and a server to start. A test shortens it.
 var checkTime = 30 * time.Second
 
+func checking(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, checkTime, fmt.Errorf("no answer within %v", checkTime))
+}
+
 // doctorCommand is "runnel doctor".
 func (i *invocation) doctorCommand() *cobra.Command {
 	var host bool

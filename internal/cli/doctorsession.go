@@ -18,7 +18,7 @@ import (
 
 // trySession serves the self-test tools in process, calls one whose output streams, and says how that went.
 func (i *invocation) trySession(ctx context.Context, version string) (said string, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, checkTime, fmt.Errorf("no answer within %v", checkTime))
+	ctx, cancel := checking(ctx)
 	defer cancel()
 	call := remote.New(remote.Options{Token: json.RawMessage(`"doctor"`)})
 	set := upstream.NewSet(&tools.Registry{})

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"strings"
@@ -30,7 +29,7 @@ func (d *diagnosis) state(ctx context.Context, conf *config.Config) {
 		d.bad("state", "%v: name a directory with --state", err)
 		return
 	}
-	there := serve.NearestDir(dir)
+	there := system.NearestDir(dir)
 	if err := tryWriting(there); err != nil {
 		d.bad("state", "%s cannot be written: %v", there, err)
 		return
@@ -39,7 +38,7 @@ func (d *diagnosis) state(ctx context.Context, conf *config.Config) {
 		d.bad("disk", "%.1f MiB are free for %s, and new tasks are refused when it is full: free some of it, or name a directory on another one with --state",
 			float64(room)/(1<<20), there)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, checkTime, fmt.Errorf("no answer within %v", checkTime))
+	ctx, cancel := checking(ctx)
 	defer cancel()
 	r, err := sqlite.Check(ctx, dir)
 	switch {
@@ -66,7 +65,7 @@ func (d *diagnosis) remoteState(ctx context.Context, conf *config.Config) {
 		return
 	}
 	defer func() { _ = store.Close() }()
-	ctx, cancel := context.WithTimeoutCause(ctx, checkTime, fmt.Errorf("no answer within %v", checkTime))
+	ctx, cancel := checking(ctx)
 	defer cancel()
 	report, err := store.Check(ctx, conf.Server.Owner)
 	if err != nil {

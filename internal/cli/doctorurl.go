@@ -46,7 +46,7 @@ func (i *invocation) doctorURL(cmd *cobra.Command) error {
 
 // tryURL asks a server at a URL for its tools.
 func tryURL(ctx context.Context, at httpclient.Options, version string) (said string, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, checkTime, fmt.Errorf("no answer within %v", checkTime))
+	ctx, cancel := checking(ctx)
 	defer cancel()
 	began := time.Now()
 	client, err := httpclient.Dial(ctx, at, rpc.DialOptions{Version: version, Info: mcp.Implementation{Name: "runnel doctor", Version: serve.Version()}, Log: at.Log})

@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"reflect"
+
+	"runnel/internal/system"
 )
 
 // Change is an edit of a host's file that has not been made yet.
@@ -72,7 +75,7 @@ func (h *Host) Install(path, name string, s Server, records Records, mode fs.Fil
 	_, hasKey := values[h.key]
 	r := &record{Host: h.ID, Path: f.path, Name: name, WithKey: !hasKey, Created: f.text == nil}
 	if r.Created {
-		r.Above = nearestDir(f.path)
+		r.Above = system.NearestDir(filepath.Dir(f.path))
 	}
 	if old != nil {
 		r.WithKey, r.Created, r.Above = r.WithKey || old.WithKey, old.Created, old.Above
@@ -142,9 +145,6 @@ func (h *Host) Uninstall(path, name string, records Records) (*Change, error) {
 
 // Nothing reports whether the file is already as it is to be.
 func (c *Change) Nothing() bool { return !c.removes && bytes.Equal(c.file.text, c.after) }
-
-// Creates reports whether there is no file yet.
-func (c *Change) Creates() bool { return c.file.text == nil }
 
 // Removes reports whether the file goes, because only the entry was ever in it.
 func (c *Change) Removes() bool { return c.removes }

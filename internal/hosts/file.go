@@ -29,7 +29,7 @@ func read(path string) (*file, error) {
 		if _, err := os.Lstat(path); err == nil {
 			return nil, fmt.Errorf("%s is a link that leads nowhere", path)
 		}
-		there := nearestDir(path)
+		there := system.NearestDir(filepath.Dir(path))
 		if real, err = filepath.EvalSymlinks(there); err != nil {
 			return nil, err
 		}
@@ -115,15 +115,6 @@ func (f *file) remove(above string) error {
 		}
 	}
 	return nil
-}
-
-// nearestDir is the nearest directory that there is above a path.
-func nearestDir(path string) string {
-	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(dir); err == nil || dir == filepath.Dir(dir) {
-			return dir
-		}
-	}
 }
 
 // unchanged reports an error if a file is not as it was read.

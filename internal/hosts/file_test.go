@@ -68,7 +68,7 @@ func TestFileThatWasNotThere(t *testing.T) {
 	for _, h := range Table {
 		path, records := filepath.Join(t.TempDir(), "a", "b", "file"), Records(t.TempDir()) // neither a nor b is there
 		c, err := h.Install(path, "runnel", server, records, 0o600)
-		if err != nil || !c.Creates() {
+		if err != nil || c.file.text != nil {
 			t.Fatalf("%s: %v", h.ID, err)
 		}
 		apply(t, "")(c, nil)

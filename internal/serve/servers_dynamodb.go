@@ -3,21 +3,17 @@
 package serve
 
 import (
-	"fmt"
-
-	"github.com/rs/zerolog"
-
-	"runnel/tasks"
 	"runnel/tasks/dynamodb"
-	"runnel/tools/config"
+	"runnel/tasks/engine"
 )
 
-// openDynamoDB opens a state in DynamoDB.
-func openDynamoDB(conf *config.Config, calls bool, recovered func(*tasks.Task), log zerolog.Logger) (ServersState, error) {
-	o, err := dynamodb.Parse(conf.State.Dir)
-	if err != nil {
-		return nil, &UsageError{Err: fmt.Errorf("--state: %w", err)}
+func init() {
+	openDynamoDB = func(url string, _ func(string) string, more engine.Options) (ServersState, error) {
+		o, err := dynamodb.Parse(url)
+		if err != nil {
+			return nil, err
+		}
+		o.Options = more
+		return dynamodb.New(o), nil
 	}
-	o.Limits, o.Calls, o.Recovered, o.Log = limits(conf), calls, recovered, log
-	return dynamodb.New(o), nil
 }

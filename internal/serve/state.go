@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -69,19 +66,9 @@ func warnOfState(store tasks.State, log zerolog.Logger) {
 	if !ok {
 		return
 	}
-	there := NearestDir(s.Dir())
+	there := system.NearestDir(s.Dir())
 	if err := system.CanWrite(there); err != nil {
 		log.Warn().Err(err).Str("dir", there).Msg("tasks cannot be kept: name another directory with --state, or --state memory")
-	}
-}
-
-// NearestDir is a directory, or the first above it that exists. It is where to look whether the directory can be made and written.
-func NearestDir(dir string) string {
-	for {
-		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-			return dir
-		}
-		dir = filepath.Dir(dir)
 	}
 }
 

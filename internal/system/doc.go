@@ -1,6 +1,6 @@
 // Package system does what Unix and Windows do in different ways with files, pipes and this process, and knows nothing of runnel. Each
 // function has its Unix half in a file *_unix.go and its Windows half in *_windows.go, with the same words on top; children and their
-// groups are in tools/process.
+// groups are in tools/process. NearestDir (dir.go) is the same on both.
 //
 //	rooms ─▶ system ─▶ golang.org/x/sys/unix
 //	                └▶ golang.org/x/sys/windows
