@@ -42,25 +42,20 @@ func (h *Host) Install(path, name string, s Server, records Records, mode fs.Fil
 	}
 	wrong := func(err error) error { return fmt.Errorf("%s: %w", f.path, err) }
 	old := records.load(f.path, name)
-	there, err := h.Servers(f.text)
+	there, err := h.entries(f.text)
 	if err != nil {
 		return nil, unreadable(f, err)
 	}
-	taken, err := h.has(f.text, name)
-	if err != nil {
-		return nil, unreadable(f, err)
-	}
+	entry, taken := there[name]
+	is, _ := readServer(entry)
 	c := &Change{Path: f.path, name: name, file: f, mode: mode, records: records}
 	base := f.text
 	switch {
-	case taken && old == nil && same(there[name], s):
+	case taken && same(is, s):
 		c.after = f.text
 		return c, nil
 	case taken && old == nil:
 		return nil, wrong(fmt.Errorf("it has a server %q that runnel install did not write: give yours another name with --name, or take that one out with runnel uninstall %s --name %s", name, h.ID, name))
-	case taken && same(there[name], s):
-		c.after = f.text
-		return c, nil
 	case taken:
 		if base, err = h.without(f.text, name, old); err != nil {
 			return nil, wrong(err)
@@ -104,11 +99,12 @@ func (h *Host) Uninstall(path, name string, records Records) (*Change, error) {
 		return nil, err
 	}
 	old := records.load(f.path, name)
-	if taken, err := h.has(f.text, name); err != nil || !taken {
-		if err != nil {
-			err = unreadable(f, err)
-		}
-		return nil, err
+	there, err := h.entries(f.text)
+	if err != nil {
+		return nil, unreadable(f, err)
+	}
+	if _, taken := there[name]; !taken {
+		return nil, nil
 	}
 	c := &Change{Path: f.path, name: name, file: f, records: records, earlier: old}
 	if old != nil && old.Created && string(f.text) == old.Piece {

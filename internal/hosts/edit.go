@@ -9,11 +9,7 @@ import (
 
 // Servers are the entries of a file's text that start a program, by their names.
 func (h *Host) Servers(text []byte) (map[string]Server, error) {
-	values, err := h.format.decode(text)
-	if err != nil {
-		return nil, err
-	}
-	all, err := entries(values, h.key)
+	all, err := h.entries(text)
 	servers := map[string]Server{}
 	for name, entry := range all {
 		if s, ok := readServer(entry); ok {
@@ -23,25 +19,21 @@ func (h *Host) Servers(text []byte) (map[string]Server, error) {
 	return servers, err
 }
 
-// has reports whether a text has an entry of this name, of whatever kind.
-func (h *Host) has(text []byte, name string) (bool, error) {
+// entries are all entries of a text by their names, of whatever kind.
+func (h *Host) entries(text []byte) (map[string]any, error) {
 	values, err := h.format.decode(text)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	all, err := entries(values, h.key)
-	_, ok := all[name]
-	return ok, err
+	return entries(values, h.key)
 }
 
 // says is what an entry says, whatever its layout; "" if it is not there.
 func (h *Host) says(text []byte, name string) string {
-	values, _ := h.format.decode(text)
-	all, _ := entries(values, h.key)
-	if all[name] == nil {
-		return ""
+	if all, _ := h.entries(text); all[name] != nil {
+		return quote(all[name])
 	}
-	return quote(all[name])
+	return ""
 }
 
 // isOurs reports whether an entry is as Install wrote it, so that taking it out loses nothing of anybody's. A host may have laid it out anew:

@@ -272,7 +272,7 @@ func FuzzEdit(f *testing.F) {
 		if h == nil {
 			return
 		}
-		if has, err := h.has([]byte(text), "runnel"); has || err != nil {
+		if all, err := h.entries([]byte(text)); all["runnel"] != nil || err != nil {
 			return
 		}
 		after, piece, err := h.with([]byte(text), "runnel", server)

@@ -53,12 +53,7 @@ func Run(ctx context.Context, t *Record, s *Session) (code int, err error) {
 	if err := cmd.Start(); err != nil {
 		return 0, fmt.Errorf("cannot start the server: %w", err)
 	}
-	go func() {
-		_, _ = io.Copy(toServer, s.Stdin) // ends with either side
-		toServer.Note(nil)
-		t.event("the host closed its output")
-		_ = stdin.Close()
-	}()
+	go s.passOn(t, toServer, func() { _ = stdin.Close() })
 	waited := cmd.Wait()
 	toHost.Note(nil)
 	process.SignalGroup(cmd.Process.Pid, syscall.SIGKILL) // the children that it left
@@ -75,6 +70,14 @@ func Run(ctx context.Context, t *Record, s *Session) (code int, err error) {
 	return 0, nil // the host has gone
 }
 
+// passOn copies what the host writes, until either side ends.
+func (s *Session) passOn(t *Record, toServer *Tap, end func()) {
+	_, _ = io.Copy(toServer, s.Stdin)
+	toServer.Note(nil)
+	t.event("the host closed its output")
+	end()
+}
+
 // Relay is Run for a server that is not a program of its own, as two pipes: it goes on until they end. finish waits, when the host sends
 // nothing more, for the answers that the server still owes.
 func Relay(ctx context.Context, t *Record, server io.ReadWriteCloser, finish func(context.Context), s *Session) error {
@@ -83,15 +86,12 @@ func Relay(ctx context.Context, t *Record, server io.ReadWriteCloser, finish fun
 		_ = server.Close()
 	})()
 	toHost, toServer := &Tap{To: s.Stdout, Note: t.Lines(fromServer)}, &Tap{To: server, Note: t.Lines(FromHost)}
-	go func() {
-		_, _ = io.Copy(toServer, s.Stdin) // ends with either side
-		toServer.Note(nil)
-		t.event("the host closed its output")
+	go s.passOn(t, toServer, func() {
 		rest, cancel := context.WithTimeout(ctx, stopGrace)
 		defer cancel()
 		finish(rest)
 		_ = server.Close()
-	}()
+	})
 	_, err := io.Copy(toHost, server)
 	_ = server.Close() // the session ends, too
 	return err

@@ -25,7 +25,12 @@ func (c *Call) await(ctx context.Context, capabilities *mcp.ClientCapabilities) 
 	defer timer.Stop()
 	asking, cancelled := ctx, ctx.Done() // asking is for requests: one that the server does not answer ends with it
 	var deadline <-chan struct{}
-	for !c.gathered(asking) {
+	for {
+		end, _ := c.tracker.End()
+		c.fetch(asking, end != tracker.Running)
+		if end != tracker.Running {
+			return nil
+		}
 		select {
 		case <-c.changed:
 		case <-c.client.Context().Done():
@@ -55,14 +60,6 @@ func (c *Call) await(ctx context.Context, capabilities *mcp.ClientCapabilities) 
 			seen = c.tracker.Stats().Partials
 		}
 	}
-	return nil
-}
-
-// gathered reports whether the task has ended and all of its output is here that can be had. What is missing it fetches.
-func (c *Call) gathered(ctx context.Context) bool {
-	end, _ := c.tracker.End()
-	c.fetch(ctx, end != tracker.Running)
-	return end != tracker.Running
 }
 
 // result gets the result of a task that has ended.

@@ -90,11 +90,9 @@ func (s *Set) joined() lists {
 func (s *Set) Lend(list []tools.Tool) {
 	s.mu.Lock()
 	s.lent = list
-	newTools, _, _ := s.join(s.Tools)
+	changed := s.join(s.Tools)
 	s.mu.Unlock()
-	if s.shown.Load() {
-		s.tell(newTools, false, false)
-	}
+	s.tell(changed)
 }
 
 // needFleet waits until it is known which tools workers have.
@@ -235,23 +233,21 @@ func (s *Set) take(u *Server, c *catalog, told bool) {
 		}
 	}
 	u.tools, u.catalog, u.told = list, c, told
-	newTools, newPrompts, newResources := s.join(s.Tools)
+	changed := s.join(s.Tools)
 	s.mu.Unlock()
-	if s.shown.Load() {
-		s.tell(newTools, newPrompts, newResources)
-	}
+	s.tell(changed)
 }
 
-// join makes the lists from those of the servers, and puts the servers' tools into a registry. It reports in which lists clients see a
-// difference. s.mu is held.
-func (s *Set) join(registry *tools.Registry) (newTools, newPrompts, newResources bool) {
+// join makes the lists from those of the servers, and puts the servers' tools into a registry. It returns the broadcasts of the lists in which
+// clients see a difference. s.mu is held.
+func (s *Set) join(registry *tools.Registry) (changed []*rpc.Broadcast) {
 	before := s.lists
 	s.lists = joinLists(s.servers)
 	var list []tools.Tool
 	for _, u := range s.servers {
 		list = append(list, u.tools...)
 	}
-	changed, leftOut := registry.Join(append(list, s.lent...))
+	newTools, leftOut := registry.Join(append(list, s.lent...))
 	for _, t := range leftOut {
 		served, ok := t.(*servedTool)
 		if !ok {
@@ -263,19 +259,24 @@ func (s *Set) join(registry *tools.Registry) (newTools, newPrompts, newResources
 			u.log.Warn().Str("tool", name).Msg("a tool of an upstream is left out: there is another one of its name; give the upstream a prefix")
 		}
 	}
-	return changed, s.lists.differs(promptList, before), s.lists.differs(resourceList, before) || s.lists.differs(templateList, before)
+	if newTools {
+		changed = append(changed, registry.Changes())
+	}
+	if s.lists.differs(promptList, before) {
+		changed = append(changed, &s.promptChanges)
+	}
+	if s.lists.differs(resourceList, before) || s.lists.differs(templateList, before) {
+		changed = append(changed, &s.resourceChanges)
+	}
+	return changed
 }
 
-// tell announces which lists have changed.
-func (s *Set) tell(tools, prompts, resources bool) {
-	if tools {
-		s.Tools.Changes().Send()
-	}
-	if prompts {
-		s.promptChanges.Send()
-	}
-	if resources {
-		s.resourceChanges.Send()
+// tell announces which lists have changed, if anybody has seen one.
+func (s *Set) tell(changed []*rpc.Broadcast) {
+	for _, b := range changed {
+		if s.shown.Load() {
+			b.Send()
+		}
 	}
 }
 
@@ -309,12 +310,18 @@ func (s *Set) Replace(with *Set) {
 		old.retire()
 	}
 	s.servers = next
-	_, newPrompts, newResources := s.join(with.Tools)
+	changed := s.join(with.Tools)
 	told := s.Tools.Replace(with.Tools)
-	// A new server starts when the list is asked for, which clients do when they are told.
-	same := slices.Equal(before, s.servers)
+	if !slices.Equal(before, next) { // a new server starts when the list is asked for, which clients do when they are told
+		changed = []*rpc.Broadcast{&s.promptChanges, &s.resourceChanges}
+		if !told {
+			changed = append(changed, s.Tools.Changes())
+		}
+	}
 	s.mu.Unlock()
-	s.tell(!same && !told, newPrompts || !same, newResources || !same)
+	for _, b := range changed {
+		b.Send()
+	}
 	for _, old := range before {
 		if slices.Contains(next, old) || !old.subs.tellAll() {
 			continue
