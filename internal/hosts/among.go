@@ -7,7 +7,7 @@ import (
 
 // others are the records of the other entries that Install has put into a file, and that are still there.
 func (h *Host) others(f *file, name string, records Records) ([]*record, error) {
-	there, err := h.entries(f.text)
+	there, err := h.Servers(f.text)
 	return slices.DeleteFunc(records.of(f.path), func(r *record) bool {
 		_, ok := there[r.Name]
 		return !ok || r.Name == name

@@ -272,7 +272,8 @@ func FuzzEdit(f *testing.F) {
 		if h == nil {
 			return
 		}
-		if all, err := h.entries([]byte(text)); all["runnel"] != nil || err != nil {
+		all, err := h.entries([]byte(text))
+		if _, has := all["runnel"]; has || err != nil {
 			return
 		}
 		after, piece, err := h.with([]byte(text), "runnel", server)

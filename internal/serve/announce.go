@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -69,11 +68,12 @@ func (w *worker) saysTo(owner string) *tasks.Worker {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	says := w.says
-	says.Running = slices.Clone(w.says.Running)
-	for n, id := range says.Running {
-		if w.owners[id] != owner {
-			says.Running[n] = ""
+	for _, o := range w.running {
+		id := o.Task.ID
+		if o.Task.Owner != owner {
+			id = ""
 		}
+		says.Running = append(says.Running, id)
 	}
 	return &says
 }

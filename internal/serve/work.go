@@ -48,9 +48,8 @@ type worker struct {
 	all     sync.WaitGroup
 
 	mu      sync.Mutex
-	says    tasks.Worker
-	owners  map[string]string // of the tasks that run, by id
-	begun   map[string]int    // how many tasks run, by tool
+	says    tasks.Worker // without Running
+	running []*tasks.Offered // the tasks that run
 	more    func()            // lets take look for tasks of all classes again; nil if it does
 	missing map[string]bool   // tools that were asked for, and are not there
 }
@@ -109,7 +108,7 @@ func (s *Setup) Work(ctx context.Context, o WorkOptions) error {
 	w := &worker{
 		queue: queue, host: host, set: set, of: of, ofUpstream: ofUpstream, runners: map[string]*tasks.Runner{}, metrics: m, secrets: s.secrets, log: log,
 		leaving: ctx.Done(), slots: make(chan struct{}, o.Slots), changed: make(chan struct{}, 1), missing: map[string]bool{},
-		owners: map[string]string{}, begun: map[string]int{}, says: tasks.Worker{Host: host, PID: os.Getpid(), Classes: classes, Slots: o.Slots},
+		says: tasks.Worker{Host: host, PID: os.Getpid(), Classes: classes, Slots: o.Slots},
 	}
 	set.ServeOthers()
 	for _, owner := range o.Owners {
@@ -134,7 +133,7 @@ func (w *worker) run(ctx context.Context, owners, classes []string, drain time.D
 	w.take(ctx, owners, classes)
 	w.mu.Lock()
 	w.says.Slots = 0 // it takes no more
-	running := len(w.says.Running)
+	running := len(w.running)
 	w.mu.Unlock()
 	w.change()
 	if running > 0 {
@@ -224,8 +223,14 @@ func (w *worker) ready(classes []string, more func()) (list []string) {
 
 // full reports whether as many calls of a tool run as may. w.mu is held.
 func (w *worker) full(t tools.Tool, name string) bool {
+	begun := 0
+	for _, running := range w.running {
+		if running.Task.Tool == name {
+			begun++
+		}
+	}
 	kind, ok := t.(tools.Kind)
-	return ok && kind.Traits().AtOnce > 0 && w.begun[name] >= kind.Traits().AtOnce
+	return ok && kind.Traits().AtOnce > 0 && begun >= kind.Traits().AtOnce
 }
 
 // begin runs a task, and reports whether it does.
@@ -256,9 +261,7 @@ func (w *worker) begin(o *tasks.Offered) bool {
 	w.metrics.taken(o.Class, o.Task.Tool, attempt, time.Since(o.Since))
 	log.Info().Int("attempt", attempt).Msg("task taken")
 	w.mu.Lock()
-	w.says.Running = append(w.says.Running, run.ID())
-	w.owners[run.ID()] = o.Task.Owner
-	w.begun[o.Task.Tool]++
+	w.running = append(w.running, o)
 	w.mu.Unlock()
 	w.change()
 	w.all.Go(func() {
@@ -272,9 +275,7 @@ func (w *worker) begin(o *tasks.Offered) bool {
 			_ = run.Settled(run.Context()) // its error says that it is over, or that nothing can be stored any more
 		}
 		w.mu.Lock()
-		w.says.Running = slices.DeleteFunc(w.says.Running, func(id string) bool { return id == run.ID() })
-		delete(w.owners, run.ID())
-		w.begun[o.Task.Tool]--
+		w.running = slices.DeleteFunc(w.running, func(other *tasks.Offered) bool { return other == o })
 		if w.more != nil {
 			w.more()
 		}
