@@ -48,10 +48,10 @@ type worker struct {
 	all     sync.WaitGroup
 
 	mu      sync.Mutex
-	says    tasks.Worker // without Running
+	says    tasks.Worker     // without Running
 	running []*tasks.Offered // the tasks that run
-	more    func()            // lets take look for tasks of all classes again; nil if it does
-	missing map[string]bool   // tools that were asked for, and are not there
+	more    func()           // lets take look for tasks of all classes again; nil if it does
+	missing map[string]bool  // tools that were asked for, and are not there
 }
 
 // takeAgain is how long after a failed look for tasks the next one comes.
