@@ -54,13 +54,17 @@ func (i *invocation) dial(cmd *cobra.Command, o rpc.DialOptions) (client *rpc.Cl
 		wrote.Store(new("; the last line that it wrote is not a message: " + term.Shorten(term.Printable(string(line)))))
 	}
 	garbage := func() string { return *cmp.Or(wrote.Load(), new("")) }
-	defer time.AfterFunc(dialPatience, func() {
+	late := time.AfterFunc(dialPatience, func() {
 		if cmd.Context().Err() == nil { // else it is being ended
 			i.Say(zerolog.WarnLevel, "runnel: "+name+" has not answered server/discover or initialize yet"+garbage())
 		}
-	}).Stop()
-	if client, err = dial(cmd.Context(), o); err != nil {
+	})
+	client, err = dial(cmd.Context(), o)
+	switch inTime := late.Stop(); {
+	case err != nil && inTime:
 		return nil, nil, fmt.Errorf("%s: %w%s", name, err, garbage())
+	case err != nil:
+		return nil, nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return client, func() { _ = client.Close() }, nil // how the server ends does not matter
 }

@@ -65,7 +65,7 @@ func (i *invocation) run(ctx context.Context, args []string) int {
 	case s := <-i.again:
 		return i.leave(s.(syscall.Signal))
 	}
-	if err != nil && i.Options.From == nil { // the variables have not been read, and one sets the format of the error
+	if err != nil && i.Options.From["log-format"] == "" { // its variable has not been read, and sets the format of the error
 		_ = i.readEnvironment(root, true)
 	}
 	if err == nil {
