@@ -15,14 +15,14 @@ import (
 // watchPace is how often a command with --watch looks.
 const watchPace = time.Second
 
-// drawAgain draws a title and a text on a terminal again and again, as much as fits, until ctx ends. The last text stays there.
+// drawAgain draws a title and a text on a terminal once a second, as much as fits, until ctx ends. The last text stays on the screen.
 func drawAgain(ctx context.Context, out io.Writer, title string, show func(context.Context) (string, error)) error {
 	for frame := "\x1b[2J"; ; frame = "" {
 		text, err := show(ctx)
 		if ctx.Err() != nil {
 			return exitError(exitInterrupted)
 		}
-		if err != nil { // a cluster that elects its leader answers again
+		if err != nil { // a cluster that elects a leader answers again soon
 			text = term.Printable("the state does not answer: " + err.Error())
 		}
 		width, height := term.Size(out)

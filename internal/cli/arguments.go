@@ -13,7 +13,7 @@ import (
 	"runnel/tools/config"
 )
 
-// parseArguments makes the arguments of a call from key=value words and a JSON object; a word wins over the object.
+// parseArguments builds the arguments of a call from key=value words and a JSON object. A word wins over the object.
 func parseArguments(s term.Form, words []string, object string) (json.RawMessage, error) {
 	if !utf8.ValidString(object + strings.Join(words, "")) {
 		return nil, errors.New("the arguments are not UTF-8, as JSON must be; base64 makes text of any bytes")
@@ -48,7 +48,7 @@ func parseArguments(s term.Form, words []string, object string) (json.RawMessage
 	return json.Marshal(arguments)
 }
 
-// argument reads one value. "@file" stands for the file's content, "@@" for @.
+// argument reads one value. "@file" stands for the file's content, "@@" for a literal @.
 func argument(p *term.Field, text string) (json.RawMessage, error) {
 	if file, ok := strings.CutPrefix(text, "@"); ok && !strings.HasPrefix(file, "@") {
 		b, err := os.ReadFile(file)
@@ -63,7 +63,7 @@ func argument(p *term.Field, text string) (json.RawMessage, error) {
 	}
 	v, err := p.Value(text)
 	if err != nil {
-		// A file ends with a newline, which a number does not have.
+		// A file ends with a newline, which is not part of a number.
 		if trimmed := strings.TrimSpace(text); trimmed != text {
 			return p.Value(trimmed)
 		}
@@ -71,7 +71,7 @@ func argument(p *term.Field, text string) (json.RawMessage, error) {
 	return v, err
 }
 
-// appendTo adds elements to an array that is given again.
+// appendTo appends the elements of an argument that is given again.
 func appendTo(list, more json.RawMessage, p *term.Field) (json.RawMessage, error) {
 	var a, b []json.RawMessage
 	if !slices.Contains(p.AllTypes(), "array") || json.Unmarshal(list, &a) != nil || json.Unmarshal(more, &b) != nil {

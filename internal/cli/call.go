@@ -41,7 +41,7 @@ type call struct {
 	arguments json.RawMessage
 
 	began  time.Time
-	first  atomic.Int64            // when the first content came, in Unix nanoseconds: perhaps before that; 0: none came
+	first  atomic.Int64            // when the first content came, in Unix nanoseconds, perhaps before the call; 0 = none has come
 	giveUp context.CancelCauseFunc // ends the context that the call runs in
 }
 
@@ -65,7 +65,7 @@ func newCall(i *invocation, v *term.View, o *callOptions, giveUp context.CancelC
 	return c
 }
 
-// asks reports whether questions can be answered.
+// asks reports whether somebody can answer questions.
 func (c *call) asks() bool {
 	if c.o.askGiven && !c.o.yes {
 		return c.o.ask
@@ -73,7 +73,7 @@ func (c *call) asks() bool {
 	return c.o.yes || term.IsTerminal(c.i.Stdin)
 }
 
-// content shows what has come.
+// content shows output as it comes.
 func (c *call) content(items []json.RawMessage, replaces bool) {
 	c.first.CompareAndSwap(0, time.Now().UnixNano())
 	if replaces {
@@ -94,7 +94,7 @@ func (c *call) show(items []json.RawMessage) {
 	}
 }
 
-// written ends the call when nobody reads its output any more, as head does.
+// written ends the call if its output cannot be written, as when head has left.
 func (c *call) written(err error) {
 	if err != nil {
 		c.giveUp(err)
@@ -104,14 +104,14 @@ func (c *call) written(err error) {
 // say writes a warning to stderr.
 func (c *call) say(text string) { c.i.Say(zerolog.WarnLevel, "runnel: "+text) }
 
-// message gets every message of the server.
+// message takes each message of the server.
 func (c *call) message(line []byte) {
 	if c.o.output.Word == "ndjson" {
 		c.written(c.view.Content(string(line) + "\n"))
 	}
 }
 
-// notified gets the server's notifications, in their order.
+// notified takes the server's notifications, in order.
 func (c *call) notified(method string, params json.RawMessage) {
 	if !c.o.detach {
 		c.remote.Notification(method, params)
@@ -128,7 +128,7 @@ func (c *call) notified(method string, params json.RawMessage) {
 	}
 }
 
-// request answers the server's requests: questions.
+// request answers the server's questions.
 func (c *call) request(ctx context.Context, method string, params json.RawMessage) (any, error) {
 	if method != "elicitation/create" {
 		return nil, rpc.Errorf(mcp.CodeMethodNotFound, "method not found: %.100q", method)
@@ -136,7 +136,7 @@ func (c *call) request(ctx context.Context, method string, params json.RawMessag
 	return c.asker.Ask(ctx, params), nil
 }
 
-// run makes the call and shows it. ctx ends when the user wants no more of it, wanted also when it is given up.
+// run makes the call and shows it. ctx ends when the user interrupts it; wanted also ends when it times out or its output cannot be written.
 func (c *call) run(ctx, wanted context.Context) error {
 	c.began = time.Now()
 	defer context.AfterFunc(ctx, func() { c.say("cancelling; press Ctrl-C again to leave at once") })()
@@ -162,7 +162,7 @@ func wasNotAsked(result json.RawMessage, err error) bool {
 	return err != nil && (strings.Contains(err.Error(), tools.ErrCannotAsk.Error()) || strings.Contains(err.Error(), "required client capability: elicitation"))
 }
 
-// result makes the call and returns its result.
+// result makes the call and returns its result, nil for a detached call.
 func (c *call) result(wanted context.Context) (json.RawMessage, error) {
 	if c.o.detach {
 		id, err := detach(wanted, c.client, c.tool.Name, c.arguments)
@@ -185,7 +185,7 @@ func (c *call) result(wanted context.Context) (json.RawMessage, error) {
 	case c.o.mode.Word != "" && c.client.Era() == rpc.Stateless:
 		return nil, fmt.Errorf("%s cannot be called with --mode: the server speaks %s only, which has no response modes", tool.Name, c.client.Version().Name)
 	case c.o.task && c.client.Era() == rpc.Stateless && takesTasks:
-		// the server decides what becomes a task
+		// the server decides whether it becomes a task
 	case c.o.task || c.o.mode.Word != "":
 		return nil, fmt.Errorf("%s cannot be called as a task: the server or the tool does not take it", tool.Name)
 	}
@@ -218,7 +218,7 @@ func (c *call) finish(raw json.RawMessage) error {
 	case "text":
 		content := tools.SplitEnd(&r)
 		compared, beyond := c.tracker.Compare(content)
-		if _, command := tools.CommandResult(&r); command && compared != tracker.NoneStreamed && !c.remote.CutShort() { // all output has come
+		if _, command := tools.CommandResult(&r); command && compared != tracker.NoneStreamed && !c.remote.CutShort() { // all of its output has been streamed
 			compared = tracker.ResultAdds
 			_, beyond = c.tracker.Compare(tools.OnlyEnd(content))
 		}
@@ -230,18 +230,18 @@ func (c *call) finish(raw json.RawMessage) error {
 				c.say("the result is not what was streamed; -o json shows it")
 				break
 			}
-			// The stream was about the work; the result is its outcome.
+			// The stream showed the work; the result is its outcome.
 			c.view.NewLine()
 			c.show(content)
 		}
 	}
-	if r.IsError && r.Meta[mcp.MetaCommand] == nil { // the error is not a command's output, which stays as it is
+	if r.IsError && r.Meta[mcp.MetaCommand] == nil { // not a command's output, which is shown as it is
 		c.view.NewLine()
 	}
 	return exitOf(&r)
 }
 
-// exitOf turns a result into an exit code: that of its command, else 0, or 1 for an error.
+// exitOf turns a result into an exit code: the command's, else 0, or 1 for an error.
 func exitOf(r *mcp.CallToolResult) error {
 	code, command := tools.CommandResult(r)
 	if !command {
@@ -260,7 +260,7 @@ func exitOf(r *mcp.CallToolResult) error {
 	return nil
 }
 
-// summarize says on stderr what came.
+// summarize says on stderr how much output came.
 func (c *call) summarize(raw json.RawMessage, err error) {
 	if !c.o.summary {
 		return

@@ -48,16 +48,18 @@ func (i *invocation) callCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "call [flags] TOOL [KEY=VALUE...] [-- SERVER [ARGUMENT...] | --url URL]",
 		Short: "Call a tool and show its output as it arrives",
-		Long: `Calls a tool that runnel serves with the same flags and config. After -- comes the command of any other MCP server that speaks on
-stdin and stdout, and --url names one that speaks Streamable HTTP; then the tool is one of that server's. Output goes to stdout as it arrives, progress and errors go to stderr.
+		Long: `Calls a tool that runnel serves with the same flags and config. To call a tool of another MCP server, give the server's command after --
+if it speaks on stdin and stdout, or its --url if it speaks Streamable HTTP. Output goes to stdout as it arrives; progress and errors go to
+stderr.
 
-An argument is KEY=VALUE; KEY=@FILE takes the content of a file (KEY=@@x is the text @x). Give a KEY several times to fill an array,
-or give the array as JSON. "runnel call TOOL --help" shows what a tool takes.
+An argument is KEY=VALUE. KEY=@FILE takes the content of a file (KEY=@@x is the text @x). Give a KEY several times to fill an array,
+or give the array as JSON. "runnel call TOOL --help" shows which arguments a tool takes.
 
 Ctrl-C cancels the call and waits until it has ended; a second Ctrl-C leaves at once.
 
-The exit code is that of the command which the tool ran, if the result has one; else 0, or 1 for an error. 2 means wrong flags or
-arguments, 130 that it was ended by Ctrl-C, 141 that nobody read its output any more (as with head): then it is cancelled. The other flags of runnel serve are taken, too.`,
+The exit code is that of the tool's command, if the result has one; else 0, or 1 for an error. 2 means wrong flags or arguments, 130 that
+Ctrl-C ended the call, and 141 that nobody reads the output any more (as with head): the call is cancelled then. The other flags of runnel
+serve work here, too.`,
 		Example: callExamples,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.askGiven = cmd.Flags().Changed("ask")
@@ -68,9 +70,9 @@ arguments, 130 that it was ended by Ctrl-C, 141 that nobody read its output any 
 			case len(own) == 0:
 				return misuse(cmd, "runnel call: which tool?")
 			case o.detach && !i.target.isSelf():
-				return misuse(cmd, "runnel call: --detach is for runnel's own tools: another server is left with this call, and its tasks may end with it")
+				return misuse(cmd, "runnel call: --detach is for runnel's own tools: another server ends with this call, and its tasks may end with it")
 			case o.detach && (o.noTask || o.mode.Word != "" || o.protocol.Word != "" || o.timeout > 0):
-				return misuse(cmd, "runnel call: --detach does not go with --no-task, --mode, --protocol or --timeout: it leaves when the task runs")
+				return misuse(cmd, "runnel call: --detach does not go with --no-task, --mode, --protocol or --timeout: it leaves as soon as the task runs")
 			case o.noTask && (o.task || o.mode.Word != ""):
 				return misuse(cmd, "runnel call: --no-task does not go with --task or --mode")
 			}
@@ -106,10 +108,10 @@ arguments, 130 that it was ended by Ctrl-C, 141 that nobody read its output any 
 	o.output = outputFlag(flags, "json (the result on one line)", "ndjson (every message received)")
 	flags.Var(o.progress, "progress", "`WHEN` to show progress on stderr: auto (on a terminal), always, never")
 	durationFlag(flags, &o.timeout, "timeout", "cancel the call after this `DURATION`; 0 = never")
-	flags.BoolVar(&o.ask, "ask", false, "put the tool's questions to you (the default on a terminal)")
-	flags.BoolVar(&o.yes, "yes", false, "answer yes to the tool's questions, with the values that it proposes")
-	flags.BoolVar(&o.summary, "summary", false, "at the end, say on stderr how much output came, and when")
-	flags.BoolVar(&o.detach, "detach", false, "start it as a task that goes on by itself, print its id and leave")
+	flags.BoolVar(&o.ask, "ask", false, "ask you the tool's questions (the default on a terminal)")
+	flags.BoolVar(&o.yes, "yes", false, "accept the tool's questions, with the values that it proposes")
+	flags.BoolVar(&o.summary, "summary", false, "at the end, say on stderr how much output came and when")
+	flags.BoolVar(&o.detach, "detach", false, "start it as a task that runs on without this process, print its id and leave")
 	flags.Var(o.protocol, "protocol", "speak this `VERSION` of the protocol; else the newest that both sides know")
 	i.target.addFlags(flags)
 	i.addServeFlags(flags, "config", "tool", "selftest", "state", "owner", "notify")
@@ -124,7 +126,7 @@ func (i *invocation) call(cmd *cobra.Command, name string, o *callOptions) error
 	case i.lastWords <- v.End:
 	default: // no signal comes
 	}
-	i.Stderr = v // for good: what says that a signal came may still write when the call has ended
+	i.Stderr = v // for good: the word about a signal may still be written when the call has ended
 	v.Say(name)
 
 	ctx := cmd.Context()
@@ -147,7 +149,7 @@ func (i *invocation) call(cmd *cobra.Command, name string, o *callOptions) error
 		dial.OnRequest = c.request
 	}
 	if dial.Version == "" && i.target.url == "" && (i.target.isSelf() || o.task || o.mode.Word != "") {
-		// Only in that era can a client say what is to be a task, and how; and output streams from the first byte on.
+		// Only in the handshake era can a client ask for a task and its mode, and output streams from the first byte on.
 		dial.Version = mcp.NewestHandshake().Name
 	}
 	disconnect, err := c.connect(cmd, dial)
@@ -162,7 +164,7 @@ func (i *invocation) call(cmd *cobra.Command, name string, o *callOptions) error
 	switch cause := context.Cause(wanted); {
 	case cause != nil && cause == context.Cause(ctx):
 		return exitError(exitInterrupted)
-	case timedOut && c.client != nil: // else the error says what there was no answer to
+	case timedOut && c.client != nil: // else the error says which request was not answered
 		return cause
 	case timedOut:
 		return err
@@ -178,7 +180,7 @@ func (i *invocation) call(cmd *cobra.Command, name string, o *callOptions) error
 func (c *call) connect(cmd *cobra.Command, dial rpc.DialOptions) (disconnect func(), err error) {
 	c.client, disconnect, err = c.i.dial(cmd, dial)
 	if errors.As(err, new(*rpc.Error)) && c.o.protocol.Word == "" && dial.Version != "" {
-		// It does not know the handshake, which was only asked for because of its tasks: it may be of the newer era.
+		// It does not know the handshake, which was only tried because of its tasks: it may speak the newer era alone.
 		dial.Version = ""
 		if client, disconnect, err := c.i.dial(cmd, dial); err == nil {
 			c.client = client
@@ -188,7 +190,7 @@ func (c *call) connect(cmd *cobra.Command, dial rpc.DialOptions) (disconnect fun
 	return disconnect, err
 }
 
-// find finds the tool and makes the arguments of its call.
+// find finds the tool and builds the arguments of the call.
 func (c *call) find(ctx context.Context, name string) error {
 	list, err := remote.ListTools(ctx, c.client)
 	if err != nil {
@@ -200,7 +202,7 @@ func (c *call) find(ctx context.Context, name string) error {
 	form := term.ReadForm(c.tool.InputSchema)
 	c.arguments, err = parseArguments(form, c.o.arguments, c.o.object)
 	if err == nil && c.i.target.isSelf() {
-		if input := schema.New(c.tool.InputSchema, ""); input.Compile() == nil { // else the answer to the call says it
+		if input := schema.New(c.tool.InputSchema, ""); input.Compile() == nil { // else the answer to the call says so
 			err = input.Check(c.arguments)
 		}
 	}

@@ -11,16 +11,16 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// detachPoll is how often a call checks whether its task goes on by itself: the user may have to confirm it first.
+// detachPoll is how often a call checks whether its task is detached yet: the user may have to confirm it first.
 const detachPoll = 50 * time.Millisecond
 
-// detach calls a tool as a task and returns its id when it goes on without this process.
+// detach calls a tool as a task and returns the task's id once it runs on without this process.
 func detach(wanted context.Context, client *rpc.Client, tool string, arguments json.RawMessage) (string, error) {
-	ctx := context.WithoutCancel(wanted) // an interrupted call must still learn what to cancel
+	ctx := context.WithoutCancel(wanted) // an interrupted call must still learn which task to cancel
 	var handle mcp.CreateTaskResult
 	err := client.Call(ctx, "tools/call", map[string]any{
 		"name": tool, "arguments": arguments,
-		"task": mcp.TaskMetadata{TTL: json.RawMessage("null")}, // the longest: nobody waits for it
+		"task": mcp.TaskMetadata{TTL: json.RawMessage("null")}, // the longest that the server allows: nobody waits for it
 	}, &handle)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", tool, err)

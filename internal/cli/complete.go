@@ -21,11 +21,11 @@ func mendCompletion(root *cobra.Command) {
 	cmd, _, _ := root.Find([]string{"completion"})
 	cmd.Use = "completion SHELL"
 	cmd.Short = "Write the script that lets a shell complete runnel's commands"
-	cmd.Long = "It completes commands, flags, tools, their arguments and the ids of tasks. It starts no other server and runs no tool."
+	cmd.Long = "The script completes commands, flags, tools, their arguments and the ids of tasks. It starts no other server and runs no tool."
 	cmd.Example = "  source <(runnel completion bash)"
 	cmd.Args = noArguments
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return misuse(cmd, "runnel completion: of which shell? bash, fish, powershell or zsh")
+		return misuse(cmd, "runnel completion: for which shell? bash, fish, powershell or zsh")
 	}
 	examples := map[string]string{
 		"bash":       "  source <(runnel completion bash)",
@@ -39,7 +39,7 @@ func mendCompletion(root *cobra.Command) {
 	}
 }
 
-// completionTime is how long a shell may be kept waiting for a server.
+// completionTime is how long a shell waits for a server.
 const completionTime = 3 * time.Second
 
 // completeCall completes the name of a tool that runnel itself serves, then its arguments.
@@ -49,7 +49,7 @@ func (i *invocation) completeCall(cmd *cobra.Command, args []string, toComplete 
 	if i.readEnvironment(cmd, false) != nil {
 		return nil, silent
 	}
-	if i.target.url != "" || slices.Contains(i.args[:len(i.args)-1], "--") { // cobra adds one of its own: cmd does not tell
+	if i.target.url != "" || slices.Contains(i.args[:len(i.args)-1], "--") { // cobra adds a "--" itself, so cmd.ArgsLenAtDash does not help
 		return nil, cobra.ShellCompDirectiveDefault
 	}
 	i.NoUpstreams = true
@@ -85,7 +85,7 @@ func (i *invocation) completeTool(cmd *cobra.Command, args []string, toComplete 
 	return words, directive
 }
 
-// completeArgument completes key= and, if there is a list of values, the value.
+// completeArgument completes key= and, if the values are listed, the value.
 func completeArgument(tool *mcp.Tool, given []string, toComplete string) (words []cobra.Completion, d cobra.ShellCompDirective) {
 	s := term.ReadForm(tool.InputSchema)
 	if key, _, ok := strings.Cut(toComplete, "="); ok {
@@ -117,7 +117,7 @@ func completeFlags(cmd *cobra.Command) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if v, ok := f.Value.(*serve.Choice); ok {
 			words := slices.DeleteFunc(slices.Clone(v.Words), func(word string) bool { return word == "" })
-			// An error says that the flag has been registered: serve shares those of root.
+			// It fails only for a flag that is registered already: serve shares those of root.
 			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 		}
 	})

@@ -20,7 +20,7 @@ func (i *invocation) configCommand() *cobra.Command {
 	check := &cobra.Command{
 		Use:     "check [FILE]",
 		Short:   "Check a config file and show its tools",
-		Long:    "Checks the config file FILE, else the one that runnel would read. Mistakes are written to stderr with their places; the exit code is then 2.",
+		Long:    "Checks FILE, or else the config file that runnel would read. Mistakes go to stderr, with file and line; the exit code is 2 then.",
 		Example: "  runnel config check runnel.yaml",
 		Args:    atMostOne,
 		RunE:    i.checkConfig,
@@ -54,7 +54,7 @@ func (i *invocation) checkConfig(cmd *cobra.Command, args []string) error {
 		i.Options.Config = args[0]
 		delete(i.Options.From, "config")
 	} else if _, err := os.Stat(config.FileName); err == nil && i.Options.Config == "" {
-		i.Options.Config = config.FileName // trusted or not: nothing in it runs here
+		i.Options.Config = config.FileName // trusted or not: a check runs nothing
 	}
 	conf, file, err := i.LoadConfig(cmd.Context())
 	if err != nil {
@@ -78,7 +78,7 @@ func (i *invocation) checkConfig(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// summarize prints what a config has.
+// summarize prints the tools and servers of a config.
 func summarize(w io.Writer, file string, conf *config.Config) error {
 	if _, err := fmt.Fprintf(w, "%s: fine, %s%s\n", file, term.Count(len(conf.Tools), "tool"), andServers(conf)); err != nil {
 		return err
@@ -100,7 +100,7 @@ func summarize(w io.Writer, file string, conf *config.Config) error {
 	return err
 }
 
-// andServers follows a number of tools, which lacks those of the upstreams: they are known only when these run.
+// andServers completes a number of tools, which lacks the tools of upstreams: those are known only when the upstreams run.
 func andServers(conf *config.Config) string {
 	switch n := len(conf.Upstreams); n {
 	case 0:

@@ -20,7 +20,7 @@ import (
 	"runnel/tools/remote"
 )
 
-// dialPatience is how long a server may take to answer before the user is told: npx may have to fetch it first.
+// dialPatience is how long a server may take to answer before the user sees a warning: npx may have to download it first.
 const dialPatience = 5 * time.Second
 
 // dial connects to the server that the command line names or, without one, to what these flags and this config serve, in process.

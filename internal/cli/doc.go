@@ -1,11 +1,13 @@
-// Package cli is the command line, one file a command. What a server is made of is in internal/serve, what a person sees in
-// internal/term (the screen of top: internal/top), the record of a session in internal/trace, the files of hosts in internal/hosts, what init writes in internal/propose.
+// Package cli is the command line, one file per command. The rooms below it: internal/serve makes a server, internal/term is all that a
+// person sees (the screen of top: internal/top), internal/trace records a session, internal/hosts edits the files of hosts, and
+// internal/propose proposes what init writes.
 //
 //	main ─▶ Process.Main ─▶ invocation.run ─▶ a command (cobra) ─▶ serve.Setup
-//	                                            └─▶ dial: a server after "--", or this one in process ─▶ term.View
+//	                                            └─▶ dial: the target, or runnel itself in process ─▶ term.View
 //
-// An error becomes an exit code in run: serve.UsageError is 2, exitError its own number, all else 1.
+// run turns an error into an exit code: 2 for a serve.UsageError, its own number for an exitError, 1 for everything else. The variables of
+// the environment are read once, before a command runs (root.go).
 //
-// Goroutines: the command runs in one of its own, so that run can leave at a second signal; doctor has one for each server that it
-// starts. The calls of a client come back on those of package rpc.
+// Goroutines: the command runs in a separate one, so that run can leave at a second signal; doctor has one for each server that it
+// starts. A client's callbacks run on the goroutines of package rpc.
 package cli

@@ -25,7 +25,7 @@ import (
 	"runnel/tools/upstream"
 )
 
-// checkTime is how long one of doctor's sessions may take, and a server to start. A test shortens it.
+// checkTime is how long each of doctor's sessions may take, and each start of a server. A test shortens it.
 var checkTime = 30 * time.Second
 
 func checking(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -38,16 +38,16 @@ func (i *invocation) doctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor [HOST...]",
 		Short: "Check that runnel can work here: config, commands, other servers, state, a session",
-		Long: `Checks the config file and the state directory, looks for the commands of the tools, starts each server under "upstreams" and says
-what it answers, and holds a short session with itself in each era of the protocol. Give it the same flags as the host gives runnel, and it sees what
-the host would get. The exit code is 1 if something is wrong.
+		Long: `Checks the config file and the state, looks for the commands of the tools, starts each server under "upstreams" and shows its answer, and
+holds a short session with itself in each era of the protocol. Give it the flags that the host gives runnel, and it checks what the host
+would get. The exit code is 1 if something is wrong.
 
-With a HOST, such as claude-code, it starts runnel as that host's file says, and says what came of it (see runnel install).
+With a HOST, such as claude-code, it starts runnel as that host's file says (see runnel install).
 
 With --host it serves one tool, doctor, to the host that starts it. The tool says what that host can do: tasks, partial output,
 progress, questions. The same goes to stderr, which most hosts keep in a log.
 
-With --url it only asks the server there, in each era of the protocol.`,
+With --url it checks only the server there, in each era of the protocol.`,
 		Example: `  runnel doctor
   runnel doctor --config runnel.yaml
 
@@ -102,7 +102,7 @@ func (d *diagnosis) bad(what, format string, args ...any) {
 
 func (d *diagnosis) print(verdict, what, format string, args ...any) {
 	text := strings.ReplaceAll(strings.TrimSpace(term.PrintableLines(fmt.Sprintf(format, args...))), "\n", "\n        ")
-	if _, err := fmt.Fprintf(d.i.Stdout, "%s  %s: %s\n", verdict, what, text); !errors.Is(err, syscall.EPIPE) { // a reader that has left wants no more
+	if _, err := fmt.Fprintf(d.i.Stdout, "%s  %s: %s\n", verdict, what, text); !errors.Is(err, syscall.EPIPE) { // a reader that has left, as head does, wants no more
 		d.err = cmp.Or(d.err, err)
 	}
 }
@@ -133,7 +133,7 @@ func (i *invocation) doctor(cmd *cobra.Command, _ []string) error {
 		d.fine("config", "%s", file)
 	}
 	if conf != nil {
-		d.programs(set.Tools.Tools()) // also where others are wrong
+		d.programs(set.Tools.Tools()) // even if the config has mistakes elsewhere
 		d.upstreams(cmd.Context(), conf)
 		switch {
 		case inFile:
@@ -176,7 +176,7 @@ func (i *invocation) doctor(cmd *cobra.Command, _ []string) error {
 	return d.verdict()
 }
 
-// notices looks for what notices need.
+// notices looks for the programs that notices start.
 func (d *diagnosis) notices() {
 	rules := d.i.Notices.Rules()
 	if rules == nil {
@@ -186,7 +186,7 @@ func (d *diagnosis) notices() {
 		d.bad("notices", "%v", err)
 		return
 	}
-	d.fine("notices", "all that they need is here")
+	d.fine("notices", "their programs are here")
 }
 
 // verdict is the end of the command.
@@ -200,7 +200,7 @@ func (d *diagnosis) verdict() error {
 	return nil
 }
 
-// programs looks for what the tools start. The registry reports everything else about them.
+// programs looks for the programs that the tools start. The registry reports everything else that is wrong with them.
 func (d *diagnosis) programs(list []tools.Tool) {
 	if _, err := process.ThisProgram(); err != nil {
 		d.bad("commands", "none can be started: %v", err)
@@ -213,13 +213,13 @@ func (d *diagnosis) programs(list []tools.Tool) {
 		switch found, err := c.Program(); {
 		case err != nil:
 			d.bad("tool "+c.Describe().Name, "%v", err)
-		case found != "": // else it is known only when the tool is called
+		case found != "": // else it is known only at a call
 			d.fine("tool "+c.Describe().Name, "%s", found)
 		}
 	}
 }
 
-// upstreams starts each of the other servers, all at once, and says what it answers.
+// upstreams starts the other servers, all at once, and shows what each answers.
 func (d *diagnosis) upstreams(ctx context.Context, conf *config.Config) {
 	list, _ := upstream.Servers(conf, d.i.ServersBase(), zerolog.Nop()) // the registry reports the errors
 	probed, errs := make([]upstream.Probed, len(list)), make([]error, len(list))

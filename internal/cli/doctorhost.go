@@ -18,7 +18,7 @@ import (
 	"runnel/tools/upstream"
 )
 
-// hostReport collects what a host says about itself, from the remarks of a record.
+// hostReport collects what a host shows about itself, from the remarks of a record.
 type hostReport struct {
 	i *invocation
 
@@ -41,7 +41,7 @@ func (h *hostReport) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// maxSeen bounds the report if a host never says the same twice.
+// maxSeen bounds the report for a host that never repeats itself.
 const maxSeen = 100
 
 func (h *hostReport) String() string {

@@ -32,12 +32,12 @@ func (i *invocation) doctorInstalled(ctx context.Context, ids []string) error {
 	return d.verdict()
 }
 
-// installed looks for entries of runnel in the files of a host, for the user and for this directory. start tries those of the user. What a
-// project's file would start is not tried: it may have come with somebody else's files.
+// installed looks for entries of runnel in a host's files, the user's and this directory's. With start, it starts the entries in the user's
+// file; those of a project's file are never started, since they may have come with somebody else's files.
 func (d *diagnosis) installed(ctx context.Context, h *hosts.Host, start bool) (found int) {
 	project, err := os.Getwd()
 	if err != nil {
-		project = "" // only the user's file
+		project = "" // then only the user's file counts
 	}
 	user, err := h.UserFile(hosts.This(d.i.Getenv))
 	if err != nil {
@@ -61,7 +61,7 @@ func (d *diagnosis) installed(ctx context.Context, h *hosts.Host, start bool) (f
 				err = fmt.Errorf("%s: %w", file, err)
 			}
 		}
-		if err != nil && start { // else it may not concern runnel
+		if err != nil && start { // else the file may not concern runnel
 			found++
 			d.bad("host "+h.ID, "%v", err)
 		}
@@ -75,13 +75,13 @@ func (d *diagnosis) installed(ctx context.Context, h *hosts.Host, start bool) (f
 	return found
 }
 
-// entry looks at one entry that is to start runnel.
+// entry checks one entry that starts runnel.
 func (d *diagnosis) entry(ctx context.Context, h *hosts.Host, file, name string, s hosts.Server, project string, start bool) {
 	what := fmt.Sprintf("host %s, server %s", h.ID, name)
 	command, env, dir := d.asHost(h, s, project)
 	switch {
 	case s.Off:
-		d.bad(what, "%s has it switched off", file)
+		d.bad(what, "%s has it switched off: switch it on in the host", file)
 		return
 	case strings.ContainsRune(command[0], filepath.Separator):
 		if _, err := exec.LookPath(command[0]); err != nil {
@@ -89,7 +89,7 @@ func (d *diagnosis) entry(ctx context.Context, h *hosts.Host, file, name string,
 			return
 		}
 	}
-	if !start { // arguments may hold secrets: they stay in the file
+	if !start { // the arguments may hold secrets and are not shown
 		d.fine(what, "%s starts %s", file, term.Printable(command[0]))
 		return
 	}
@@ -108,8 +108,8 @@ func (d *diagnosis) entry(ctx context.Context, h *hosts.Host, file, name string,
 	}
 }
 
-// asHost is how a host would start a server: these variables are all that most of them pass on, and a desktop's PATH has no more than the
-// system's own programs.
+// asHost returns how a host would start a server. Most hosts pass on these variables only, and a desktop's PATH names only the system's own
+// programs.
 func (d *diagnosis) asHost(h *hosts.Host, s hosts.Server, project string) (command, env []string, dir string) {
 	for _, name := range []string{"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "SYSTEMROOT", "TEMP", "TMPDIR"} {
 		value := d.i.Getenv(name)

@@ -16,7 +16,7 @@ import (
 	"runnel/tools/upstream"
 )
 
-// trySession serves the self-test tools in process, calls one whose output streams, and says how that went.
+// trySession serves the self-test tools in process and calls one whose output streams.
 func (i *invocation) trySession(ctx context.Context, version string) (said string, err error) {
 	ctx, cancel := checking(ctx)
 	defer cancel()

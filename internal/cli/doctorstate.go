@@ -14,7 +14,7 @@ import (
 	"runnel/tools/config"
 )
 
-// state looks at where tasks live. It leaves nothing there.
+// state checks the place where tasks live. It leaves nothing there.
 func (d *diagnosis) state(ctx context.Context, conf *config.Config) {
 	if conf.State.InMemory() {
 		d.fine("state", "memory: tasks end with their process")
@@ -51,13 +51,13 @@ func (d *diagnosis) state(ctx context.Context, conf *config.Config) {
 	case r.Unsound != nil:
 		d.bad("state", "some tasks in %s are damaged; the others are not. Forget each with runnel tasks rm ID:\n%s", dir, strings.Join(r.Unsound, "\n"))
 	case r.Open != nil:
-		d.bad("state", "others may read it; keep each yours with %s:\n%s", system.KeepPrivate, strings.Join(r.Open, "\n"))
+		d.bad("state", "other users may read these files; take their rights with %s:\n%s", system.KeepPrivate, strings.Join(r.Open, "\n"))
 	default:
 		d.fine("state", "%s: %s, %d not ended, in use by %s, %.1f MiB", dir, term.Count(r.Tasks, "task"), r.Working, term.Count(r.Processes, "runnel"), float64(r.Bytes)/(1<<20))
 	}
 }
 
-// remoteState looks whether the servers of a state answer.
+// remoteState checks whether the servers of a state answer.
 func (d *diagnosis) remoteState(ctx context.Context, conf *config.Config) {
 	store, err := serve.OpenURL(conf, d.i.Getenv, true, d.i.Notices.Tell, d.i.Logger())
 	if err != nil {
@@ -75,10 +75,10 @@ func (d *diagnosis) remoteState(ctx context.Context, conf *config.Config) {
 	d.fine("state", "%s: %s", conf.State.Dir, report)
 }
 
-// littleRoom is when the state's disk has too few free bytes: room for some logs of builds.
+// littleRoom is the number of free bytes below which doctor warns: a few logs of builds.
 const littleRoom = 100 << 20
 
-// tryWriting writes a file into a directory, for a moment: on a full disk one can be made, but nothing be written to it.
+// tryWriting writes a file into a directory and removes it: on a full disk a file can be made, but not written.
 func tryWriting(dir string) error {
 	f, err := os.CreateTemp(dir, ".runnel-doctor-")
 	if err != nil {
@@ -88,7 +88,7 @@ func tryWriting(dir string) error {
 	return errors.Join(err, f.Close(), os.Remove(f.Name()))
 }
 
-// limits compares how much the system and the config allow at once.
+// limits compares what the system allows with what the config allows.
 func (d *diagnosis) limits(conf *config.Config) {
 	calls := conf.Tasks.MaxLive + conf.Limits.MaxInFlight
 	fine := true

@@ -16,7 +16,7 @@ import (
 	"runnel/tools/remote"
 )
 
-// doctorURL is "runnel doctor --url": it reaches a server in each era, and says what it answers. One of the two is enough.
+// doctorURL is "runnel doctor --url": it tries a server in both eras. One of them is enough.
 func (i *invocation) doctorURL(cmd *cobra.Command) error {
 	at, err := i.remote(cmd)
 	if err != nil {

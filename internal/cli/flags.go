@@ -14,8 +14,8 @@ import (
 	"runnel/tools/config"
 )
 
-// addServeFlags adds the flags of serve to a command, so that the flags of a host can be given as they are. Help shows only those that
-// matter there. A flag of the command's own that has the name of one stays.
+// addServeFlags adds the flags of serve to a command, so that it takes the same flags as a server in a host. Help shows only those that
+// matter for the command. A flag that the command has already stays.
 func (i *invocation) addServeFlags(flags *pflag.FlagSet, shown ...string) {
 	i.flags.VisitAll(func(f *pflag.Flag) {
 		if flags.Lookup(f.Name) != nil {
@@ -27,7 +27,7 @@ func (i *invocation) addServeFlags(flags *pflag.FlagSet, shown ...string) {
 	})
 }
 
-// outputFlag adds -o, the format of what a command prints: text, and the formats that are described.
+// outputFlag adds -o, the format of what a command prints: text, or one of formats, each a word and its description.
 func outputFlag(flags *pflag.FlagSet, formats ...string) *serve.Choice {
 	words := []string{"text"}
 	for _, f := range formats {

@@ -22,10 +22,10 @@ func (i *invocation) fleetCommand() *cobra.Command {
 	var watch bool
 	cmd := &cobra.Command{
 		Use:   "fleet",
-		Short: "Show the workers, what runs where, and what waits for one",
-		Long: `Shows the workers (runnel work) that take the owner's tasks from a state that several machines share: their classes, their slots, and the tasks
-that they run; then how many tasks wait for each class. With --watch it does so until Ctrl-C: on a terminal each second in the same place, else
-each time that something has changed.`,
+		Short: "Show the workers, what runs where, and what waits for a worker",
+		Long: `Shows the workers (runnel work) that take the owner's tasks from a state that several machines share: their classes, their slots, and the
+tasks that they run; then how many tasks wait for each class. With --watch it goes on until Ctrl-C: a terminal is redrawn each second;
+elsewhere, each change is printed.`,
 		Example: `  runnel fleet --state nats://HOST:4222
 
   # as it changes, on the screen or for a program
@@ -74,7 +74,7 @@ each time that something has changed.`,
 	return cmd
 }
 
-// queue is the state if it has workers. Without a state l may be nil.
+// queue returns the state if it has workers. l is nil if there is no state.
 func (l *local) queue() (tasks.Queue, bool) {
 	if l == nil {
 		return nil, false
@@ -83,7 +83,7 @@ func (l *local) queue() (tasks.Queue, bool) {
 	return queue, ok
 }
 
-// fleetTable shows workers, each with the beginnings of the ids of what it runs, and how many tasks wait for each class.
+// fleetTable shows workers, each with the first characters of the ids that it runs, and how many tasks wait for each class.
 func fleetTable(workers []tasks.Worker, waiting map[string]int) string {
 	text := "no workers; runnel work starts one\n"
 	rows := [][]string{{"HOST", "PID", "CLASSES", "RUNS", "SLOTS", "REFUSED", "TASKS"}}
@@ -101,7 +101,7 @@ func fleetTable(workers []tasks.Worker, waiting map[string]int) string {
 		rows = append(rows, []string{w.Host, fmt.Sprint(w.PID), strings.Join(w.Classes, ","), fmt.Sprint(len(w.Running)), slots, fmt.Sprint(w.Refused), strings.Join(ids, " ")})
 	}
 	if len(workers) > 0 {
-		text = term.Table(rows) // it makes them harmless: others have written them
+		text = term.Table(rows) // it makes the words harmless: others have written them
 	}
 	for _, class := range slices.Sorted(maps.Keys(waiting)) {
 		text += fmt.Sprintf("%d waiting for a worker of class %s\n", waiting[class], class)

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// help shows the examples first: most people look for one that is close to what they want. It is not a template:
+// help shows the examples first: most people look for one that is close to what they want. It does not use a template:
 // text/template calls methods by name, so the linker would have to keep all methods of all packages.
 func (i *invocation) help(cmd *cobra.Command, _ []string) {
 	var b strings.Builder
@@ -34,7 +34,7 @@ func (i *invocation) help(cmd *cobra.Command, _ []string) {
 	_, i.unwritten = io.WriteString(cmd.OutOrStdout(), b.String())
 }
 
-// mendHelp lets "runnel help" refuse a command that does not exist.
+// mendHelp makes "runnel help" refuse a command that does not exist.
 func mendHelp(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	cmd, _, _ := root.Find([]string{"help"})

@@ -16,7 +16,7 @@ import (
 	"runnel/tools/config"
 )
 
-// entryFlags say which entry of which file install and uninstall mean.
+// entryFlags name the entry, and the file, that install and uninstall change.
 type entryFlags struct {
 	scope  *serve.Choice
 	name   string
@@ -32,7 +32,7 @@ func addEntryFlags(flags *pflag.FlagSet) *entryFlags {
 	return e
 }
 
-// check refuses what no host could take.
+// check refuses names that no host takes, and unknown hosts.
 func (e *entryFlags) check(cmd *cobra.Command, ids []string) error {
 	if !hosts.IsName(e.name) {
 		return misuse(cmd, "--name: %w", config.Wrong("letters, digits, - and _", "%q is not a name", e.name))
@@ -46,7 +46,7 @@ func (e *entryFlags) check(cmd *cobra.Command, ids []string) error {
 	return nil
 }
 
-// file is the host's file that is meant.
+// file returns the path of the host's file.
 func (e *entryFlags) file(i *invocation, h *hosts.Host) (string, error) {
 	project := ""
 	if e.scope.Word == "project" {
@@ -58,13 +58,13 @@ func (e *entryFlags) file(i *invocation, h *hosts.Host) (string, error) {
 	return h.File(hosts.This(i.Getenv), project)
 }
 
-// hostRecords is where installed entries are noted. It is the user's own state, whatever a config says.
+// hostRecords is where installed entries are recorded: always in the user's default state, no matter which one a config names.
 func (i *invocation) hostRecords() (hosts.Records, error) {
 	dir, err := config.Default().StateDir(i.Getenv)
 	return hosts.Records(filepath.Join(dir, "installed")), err
 }
 
-// toldFlag is a flag of serve that the host is to give to runnel: it is checked here, and noted.
+// toldFlag is a flag of serve that the host will pass to runnel: it is checked and noted here.
 type toldFlag struct {
 	pflag.Value
 	note func(text string)
@@ -78,10 +78,10 @@ func (f toldFlag) Set(text string) error {
 	return err
 }
 
-// told is one of them as it was given.
+// told is such a flag, as it was given.
 type told struct{ flag, text string }
 
-// entryFor is how a host is to start runnel.
+// entryFor returns how a host will start runnel.
 func (i *invocation) entryFor(cmd *cobra.Command, h *hosts.Host, entry *entryFlags, given []told, rest []string) (hosts.Server, error) {
 	running, err := os.Executable()
 	if err != nil {
@@ -124,7 +124,7 @@ func (i *invocation) entryFor(cmd *cobra.Command, h *hosts.Host, entry *entryFla
 	return s, nil
 }
 
-// findTools says where the tools come from if nothing was named: a host that starts runnel in a directory of its own needs a name.
+// findTools adds the config file if no tools were named and the host starts runnel in another directory.
 func (i *invocation) findTools(cmd *cobra.Command, h *hosts.Host, project bool, given []told) ([]told, error) {
 	own, err := config.Find(config.Places(i.Getenv)[1:])
 	if err != nil || own != "" {
@@ -135,14 +135,14 @@ func (i *invocation) findTools(cmd *cobra.Command, h *hosts.Host, project bool, 
 	case h.Elsewhere && err == nil:
 		return append(given, told{"config", config.FileName}), nil
 	case h.Elsewhere:
-		return nil, misuse(cmd, "%s starts its servers in a directory of its own: name a tool with --tool, or a file with --config", h.Title)
+		return nil, misuse(cmd, "%s starts its servers in another directory than this: name a tool with --tool, or a file with --config", h.Title)
 	case !project || err != nil:
-		i.Say(zerolog.InfoLevel, fmt.Sprintf("%s: no tool is named, so runnel takes those of the %s in the directory that it is started in, once you trust that file (runnel trust)", h.Title, config.FileName))
+		i.Say(zerolog.InfoLevel, fmt.Sprintf("%s: no tool is named, so runnel will serve those of the %s in the directory where the host starts it, once you trust that file (runnel trust)", h.Title, config.FileName))
 	}
 	return given, nil
 }
 
-// pathFor is a path as a host's file has to say it: whole or, for everybody in a project, from there.
+// pathFor returns a path as a host's file must name it: absolute or, in a project's file, relative to the project.
 func pathFor(h *hosts.Host, path string, project bool) (string, error) {
 	switch {
 	case filepath.IsAbs(path):

@@ -23,9 +23,9 @@ func (i *invocation) initCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init [DIRECTORY]",
 		Short: "Propose a runnel.yaml for a project, from its Makefile, package.json and the like",
-		Long: `Looks at the files that say how a project is built and tested, and writes a runnel.yaml with a tool for each thing that a model may sensibly
+		Long: `Reads the files that say how a project is built and tested, and writes a runnel.yaml with a tool for each thing that a model may sensibly
 do: with a description, a time limit, progress where the program prints it, and a question to you before it deploys or deletes. It starts
-nothing, and it never writes over a file. The file is shown and trusted as it is written; when you have changed it, run runnel trust.
+nothing and never overwrites a file. The file is shown, and trusted as it was written; after a change, run runnel trust.
 
 It knows ` + propose.Files + `.`,
 		Example: `  runnel init
@@ -86,7 +86,7 @@ func (i *invocation) init(cmd *cobra.Command, dir string, dryRun bool) error {
 	return nil
 }
 
-// writeNew writes a file that is not there yet.
+// writeNew writes a file that must not exist yet.
 func writeNew(file, text string) error {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
@@ -96,7 +96,7 @@ func writeNew(file, text string) error {
 	}
 	_, err = io.WriteString(f, text)
 	if err = errors.Join(err, f.Close()); err != nil {
-		err = errors.Join(err, os.Remove(file)) // half of it would be a config, too
+		err = errors.Join(err, os.Remove(file)) // half a file may be a valid config, too
 	}
 	return err
 }

@@ -28,12 +28,12 @@ func (i *invocation) installCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "install [HOST...] [flags] [-- ARGUMENT...]",
 		Short: "Write runnel into a host's list of MCP servers",
-		Long: `Puts runnel into the file where a host keeps its MCP servers, with its full path and what suits that host. Nothing else in the file
-changes: comments, other servers and the order stay as they are, and runnel uninstall takes the entry out again, byte for byte. The file as
-it was is kept, too. Without a HOST it shows which hosts are on this machine and, on a terminal, asks.
+		Long: `Writes runnel into the file where a host lists its MCP servers, with its full path and the flags that suit that host. Nothing else in the
+file changes: comments, other servers and the order stay as they are, and runnel uninstall restores the file byte for byte. A backup of the
+file is kept, too. Without a HOST it shows the hosts on this machine and, on a terminal, asks which you mean.
 
-The flags of runnel serve (--tool, --config, --state and all others) are given to runnel by the host. After -- stands whatever else it is to
-be started with, such as a command.
+The host passes the flags of runnel serve (--tool, --config, --state and all others) to runnel. To start another command of runnel instead, give
+all of its arguments after --.
 
 Hosts: ` + strings.Join(hosts.IDs(), ", ") + `.`,
 		Example: `  # which hosts are on this machine?
@@ -59,7 +59,7 @@ Hosts: ` + strings.Join(hosts.IDs(), ", ") + `.`,
 				return err
 			}
 			if len(rest) > 0 && len(given) > 0 {
-				return misuse(cmd, "--%s: put it after --, where all that runnel is started with stands", given[0].flag)
+				return misuse(cmd, "--%s: put it after --, where all arguments of runnel stand", given[0].flag)
 			}
 			i.Options.From = map[string]string{}
 			for _, g := range given {
@@ -87,13 +87,13 @@ Hosts: ` + strings.Join(hosts.IDs(), ", ") + `.`,
 	return cmd
 }
 
-// install writes the entry into the files of all hosts named. It goes on after one that is refused.
+// install writes the entry into the files of all hosts named. One that is refused does not stop the others.
 func (i *invocation) install(cmd *cobra.Command, ids []string, entry *entryFlags, given []told, rest []string) error {
 	if err := i.checkTold(cmd.Context(), given); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(rest, holdsPassword) {
-		return misuse(cmd, "after -- stands a URL with a password, which would be written into the host's file: let runnel read it from a file or the environment (README, \"A state for several machines\")")
+		return misuse(cmd, "the arguments after -- have a URL with a password, which would be written into the host's file: let runnel read it from a file or the environment (README, \"A state for several machines\")")
 	}
 	records, err := i.hostRecords()
 	if err != nil {
@@ -124,7 +124,7 @@ func (i *invocation) install(cmd *cobra.Command, ids []string, entry *entryFlags
 	return errors.Join(errs...)
 }
 
-// makeChange makes or shows a change and says what comes next.
+// makeChange makes a change, or shows it, and says what to do next.
 func (i *invocation) makeChange(h *hosts.Host, entry *entryFlags, change *hosts.Change) error {
 	switch {
 	case change.Nothing():
@@ -140,18 +140,18 @@ func (i *invocation) makeChange(h *hosts.Host, entry *entryFlags, change *hosts.
 	}
 	said := fmt.Sprintf("%s: the server %s is in %s", h.Title, entry.name, change.Path)
 	if change.Backup != "" {
-		said += "\n  the file as it was: " + change.Backup
+		said += "\n  backup of the file: " + change.Backup
 	}
 	said += "\n  " + h.After
 	said += "\n  Can it start? runnel doctor " + h.ID
 	if !here {
-		said += fmt.Sprintf("\n  %s was not found on this machine: the file waits for it.", h.Title)
+		said += fmt.Sprintf("\n  %s was not found on this machine: it will read the file once it is installed.", h.Title)
 	}
 	i.Say(zerolog.InfoLevel, said)
 	return nil
 }
 
-// checkTold refuses tools, a config and a state that the host could not start runnel with.
+// checkTold refuses tools, a config or a state with which the host could not start runnel.
 func (i *invocation) checkTold(ctx context.Context, given []told) error {
 	const hint = "nothing was installed: mend it first"
 	for _, g := range given {
@@ -160,7 +160,7 @@ func (i *invocation) checkTold(ctx context.Context, given []told) error {
 		}
 		conf := config.Default()
 		conf.State.Dir = g.text
-		if _, err := serve.OpenURL(conf, i.Getenv, false, nil, zerolog.Nop()); err != nil { // it connects to nobody
+		if _, err := serve.OpenURL(conf, i.Getenv, false, nil, zerolog.Nop()); err != nil { // it does not connect
 			if usage, ok := errors.AsType[*serve.UsageError](err); ok {
 				usage.Hint = hint
 			}
@@ -180,12 +180,12 @@ func (i *invocation) checkTold(ctx context.Context, given []told) error {
 	return nil
 }
 
-// holdsPassword reports whether a word has a URL with a password in it. That of a state may have one alone: nats://TOKEN@host.
+// holdsPassword reports whether a word has a URL with a password. The URL of a state may have a token alone: nats://TOKEN@host.
 func holdsPassword(word string) bool {
 	return regexp.MustCompile(`://[^/?#\s]*:[^/?#\s]*@|(?i:nats|rediss?)://[^/?#\s]*@`).MatchString(word)
 }
 
-// askForHosts shows the hosts that are here and, on a terminal, asks which of them are meant.
+// askForHosts shows the hosts on this machine and, on a terminal, asks which the user means.
 func (i *invocation) askForHosts(cmd *cobra.Command) ([]string, error) {
 	system := hosts.This(i.Getenv)
 	rows := [][]string{}
@@ -197,18 +197,18 @@ func (i *invocation) askForHosts(cmd *cobra.Command) ([]string, error) {
 		}
 	}
 	if len(here) == 0 {
-		return nil, fmt.Errorf("no host that runnel knows was found on this machine; name one all the same: %s", strings.Join(hosts.IDs(), ", "))
+		return nil, fmt.Errorf("no host that runnel knows was found on this machine; you can still name one: %s", strings.Join(hosts.IDs(), ", "))
 	}
 	if err := term.PrintLines(i.Stdout, term.Table(rows)); err != nil {
 		return nil, err
 	}
 	if !term.IsTerminal(i.Stdin) || !term.IsTerminal(i.Stderr) {
-		i.Say(zerolog.InfoLevel, "Name those that you want: runnel install "+here[0])
+		i.Say(zerolog.InfoLevel, "Name the hosts that you want: runnel install "+here[0])
 		return nil, nil
 	}
 	_, _ = io.WriteString(i.Stderr, "Install runnel into which of them? ")
 	line := make(chan string, 1)
-	go func() { // ends with the process if nobody answers
+	go func() { // stays until the process ends if nobody answers
 		text, _ := bufio.NewReader(i.Stdin).ReadString('\n')
 		line <- text
 	}()
@@ -221,7 +221,7 @@ func (i *invocation) askForHosts(cmd *cobra.Command) ([]string, error) {
 	}
 }
 
-// completeHosts completes the hosts that are not named yet.
+// completeHosts completes the ids of hosts that are not named yet.
 func completeHosts(_ *cobra.Command, args []string, _ string) (words []cobra.Completion, d cobra.ShellCompDirective) {
 	for _, h := range hosts.Table {
 		if !slices.Contains(args, h.ID) {

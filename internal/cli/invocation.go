@@ -14,7 +14,7 @@ import (
 
 // Exit codes.
 const (
-	exitFine    = 0 // EOF on stdin and SIGTERM are the ways to end
+	exitFine    = 0 // also after EOF on stdin and SIGTERM
 	exitFailure = 1 // something failed at run time
 	exitUsage   = 2 // wrong flags or config
 
@@ -28,26 +28,26 @@ type invocation struct {
 	serve.Setup
 
 	again     <-chan os.Signal // a second SIGINT or SIGTERM: leave at once; nil = none comes
-	killedBy  syscall.Signal   // the signal to end the process by, as if it had not been caught; 0 = none
-	lastWords chan func()      // removes the line that a call draws; capacity 1
+	killedBy  syscall.Signal   // the process ends by this signal, as if it had not been caught; 0 = by none
+	lastWords chan func()      // what to do before the process leaves at once; capacity 1
 
 	target    target
 	args      []string
-	flags     *pflag.FlagSet // those of runnel serve
-	unwritten error          // why the help could not be written: cobra has no place for the error
+	flags     *pflag.FlagSet // the flags of runnel serve
+	unwritten error          // why the help could not be written: cobra cannot return it
 }
 
-// exitError is an end that needs no words, or whose words have been said.
+// exitError is an exit code that needs no words, or that has been explained already.
 type exitError int
 
 func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
-// misuse is a mistake in how a command was called; its help says more.
+// misuse makes the error for a command that was called wrongly. It points to the command's help.
 func misuse(cmd *cobra.Command, format string, args ...any) error {
 	return &serve.UsageError{Err: fmt.Errorf(format, args...), Hint: fmt.Sprintf("see %s --help", cmd.CommandPath())}
 }
 
-// noArguments refuses arguments.
+// noArguments refuses any argument.
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -60,7 +60,7 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	return misuse(cmd, "%w", err)
 }
 
-// atMostOne refuses all arguments but one.
+// atMostOne refuses a second argument.
 func atMostOne(cmd *cobra.Command, args []string) error {
 	return noArguments(cmd, args[min(len(args), 1):])
 }
@@ -72,7 +72,7 @@ func commandNames(cmd *cobra.Command) (names []string) {
 	return names
 }
 
-// didYouMean adds the nearest name to an error about an unknown one, if any is near.
+// didYouMean adds the nearest known name, if any is near, to an error about an unknown one.
 func didYouMean(err error, name string, names []string) error {
 	if near := text.Nearest(name, names); len(near) > 0 {
 		return fmt.Errorf("%w (did you mean %s?)", err, near[0])
@@ -80,8 +80,8 @@ func didYouMean(err error, name string, names []string) error {
 	return err
 }
 
-// readEnvironment gives the flags of a command that were not set the values of their variables. The log of a command that a person reads has
-// warnings alone, unless the user sets a level.
+// readEnvironment sets the flags of a command that were not given from their variables. serves: the log has its usual level; a command for a
+// person logs warnings only, unless the user sets a level.
 func (i *invocation) readEnvironment(cmd *cobra.Command, serves bool) error {
 	if err := i.Options.ReadEnvironment(cmd.Flags(), i.Getenv); err != nil {
 		return misuse(cmd, "%w", err)

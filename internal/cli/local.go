@@ -22,19 +22,19 @@ import (
 	"runnel/tools/notify"
 )
 
-// local gives access to an owner's tasks in the state of this machine, whichever processes run them.
+// local gives access to an owner's tasks in a state, no matter which processes run them.
 type local struct {
 	dir    string // or a URL
 	owner  string
 	store  serve.PeoplesState
 	runner *tasks.Runner
-	told   *notify.Notices // of the ends that it stores for runnels that are gone
+	told   *notify.Notices // notices of the tasks that it ends for runnels that are gone
 }
 
-// cancelPatience is how long a cancellation may take: an owner that runs looks for it several times a second.
+// cancelPatience is how long a cancellation may take: the runnel that runs a task looks for one several times a second.
 const cancelPatience = 3 * time.Second
 
-// errNoState means that there are no tasks where this command looks.
+// errNoState means that there is no state where this command looks.
 var errNoState = errors.New("there is no state")
 
 // openLocal opens the tasks that a command's flags and config name.
@@ -44,9 +44,9 @@ func (i *invocation) openLocal(cmd *cobra.Command) (*local, error) {
 		return nil, err
 	}
 	if conf.State.InMemory() {
-		return nil, &serve.UsageError{Err: errors.New("the state is memory: such tasks are known to their own process only; name a directory with --state")}
+		return nil, &serve.UsageError{Err: errors.New("the state is memory, whose tasks only their own process knows: name a directory with --state")}
 	}
-	if rules, err := notify.FromConfig(conf, i.Env); err == nil { // else a server of this config says what is wrong
+	if rules, err := notify.FromConfig(conf, i.Env); err == nil { // else a server with this config reports it
 		i.Notices.Replace(rules)
 	}
 	l := &local{dir: conf.State.Dir, owner: conf.Server.Owner, told: i.Notices}
@@ -66,7 +66,7 @@ func (l *local) openDir(i *invocation, conf *config.Config) (err error) {
 	if l.dir, err = conf.StateDir(i.Getenv); err != nil {
 		return &serve.UsageError{Err: fmt.Errorf("%w: name the state directory with --state", err)}
 	}
-	// Not the config's limit: the processes that use the state may have another one.
+	// Not the config's limit: the processes that use the state may have a larger one.
 	const noLimit = 1 << 44
 	s := sqlite.New(sqlite.Options{Dir: l.dir, MaxState: noLimit, Calls: true, Recovered: l.told.Tell, Log: i.Logger()})
 	if !s.Exists() {
@@ -81,13 +81,13 @@ func (l *local) where() string { return fmt.Sprintf("%s (%s)", l.dir, l.owner) }
 
 func (l *local) close() {
 	l.runner.Close()
-	_ = l.store.Close() // everything has been written
+	_ = l.store.Close() // everything has been written already
 	l.told.Close()
 }
 
-// find completes a task's id.
+// find returns the id that begins with prefix.
 func (l *local) find(ctx context.Context, prefix string) (string, error) {
-	const most = 5 // are named
+	const most = 5 // ids in an error
 	ids, err := l.store.Find(ctx, l.owner, prefix, most)
 	switch {
 	case err != nil:
@@ -100,7 +100,7 @@ func (l *local) find(ctx context.Context, prefix string) (string, error) {
 	return ids[0], nil
 }
 
-// aboutTask makes a command that takes one task.
+// aboutTask makes a command that takes the id of one task.
 func (i *invocation) aboutTask(use, short, long, example string, run func(cmd *cobra.Command, l *local, id string) error) *cobra.Command {
 	withTask := func(cmd *cobra.Command, args []string) error {
 		switch {
@@ -122,7 +122,7 @@ func (i *invocation) aboutTask(use, short, long, example string, run func(cmd *c
 		case cmd.Context().Err() != nil:
 			return exitError(exitInterrupted)
 		case errors.Is(err, tasks.ErrNotFound):
-			return fmt.Errorf("task %s is gone: it has expired, was forgotten, or was a call that a host waited for and that has ended", id)
+			return fmt.Errorf("task %s is gone: it expired, was forgotten, or was a call whose host has its answer", id)
 		case errors.Is(err, syscall.EPIPE):
 			return exitError(exitUnread)
 		}
@@ -131,8 +131,8 @@ func (i *invocation) aboutTask(use, short, long, example string, run func(cmd *c
 	return &cobra.Command{Use: use, Short: short, Long: long, Example: example, RunE: withTask, ValidArgsFunction: i.completeTask}
 }
 
-// list returns the owner's tasks, or only those that run, in the order in which they were made. The message of one that runs is its last line.
-// Without a state, l is nil and there are none.
+// list returns the owner's tasks, or only the running ones, oldest first. The message of a running task is its last line of output.
+// l is nil if there is no state: then there are none.
 func (l *local) list(ctx context.Context, running bool) (list []tasks.Task, err error) {
 	if l == nil {
 		return nil, nil
@@ -143,7 +143,7 @@ func (l *local) list(ctx context.Context, running bool) (list []tasks.Task, err 
 			switch now, gone := l.runner.Head(ctx, t.ID); {
 			case gone == nil:
 				t = now
-			case !errors.Is(gone, tasks.ErrNotFound): // it has ended and was forgotten meanwhile
+			case !errors.Is(gone, tasks.ErrNotFound): // else it has ended and was forgotten meanwhile
 				err = gone
 			}
 		}
@@ -154,7 +154,7 @@ func (l *local) list(ctx context.Context, running bool) (list []tasks.Task, err 
 	return list, err
 }
 
-// listedTask is a task as -o json shows it: the fields of tasks/get, its tool and the size of its output.
+// listedTask is a task as -o json shows it: the fields of tasks/get, the tool and the size of the output.
 type listedTask struct {
 	mcp.Task
 	Tool        string `json:"tool"`
@@ -178,7 +178,7 @@ func (i *invocation) completeTask(cmd *cobra.Command, args []string, toComplete 
 	defer l.close()
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
 	defer cancel()
-	list, _ := l.list(ctx, false) // those that could be read are proposed
+	list, _ := l.list(ctx, false) // an incomplete list is good enough
 	var ids []cobra.Completion
 	for _, t := range slices.Backward(list) {
 		switch ended := t.Status.Terminal(); {

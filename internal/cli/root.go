@@ -19,16 +19,16 @@ import (
 	"runnel/internal/serve"
 )
 
-// Process is what main knows of the process that runnel runs in.
+// Process is the process that runnel runs in, as main knows it.
 type Process struct {
 	Env                   []string // "NAME=value"
 	Stdin, Stdout, Stderr *os.File
 	Again                 <-chan os.Signal // a second SIGINT or SIGTERM: leave at once
-	Hangups               <-chan os.Signal // SIGHUP; nothing comes under nohup
+	Hangups               <-chan os.Signal // SIGHUP; none comes under nohup
 }
 
-// Main runs the program and is called once, by main; the first SIGINT or SIGTERM ends ctx. killedBy is the signal that the process ends by as if it had not been
-// caught, 0 if it exits with code.
+// Main runs the program. main calls it once, and ends ctx with the first SIGINT or SIGTERM. If killedBy is not 0, the process must end by that
+// signal as if it had not been caught; else it exits with code.
 func (p *Process) Main(ctx context.Context, args []string) (code int, killedBy syscall.Signal) {
 	serve.EaseCollector()
 	in, restoreIn := serve.Polled(p.Stdin)
@@ -39,20 +39,20 @@ func (p *Process) Main(ctx context.Context, args []string) (code int, killedBy s
 		Setup: serve.Setup{Env: p.Env, Stdin: in, Stdout: out, Stderr: p.Stderr, Hangups: p.Hangups, Watches: true},
 		again: p.Again, lastWords: make(chan func(), 1),
 	}
-	if serve.SamePipe(p.Stderr, p.Stdout) { // as with 2>&1: the pipe does not block any more, and a plain write would lose what has no room
+	if serve.SamePipe(p.Stderr, p.Stdout) { // as with 2>&1: the pipe no longer blocks, and a plain write would lose what does not fit
 		i.Stderr = out
 	}
 	code = i.run(ctx, args)
 	return code, i.killedBy
 }
 
-// Run is Main for a test: the whole program in goroutines of this process, without signals, and without a watch on the config.
+// Run is Main for tests: the whole program in this process, without signals and without a watch on the config.
 func Run(ctx context.Context, args, env []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	i := &invocation{Setup: serve.Setup{Env: env, Stdin: stdin, Stdout: stdout, Stderr: stderr}}
 	return i.run(ctx, args)
 }
 
-// run runs a command and returns the exit code. It ends when ctx does.
+// run runs a command and returns its exit code. It ends when ctx does.
 func (i *invocation) run(ctx context.Context, args []string) int {
 	i.args = args
 	root := i.command()
@@ -65,7 +65,7 @@ func (i *invocation) run(ctx context.Context, args []string) int {
 	case s := <-i.again:
 		return i.leave(s.(syscall.Signal))
 	}
-	if err != nil && i.Options.From["log-format"] == "" { // its variable has not been read, and sets the format of the error
+	if err != nil && i.Options.From["log-format"] == "" { // RUNNEL_LOG_FORMAT sets the format of the error, and may not have been read
 		_ = i.readEnvironment(root, true)
 	}
 	if err == nil {
@@ -74,7 +74,7 @@ func (i *invocation) run(ctx context.Context, args []string) int {
 	if err == nil {
 		return exitFine
 	}
-	// Not errors.As: a server wraps this error in "writing to the client", and that is reported.
+	// Not errors.As: a server wraps this error in "writing to the client", which is reported.
 	if write, ok := err.(*fs.PathError); ok && write.Path == "/dev/stdout" && errors.Is(write, syscall.EPIPE) {
 		return exitUnread
 	}
@@ -89,7 +89,8 @@ func (i *invocation) run(ctx context.Context, args []string) int {
 	return exitFailure
 }
 
-// leave ends the process although a command still runs. A call first removes the line that it draws.
+// leave ends the process although a command still runs. lastWords come first: a call removes the line that it draws, top restores the
+// terminal.
 func (i *invocation) leave(s syscall.Signal) int {
 	var end func()
 	select {
@@ -98,7 +99,7 @@ func (i *invocation) leave(s syscall.Signal) int {
 		i.killedBy = s
 		return exitFailure
 	}
-	const patience = 100 * time.Millisecond // a terminal that is stopped takes no output
+	const patience = 100 * time.Millisecond // a stopped terminal takes no output
 	ended := make(chan struct{})
 	go func() { defer close(ended); end() }()
 	select {
@@ -108,7 +109,7 @@ func (i *invocation) leave(s syscall.Signal) int {
 	return exitInterrupted
 }
 
-// flagError adds to what pflag found wrong with the flags of a command what is allowed instead.
+// flagError completes pflag's error about the flags of a command with what is allowed instead.
 func flagError(cmd *cobra.Command, err error) error {
 	var value *pflag.InvalidValueError
 	var unknown *pflag.NotExistError
@@ -140,23 +141,23 @@ const examples = `  # one tool, without a config file: what a host would start
   # try that tool in a shell
   runnel call gotest package=./... --tool 'gotest=go test -v {{package}}'
 
-  # tools from a file; is the file right?
+  # tools from a file; is the file correct?
   runnel --config runnel.yaml
   runnel config check runnel.yaml
 
   # what are my hosts running right now?
   runnel tasks list
 
-  # does all of it work here?
+  # does everything work here?
   runnel doctor
 
   # from a script: write requests, wait for all answers
   printf '%s\n' "$INITIALIZE" "$CALL" | runnel --drain -1 --tool 'hello=echo hello {{who}}'`
 
-// Command is the whole command line, for a program that writes its man pages.
+// Command is the command line, for a program that writes man pages.
 func Command() *cobra.Command { return new(invocation).command() }
 
-// command is the whole command line of this run.
+// command makes the command line of this run.
 func (i *invocation) command() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "runnel",
@@ -185,10 +186,10 @@ func (i *invocation) command() *cobra.Command {
 		return i.serve(cmd, args)
 	}
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
-		if !slices.Contains(servers, cmd) { // a server reads its config again instead
+		if !slices.Contains(servers, cmd) { // a server reads its config again instead of ending
 			cmd.SetContext(i.UntilHangup(cmd.Context()))
 		}
-		if cmd == install || cmd == uninstall { // what the environment says here is not for the host
+		if cmd == install || cmd == uninstall { // variables that are set here must not end up in the host's file
 			return nil
 		}
 		return i.readEnvironment(cmd, slices.Contains(servers, cmd) || cmd == work || cmd == doctor)

@@ -25,14 +25,14 @@ type target struct {
 // addFlags adds the flags of a server that is reached over HTTP.
 func (t *target) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&t.url, "url", "", "instead of -- SERVER: the server at this `URL`, over Streamable HTTP")
-	flags.StringArrayVar(&t.headerLines, "header", nil, "send this header to --url, as `'NAME: VALUE'`; repeatable. ${VARIABLE} in the value is one of the environment,\nso that a token shows nowhere: --header 'Authorization: Bearer ${TOKEN}'")
-	flags.StringVar(&t.headerFile, "header-file", "", "send the headers in `FILE` to --url, one 'NAME: VALUE' a line: a file that only you can read keeps a token")
+	flags.StringArrayVar(&t.headerLines, "header", nil, "send this header to --url, as `'NAME: VALUE'`; repeatable. ${VARIABLE} in the value stands for a variable of the environment,\nso that a token is shown nowhere: --header 'Authorization: Bearer ${TOKEN}'")
+	flags.StringVar(&t.headerFile, "header-file", "", "send the headers in `FILE` to --url, one 'NAME: VALUE' per line: keep a token in a file that only you can read")
 }
 
 // isSelf reports whether no other server is named.
 func (t *target) isSelf() bool { return t.command == nil && t.url == "" }
 
-// words name the server at the end of a command line, "" for runnel itself.
+// words are how the server stands at the end of a command line, "" for runnel itself.
 func (t *target) words() string {
 	switch {
 	case t.url != "":
@@ -43,7 +43,7 @@ func (t *target) words() string {
 	return ""
 }
 
-// splitServer takes the command of a server, which stands after "--", out of a command's arguments, and returns the others.
+// splitServer takes the server's command after "--" out of the arguments and returns the others.
 func (i *invocation) splitServer(cmd *cobra.Command, args []string) (own []string, err error) {
 	t := &i.target
 	switch n := cmd.ArgsLenAtDash(); {
@@ -88,7 +88,7 @@ func (i *invocation) remote(cmd *cobra.Command) (httpclient.Options, error) {
 	return at, nil
 }
 
-// headers are those of --header and --header-file; for one that is in both, --header counts. Errors do not show values.
+// headers returns the headers of --header and --header-file; --header wins. Errors do not show values.
 func (i *invocation) headers() (map[string]string, error) {
 	headers, file := map[string]string{}, i.target.headerFile
 	if file != "" {

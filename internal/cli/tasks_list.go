@@ -23,7 +23,7 @@ func (i *invocation) listCommand() *cobra.Command {
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List the tasks: id, status, tool, age, the last line",
-		Long:    "Lists the tasks, the newest last. A line ends with the last line of output of a task that runs, or with how the task ended.",
+		Long:    "Lists the tasks, the newest last. The last column shows the last line of a running task's output, or how a task ended.",
 		Example: `  # what are my hosts running right now?
   runnel tasks list --running
 
@@ -101,15 +101,15 @@ func tasksTable(list []tasks.Task) string {
 	return term.Table(rows)
 }
 
-// shortIDs are the beginnings of ids: 8 characters, or as many as it takes to tell them apart.
+// shortIDs shortens ids to 8 characters, or to as many as it takes to tell them apart.
 func shortIDs(list []tasks.Task) map[string]string {
 	ids := make([]string, len(list))
 	for i := range list {
 		ids[i] = list[i].ID
 	}
-	slices.Sort(ids) // those that begin alike stand beside each other
+	slices.Sort(ids) // ids that begin alike are neighbours now
 	short := make(map[string]string, len(ids))
-	before := 0 // how many characters distinguish it from the previous one
+	before := 0 // how many characters distinguish an id from the previous one
 	for i, id := range ids {
 		after := 0
 		if i+1 < len(ids) {

@@ -20,8 +20,8 @@ func (i *invocation) tailCommand() *cobra.Command {
 	var after int64
 	lines := int64(-1)
 	cmd := i.aboutTask("tail ID", "Write the output of a task; with -f as it comes",
-		`Writes what the task has written so far, from the beginning or from a position on. With -f it goes on until the task has ended; Ctrl-C
-leaves it, and the task goes on. What the command wrote to stderr, where that is kept apart, goes to stderr.`,
+		`Writes the task's output so far, from the beginning or from a position on. With -f it follows the output until the task has ended; Ctrl-C
+stops following, and the task goes on. Output that the command wrote to stderr goes to stderr, if the tool keeps it apart.`,
 		`  runnel tasks tail 4d8a -f
 
   # the last ten lines
@@ -61,12 +61,11 @@ leaves it, and the task goes on. What the command wrote to stderr, where that is
 	cmd.Aliases = []string{"logs"}
 	cmd.Flags().FuncP("lines", "n", "only the last `N` lines, and what follows them", position(&lines))
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the task has ended")
-	cmd.Flags().Func("after", "from position `N` on: that many bytes of output are passed over", position(&after))
+	cmd.Flags().Func("after", "skip the first `N` bytes of the output", position(&after))
 	return cmd
 }
 
-// position sets a place in an output: the number of bytes, or of lines, to one side of it. It is decimal, unlike a number of package pflag,
-// to which 010 is 8.
+// position parses a number of bytes or lines. It is always decimal, unlike the numbers of package pflag, to which 010 is 8.
 func position(to *int64) func(text string) error {
 	return func(text string) error {
 		n, err := strconv.ParseUint(text, 10, 63)
@@ -78,12 +77,12 @@ func position(to *int64) func(text string) error {
 	}
 }
 
-// maxTail bounds the positions that are kept, 8 bytes a line.
+// maxTail bounds the positions that lastLines keeps, 8 bytes per line.
 const maxTail = 1 << 20
 
-// lastLines is the position where the last n lines of a task's output begin.
+// lastLines returns the position where the last n lines of a task's output begin.
 func (l *local) lastLines(ctx context.Context, id string, n int) (int64, error) {
-	var begins []int64 // where the last lines begin
+	var begins []int64 // the positions where the last lines begin
 	var size int64
 	begin := true
 	_, err := l.runner.Tail(ctx, id, 0, false, func(b partials.Batch) error {
@@ -97,7 +96,7 @@ func (l *local) lastLines(ctx context.Context, id string, n int) (int64, error) 
 				begin = c.Kind == partials.Text && char == '\n'
 			}
 			at += int64(len(c.Data))
-			begin = begin || c.Kind == partials.Item // an item is shown on its own line
+			begin = begin || c.Kind == partials.Item // an item is shown on a separate line
 		}
 		return nil
 	})

@@ -21,8 +21,8 @@ func (i *invocation) tasksCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tasks COMMAND",
 		Short: "Look at the tasks of all hosts on this machine, and end them",
-		Long: `Shows the tasks that are kept on this machine, including those that other runnels are running right now for their hosts. A
-call that a host waits for is among them while it runs. The beginning of an id is enough, as long as no other id begins with it.`,
+		Long: `Shows the tasks of this machine, including those that other runnels are running right now for their hosts. A call that a host waits for is
+listed while it runs. The first characters of an id are enough if no other id begins with them.`,
 		Example: `  # what is running?
   runnel tasks list
 
@@ -46,13 +46,13 @@ call that a host waits for is among them while it runs. The beginning of an id i
 
 func (i *invocation) cancelCommand() *cobra.Command {
 	return i.aboutTask("cancel ID", "Cancel a task, whichever runnel runs it",
-		"Asks the runnel that runs the task to cancel it, and waits until that has happened: its command has ended then, or is being ended.",
+		"Asks the runnel that runs the task to cancel it and waits until it has done so: the task's command has ended then, or is being stopped.",
 		"  runnel tasks cancel 4d8a223b",
 		func(cmd *cobra.Command, l *local, id string) error {
 			t, err := l.runner.Cancel(cmd.Context(), id)
 			switch {
 			case errors.Is(err, tasks.ErrAsked):
-				return fmt.Errorf("task %s is asked to cancel, but the runnel that runs it has not answered in %v (is it stopped?); it will cancel it when it goes on", id, cancelPatience)
+				return fmt.Errorf("the runnel that runs task %s has not answered the request to cancel it within %v (is it stopped?): it will cancel the task when it continues", id, cancelPatience)
 			case errors.Is(err, tasks.ErrEnded):
 				return fmt.Errorf("task %s had already ended: %s", id, t.Status)
 			case err != nil:
@@ -65,7 +65,7 @@ func (i *invocation) cancelCommand() *cobra.Command {
 
 func (i *invocation) waitCommand() *cobra.Command {
 	return i.aboutTask("wait ID", "Wait until a task has ended",
-		"Waits until the task has ended and says how. The exit code is like that of runnel call: the command's own, else 0, or 1 for an error.",
+		"Waits until the task has ended and prints its status. The exit code is that of runnel call: the command's own, else 0, or 1 for an error.",
 		`  runnel tasks wait 4d8a && notify-send "the build is done"`,
 		func(cmd *cobra.Command, l *local, id string) error {
 			t, err := l.runner.Await(cmd.Context(), id)
@@ -84,7 +84,7 @@ func (i *invocation) waitCommand() *cobra.Command {
 
 func (i *invocation) rmCommand() *cobra.Command {
 	return i.aboutTask("rm ID", "Forget a task that has ended",
-		"Deletes a task that has ended, with its result and its output, whether somebody has fetched them or not.",
+		"Deletes a task that has ended, with its result and output, whether or not anybody has fetched them.",
 		"  runnel tasks rm 4d8a223b",
 		func(cmd *cobra.Command, l *local, id string) error {
 			t, err := l.runner.Get(cmd.Context(), id)
@@ -92,7 +92,7 @@ func (i *invocation) rmCommand() *cobra.Command {
 				return err
 			}
 			if !t.Status.Terminal() {
-				return fmt.Errorf("task %s has not ended: end it with runnel tasks cancel %s", id, id)
+				return fmt.Errorf("task %s still runs: end it with runnel tasks cancel %s", id, id)
 			}
 			return l.store.Delete(cmd.Context(), l.owner, id)
 		})
@@ -104,8 +104,8 @@ func (i *invocation) pruneCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prune",
 		Short: "Forget the tasks that have ended and whose results were fetched",
-		Long: `Deletes the tasks that have ended, with their results and their output, and shows which. A task stays if it still runs, or if nobody
-has fetched its result yet (a host, or "runnel tasks result"): --force deletes those too.`,
+		Long: `Deletes the tasks that have ended, with their results and output, and lists them. A task stays if it still runs, or if nobody (a host, or
+"runnel tasks result") has fetched its result yet: --force deletes those, too.`,
 		Example: `  runnel tasks prune
 
   # all that ended more than ten minutes ago, fetched or not

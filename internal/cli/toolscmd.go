@@ -25,8 +25,8 @@ func (i *invocation) toolsCommand() *cobra.Command {
 		Use:   "tools [flags] [NAME] [-- SERVER [ARGUMENT...] | --url URL]",
 		Short: "List the tools, or show one with its arguments",
 		Long: `Lists the tools that runnel serves with the same flags and config. With a NAME it shows that tool: what it does, its arguments, and
-how to call it. After -- comes the command of any other MCP server that speaks on stdin and stdout, and --url names one that speaks
-Streamable HTTP; then its tools are shown.`,
+how to call it. To see the tools of another MCP server, give the server's command after -- if it speaks on stdin and stdout, or its --url if it
+speaks Streamable HTTP.`,
 		Example: `  # which tools are there?
   runnel tools
 
@@ -93,7 +93,7 @@ Streamable HTTP; then its tools are shown.`,
 	return cmd
 }
 
-// printTools lists tools, name and description; on a terminal as much as fits on a line.
+// printTools lists the names and descriptions of tools, on a terminal cut to its width.
 func (i *invocation) printTools(list []mcp.Tool) error {
 	var rows [][]string
 	for _, tool := range list {
@@ -142,7 +142,7 @@ func (i *invocation) printTool(tool *mcp.Tool) error {
 	return err
 }
 
-// helpWithTool is the help of "runnel call NAME": it shows the tool.
+// helpWithTool is the help of "runnel call TOOL".
 func (i *invocation) helpWithTool(cmd *cobra.Command, name string) error {
 	tool, err := i.askForTool(cmd, name, "")
 	if err == nil {

@@ -18,9 +18,9 @@ func (i *invocation) topCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top",
 		Short: "Watch the tasks of all hosts on a screen, follow their output, cancel them",
-		Long: `Shows what runs on this machine, with the last line of each task, and below it what ended last: the tasks that "runnel tasks list" lists, each second
-anew. The keys: up and down (or k and j) select a task, Enter follows its output (with / to search), c cancels it, ? says more, q leaves. The tasks go on.
-How far a task is (DONE) stands there if its tool says so, or its last line, as in 40% or [4/10]. NO_COLOR=1 shows no colours.`,
+		Long: `Shows the running tasks with the last line of each, and below them those that ended last: the tasks of "runnel tasks list", updated every
+second. Keys: up and down (or k and j) select a task, Enter follows its output (/ searches), c cancels it, ? shows all keys, q leaves; the tasks
+go on. DONE is how far a task is, if its tool reports that, or if its last line shows it, as in 40% or [4/10]. NO_COLOR=1 turns colours off.`,
 		Example: `  runnel top
 
   # the tasks of all machines that share a state
@@ -30,10 +30,10 @@ How far a task is (DONE) stands there if its tool says so, or its last line, as 
 			in, isFile := i.Stdin.(*os.File)
 			out, isTerminal := i.Stdout.(*os.File)
 			if !isFile || !isTerminal || !term.IsTerminal(in) || !term.IsTerminal(out) || i.Getenv("TERM") == "dumb" {
-				return misuse(cmd, "runnel top: it draws on a terminal, and reads keys from it; runnel tasks list prints the tasks")
+				return misuse(cmd, "runnel top: it needs a terminal for input and output; runnel tasks list prints the tasks")
 			}
 			held := &held{}
-			if term.IsTerminal(i.Stderr) { // the same terminal: what is said meanwhile would be drawn over
+			if term.IsTerminal(i.Stderr) { // the same terminal: words would be drawn over
 				defer func(to io.Writer) { held.pass(to) }(i.Stderr)
 				i.Stderr = held
 			}
@@ -63,23 +63,23 @@ How far a task is (DONE) stands there if its tool says so, or its last line, as 
 	return cmd
 }
 
-// seen is what the screen shows.
+// seen is the source of the screen.
 type seen struct {
 	*tasks.Runner
 	local *local
 }
 
-// List returns the tasks, those that run with their last line.
+// List returns all tasks.
 func (s seen) List(ctx context.Context) ([]tasks.Task, error) { return s.local.list(ctx, false) }
 
-// held keeps the beginning of what is written until it can be shown.
+// held keeps what is written, up to a bound, until it can be shown.
 type held struct {
 	mu   sync.Mutex
 	text []byte
-	to   io.Writer // nil until then
+	to   io.Writer // nil until pass
 }
 
-// maxHeld bounds what is held, in bytes.
+// maxHeld bounds held.text, in bytes; the rest is dropped.
 const maxHeld = 16 << 10
 
 func (h *held) Write(p []byte) (int, error) {
@@ -92,7 +92,7 @@ func (h *held) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// pass writes what was held, and from now on all that comes.
+// pass writes what was held, and passes on everything from now on.
 func (h *held) pass(to io.Writer) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

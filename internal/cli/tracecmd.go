@@ -18,14 +18,14 @@ func (i *invocation) traceCommand() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   "trace -o FILE [flags] (-- SERVER [ARGUMENT...] | --url URL)",
-		Short: "Stand between a host and a server, and write down what they say",
-		Long: `Starts any MCP server on stdin and stdout and passes bytes through unchanged, both ways. What passes by is written to FILE, one
-message a line, with the time, the direction, what it answers and after how long, and what is wrong with its sequence numbers.
-Put it in front of the command in a host's config. The exit code is the server's.
+		Short: "Stand between a host and a server and record what they say",
+		Long: `Starts any MCP server on stdin and stdout and passes bytes through unchanged, both ways. It writes each message on a line of FILE, with the
+time, the direction, the request that it answers and after how long, and anything wrong with its sequence numbers. Put it in front of the
+command in a host's config. The exit code is the server's.
 
-With --url it stands before a server that speaks Streamable HTTP. Messages are written down, headers are not.
+With --url it stands before a server that speaks Streamable HTTP. It records messages, not headers.
 
-What the config file names under "secrets" stands in FILE as ***, as long as one message holds it whole.`,
+Values that the config file names under "secrets" appear in FILE as ***, if they stand whole in one message.`,
 		Example: `  runnel trace -o session.trace -- npx -y @modelcontextprotocol/server-everything
 
   # in a host's config: instead of "command": "my-server", "args": ["--flag"]
@@ -77,13 +77,13 @@ What the config file names under "secrets" stands in FILE as ***, as long as one
 			return nil
 		},
 	}
-	cmd.Flags().StringVarP(&file, "output", "o", "", "the `FILE` to write; what was in it is lost")
+	cmd.Flags().StringVarP(&file, "output", "o", "", "write to `FILE`, which is overwritten")
 	i.target.addFlags(cmd.Flags())
 	cmd.Flags().AddFlag(i.flags.Lookup("config"))
 	return cmd
 }
 
-// hidden is what the config that runnel would read says must not be shown.
+// hidden returns the secrets that the config names.
 func (i *invocation) hidden(cmd *cobra.Command) (*secrets.Set, error) {
 	conf, _, err := i.LoadConfig(cmd.Context())
 	if err != nil {

@@ -23,8 +23,8 @@ func (i *invocation) trustCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trust [FILE]",
 		Short: "Let the runnel.yaml of this directory run its commands",
-		Long: `A runnel.yaml in the current directory starts programs, and it may have come with somebody else's files. So runnel leaves it out until
-you trust it. Read it first: this command shows all of it. Your trust lasts until the file changes; then runnel asks for it again.
+		Long: `A runnel.yaml in the current directory starts programs, and it may have come with somebody else's files. So runnel ignores it until you
+trust it. Read it first: this command shows all of it. Your trust lasts until the file changes; then runnel asks for it again.
 
 A file that you name (--config, $RUNNEL_CONFIG) and the one in your own config directory need no trust.`,
 		Example: `  runnel trust
@@ -32,7 +32,7 @@ A file that you name (--config, $RUNNEL_CONFIG) and the one in your own config d
   # the file of another directory
   runnel trust ~/src/app/runnel.yaml
 
-  # which files are trusted? take that back
+  # which files are trusted? no longer trust one
   runnel trust --list
   runnel trust --remove ~/src/app/runnel.yaml`,
 		Args: atMostOne,
@@ -76,7 +76,7 @@ A file that you name (--config, $RUNNEL_CONFIG) and the one in your own config d
 			if err != nil {
 				return fmt.Errorf("storing the trust: %w", err)
 			}
-			// The whole file: a summary could leave out what matters, such as a variable that changes what a program does.
+			// The whole file: a summary might leave out what matters, such as a variable that changes what a program does.
 			if _, err := io.WriteString(i.Stdout, strings.TrimSuffix(term.PrintableLines(string(text)), "\n")+"\n"); err != nil {
 				return err
 			}

@@ -18,11 +18,11 @@ func (i *invocation) uiCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ui",
 		Short: "Show in a browser what runs: output as it comes, past runs, cancel and run again",
-		Long: `Serves the live view on this machine, prints its address, and opens it in your browser. It shows all tasks of the state, those of other
-runnels too: their output as it comes, with colours and search, when it came, and how long the last runs took. A task can be cancelled wherever it
-runs. "Run again" runs it here, with the tools of this config, until Ctrl-C ends the view.
+		Long: `Serves the live view on this machine, prints its address, and opens it in your browser. It shows all tasks of the state, also those of other
+runnels: their output as it comes, with colours and search, when it came, and how long the last runs took. A task can be cancelled no matter
+where it runs. "Run again" runs it here, with the tools of this config, until Ctrl-C ends the view.
 
-Whoever has the address can do all of that: it has a token, new each time. Nothing of the page comes from elsewhere.`,
+Anybody who has the address can do all of this: it holds a token that is new each time. The page loads nothing from other servers.`,
 		Example: `  runnel ui
 
   # on a machine without a browser: then ssh -L 8080:127.0.0.1:8080 MACHINE, and open the address that it prints
@@ -46,7 +46,7 @@ Whoever has the address can do all of that: it has a token, new each time. Nothi
 	return cmd
 }
 
-// openBrowser opens the view, or says that it was not opened.
+// openBrowser opens the view, or says why it could not.
 func (i *invocation) openBrowser(url string) {
 	if desktop := i.Getenv("DISPLAY") + i.Getenv("WAYLAND_DISPLAY"); runtime.GOOS != "windows" && runtime.GOOS != "darwin" && desktop == "" {
 		return // xdg-open would try browsers of the terminal

@@ -19,8 +19,8 @@ func (i *invocation) uninstallCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "uninstall HOST...",
 		Short: "Take runnel out of a host's list of MCP servers",
-		Long: `Takes out what runnel install has put into a host's file. If nobody has written to the file since, it is as it was before, byte for byte;
-else all that others have written stays. An entry that you wrote yourself is taken out, too, and the file as it was is kept.
+		Long: `Removes what runnel install has written into a host's file. If nobody has written to the file since, it is restored byte for byte; else
+everything that others have written stays. An entry that you wrote yourself is removed, too; a backup of the file is kept then.
 
 Hosts: ` + strings.Join(hosts.IDs(), ", ") + `.`,
 		Example: `  runnel uninstall claude-code
@@ -69,10 +69,10 @@ func (i *invocation) uninstall(h *hosts.Host, entry *entryFlags) error {
 	}
 	said := fmt.Sprintf("%s: the server %s is gone from %s", h.Title, entry.name, change.Path)
 	if change.Removes() {
-		said += ", which was made for it and is gone, too"
+		said += ", which install had created, and which is gone, too"
 	}
 	if change.Backup != "" {
-		said += "\n  the file as it was: " + change.Backup
+		said += "\n  backup of the file: " + change.Backup
 	}
 	i.Say(zerolog.InfoLevel, said)
 	return nil

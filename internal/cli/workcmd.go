@@ -9,7 +9,7 @@ import (
 	"runnel/internal/serve"
 )
 
-// defaultWorkDrain is how long tasks may go on after SIGTERM: what stops machines often waits not much longer.
+// defaultWorkDrain is how long tasks may go on after SIGTERM: systems that stop machines often wait little longer.
 const defaultWorkDrain = 10 * time.Minute
 
 // workCommand is "runnel work".
@@ -18,9 +18,9 @@ func (i *invocation) workCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "work",
 		Short: "Run the tasks that runnels on other machines offer to workers",
-		Long: `Takes calls that other runnels offer through a state that they share, and runs them with the tools of its own config: their commands, files
-and variables are this machine's. A tool with "runs: CLASS" in the config is run by workers of that class, one without it by those of
-the first class that is named. After Ctrl-C or SIGTERM it takes no more, and what runs may end; a second signal ends it at once.`,
+		Long: `Takes calls that other runnels offer through a shared state, and runs them with the tools of its own config: with the commands, files and
+variables of this machine. Workers of a class run the tools with "runs: CLASS" in the config; a tool without it is run by workers of the first
+class named. After Ctrl-C or SIGTERM a worker takes no more calls, and running ones may end; a second signal ends it at once.`,
 		Example: `  # run what is offered to the classes that runnel.yaml names
   runnel work --state nats://HOST:4222 --config runnel.yaml
 
@@ -36,10 +36,10 @@ the first class that is named. After Ctrl-C or SIGTERM it takes no more, and wha
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringSliceVar(&o.Classes, "class", nil, "take what is offered to workers of this `CLASS`; repeatable (else the classes that the tools name)")
+	flags.StringSliceVar(&o.Classes, "class", nil, "take the calls that are offered to this `CLASS`; repeatable (else the classes that the tools name)")
 	flags.IntVar(&o.Slots, "slots", runtime.NumCPU(), "run at most `N` tasks at once")
-	flags.StringSliceVar(&o.Owners, "owners", nil, "take the tasks of these `OWNERS`, in turn (else of --owner)")
-	durationFlag(flags, &o.Drain, "drain", "after SIGTERM, let what runs go on for this `DURATION`; then it is stopped")
+	flags.StringSliceVar(&o.Owners, "owners", nil, "take the tasks of these `OWNERS`, in turn (else those of --owner)")
+	durationFlag(flags, &o.Drain, "drain", "after SIGTERM, let running tasks go on for this `DURATION`, then stop them")
 	flags.Lookup("drain").DefValue = defaultWorkDrain.String()
 	i.addServeFlags(flags, "config", "state", "owner", "metrics", "log-level", "log-format")
 	return cmd

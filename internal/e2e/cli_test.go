@@ -66,7 +66,7 @@ func TestWrongUse(t *testing.T) {
 		{args: []string{"tasks", "list", "--watch"}, says: "runnel tasks list: --watch draws on a terminal; a script waits with runnel tasks wait ID\nsee runnel tasks list --help\n"},
 		{args: []string{"srve"}, says: "unknown command \"srve\" (did you mean serve?)\nsee runnel --help\n"},
 		{args: []string{"serve", "now"}, says: "runnel serve: unknown argument \"now\"\nsee runnel serve --help\n"},
-		{args: []string{"completion"}, says: "runnel completion: of which shell? bash, fish, powershell or zsh\nsee runnel completion --help\n"},
+		{args: []string{"completion"}, says: "runnel completion: for which shell? bash, fish, powershell or zsh\nsee runnel completion --help\n"},
 		{args: []string{"completion", "foo"}, says: "unknown command \"foo\"\nsee runnel completion --help\n"},
 		{args: []string{"completion", "bsh"}, says: "unknown command \"bsh\" (did you mean bash?)\nsee runnel completion --help\n"},
 		{args: []string{"completion", "bash", "x"}, says: "runnel completion bash: unknown argument \"x\"\nsee runnel completion bash --help\n"},

@@ -143,7 +143,7 @@ func TestDoctorOfAState(t *testing.T) {
 	if err := os.Chmod(filepath.Join(state, "runnel.db"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	doctor().is(t, exitFailure, `.*WRONG  state: others may read it; .*`+state+`/runnel.db \(-rw-r--r--\)\n.*`, "")
+	doctor().is(t, exitFailure, `.*WRONG  state: other users may read these files; .*`+state+`/runnel.db \(-rw-r--r--\)\n.*`, "")
 	if err := os.WriteFile(filepath.Join(state, "runnel.db"), []byte(strings.Repeat("no database ", 100)), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func TestPruneLeavesWhatNobodyFetched(t *testing.T) {
 	in("prune").is(t, exitFine, `ID [^\n]*\n[^\n]+\n[^\n]+\n`, `^2 forgotten, 1 kept whose results`)
 	in("result", never).is(t, exitFine, "x", "")
 
-	in("rm", runs).is(t, exitFailure, "", "^runnel: task "+runs+" has not ended: end it with runnel tasks cancel "+runs+"\n$")
+	in("rm", runs).is(t, exitFailure, "", "^runnel: task "+runs+" still runs: end it with runnel tasks cancel "+runs+"\n$")
 	in("rm", never).is(t, exitFine, "", "")
 	in("get", never).is(t, exitFailure, "", "there is no task")
 	last := start("fail", map[string]any{"message": "no"})

@@ -124,7 +124,7 @@ tools:
 	}
 	defer func() { _ = host.cmd.Process.Signal(syscall.SIGCONT) }()
 	began := time.Now()
-	people(t, "tasks", "cancel", forever, "--state", state).is(t, exitFailure, "", "^runnel: task "+forever+` is asked to cancel, but .* has not answered in 3s \(is it stopped\?\); it will`)
+	people(t, "tasks", "cancel", forever, "--state", state).is(t, exitFailure, "", "^runnel: the runnel that runs task "+forever+` has not answered the request to cancel it within 3s \(is it stopped\?\): it will`)
 	if took := time.Since(began); took > 8*time.Second {
 		t.Errorf("cancel has ended after %v", took)
 	}

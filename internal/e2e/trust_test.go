@@ -121,6 +121,7 @@ func TestUntrustedDirectory(t *testing.T) {
 	}
 
 	// A file that somebody names is trusted.
+	c.write("")
 	c.run("", "call", "leave-mark", "--config", "runnel.yaml")
 	if !c.marked() {
 		t.Error("the tool leaves no mark: this test shows nothing")
