@@ -13,7 +13,7 @@ import (
 // addApp adds the tools of the app. A user's tool with the same name stays.
 func (s *service) addApp(app *App) {
 	for _, t := range app.Tools {
-		if err := s.registry.addForApp(t); err != nil {
+		if err := s.registry.addOwn(t, func(e *entry) { e.forApp = true }); err != nil {
 			s.o.Log.Warn().Err(err).Msg("a tool of the live view is left out")
 		}
 	}

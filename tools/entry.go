@@ -19,8 +19,8 @@ type entry struct {
 	traits Traits
 	schema *schema.Checker // nil: the arguments are checked elsewhere
 	joined bool            // see Join
-	extra  bool            // some clients' lists leave it out: see addFallback
-	forApp bool            // only the app's page calls it: see addApp
+	extra  bool            // a fallback tool: clients that can use tasks do not see it
+	forApp bool            // only the app's page calls it
 	shown  bool            // clients that show apps show the page beside its calls
 }
 

@@ -31,7 +31,7 @@ func (s *service) addFallbackTools() {
 			`{"all":{"type":"boolean","default":false,"description":"also the tasks of other sessions"},"cursor":{"type":"string","description":"from where the page before ended"}}`, "", true, s.listTasks},
 		{"cancel_task", "Stop a background task.", `{` + taskID + `}`, "task_id", false, s.cancelTask},
 	} {
-		if err := s.registry.addFallback(&t, t.shown); err != nil {
+		if err := s.registry.addOwn(&t, func(e *entry) { e.extra, e.shown = true, t.shown }); err != nil {
 			s.o.Log.Warn().Err(err).Msg("a fallback tool is left out")
 		}
 	}

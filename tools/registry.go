@@ -19,7 +19,7 @@ type Registry struct {
 
 	mu       sync.RWMutex
 	own      []*entry      // those that were added
-	fallback []*entry      // see addFallback and addForApp
+	fallback []*entry      // see addOwn
 	joined   []*entry      // see Join
 	tools    []*entry      // the list: of tools with the same name, the first
 	pages    sync.Map      // the first pages of the list, by listKey, encoded; emptied when the list changes
@@ -42,29 +42,14 @@ func (r *Registry) Add(t Tool) error {
 	return nil
 }
 
-// addFallback adds a tool that some clients' lists leave out. If its name is taken, it joins the list when Replace frees the name. shown:
-// clients that show apps show the page beside its calls.
-func (r *Registry) addFallback(t Tool, shown bool) error {
+// addOwn adds one of runnel's own tools, which set describes further. If its name is taken, it joins the list when Replace frees the name.
+func (r *Registry) addOwn(t Tool, set func(*entry)) error {
 	e, err := newEntry(t)
 	if err != nil {
 		return err
 	}
-	e.extra, e.traits.bounded, e.shown = true, true, shown
-	return r.addOwn(e)
-}
-
-// addForApp adds a tool that only the app's page calls, in the way of addFallback.
-func (r *Registry) addForApp(t Tool) error {
-	e, err := newEntry(t)
-	if err != nil {
-		return err
-	}
-	e.forApp, e.traits.bounded, e.shown = true, true, false
-	return r.addOwn(e)
-}
-
-// addOwn adds one of runnel's own tools.
-func (r *Registry) addOwn(e *entry) error {
+	e.traits.bounded, e.shown = true, false
+	set(e)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.fallback = append(r.fallback, e)

@@ -74,7 +74,7 @@ func TestListIsKept(t *testing.T) {
 			}
 		}
 	}
-	if err := errors.Join(r.addFallback(&fallbackTool{name: "list_tasks", properties: "{}"}, false), r.Add(Func("a", "", own)), next.Add(Func("c", "", own))); err != nil {
+	if err := errors.Join(r.addOwn(&fallbackTool{name: "list_tasks", properties: "{}"}, asExtra), r.Add(Func("a", "", own)), next.Add(Func("c", "", own))); err != nil {
 		t.Fatal(err)
 	}
 	sees("at first", " a")
@@ -98,7 +98,7 @@ func TestFallbackToolComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	fallback := &fallbackTool{name: "list_tasks", properties: "{}"}
-	if err := r.addFallback(fallback, false); err == nil {
+	if err := r.addOwn(fallback, asExtra); err == nil {
 		t.Error("two tools have a name")
 	}
 	for i, next := range []*Registry{without, with, without} {
@@ -132,3 +132,6 @@ func TestGraceOfAToolThatWasTakenOut(t *testing.T) {
 		}
 	}
 }
+
+// asExtra makes an entry that of a fallback tool.
+func asExtra(e *entry) { e.extra = true }

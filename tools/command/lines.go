@@ -18,9 +18,8 @@ func (l *lineBuffer) add(text []byte, emit func(text []byte, ends []int)) {
 	l.held = append(l.held, text...)
 	l.ends = l.ends[:0]
 	end := 0
-	returns := bytes.IndexByte(l.held[from:], '\r') >= 0
 	for line := range bytes.Lines(l.held[from:]) { // line by line, so that each search for \r stays within a line
-		for n := lineEnd(line, returns); n > 0; n = lineEnd(line, returns) {
+		for n := lineEnd(line); n > 0; n = lineEnd(line) {
 			line, from = line[n:], from+n
 			end = from
 			l.ends = append(l.ends, end)
@@ -43,13 +42,11 @@ func (l *lineBuffer) flush(emit func(text []byte, ends []int)) {
 	}
 }
 
-// lineEnd returns the length of the first line in text, 0 if that line is unfinished. text has no \n except at its end; returns: it may have
-// \r. A \r at the very end waits for the next byte.
-func lineEnd(text []byte, returns bool) int {
-	if returns {
-		if i := bytes.IndexByte(text, '\r') + 1; i > 0 && i < len(text) && text[i] != '\n' {
-			return i
-		}
+// lineEnd returns the length of the first line in text, 0 if that line is unfinished. text has no \n except at its end. A \r at the very end
+// waits for the next byte.
+func lineEnd(text []byte) int {
+	if i := bytes.IndexByte(text, '\r') + 1; i > 0 && i < len(text) && text[i] != '\n' {
+		return i
 	}
 	if bytes.HasSuffix(text, []byte("\n")) {
 		return len(text)

@@ -36,7 +36,7 @@ func lineEndSlowly(text []byte) int {
 // firstEnd is lineEnd of the first line of a text.
 func firstEnd(text []byte) int {
 	for line := range bytes.Lines(text) {
-		return lineEnd(line, true)
+		return lineEnd(line)
 	}
 	return 0
 }
