@@ -340,7 +340,7 @@ func TestGapIsMarked(t *testing.T) {
 			}
 			r.Close()
 		}
-		if page := segments.After(0, 10_000); page.Count != 3 || !page.Complete || !strings.Contains(string(page.Content), "100 bytes") {
+		if page := after(t, segments, 0, 10_000); page.Count != 3 || !page.Complete || !strings.Contains(string(page.Content), "100 bytes") {
 			t.Errorf("segments: %s", page.Content)
 		}
 	}
@@ -381,12 +381,12 @@ func readWithoutLock(t *testing.T, sent bool) {
 		}
 		s.keep(l)
 	}
-	s.segments.After(0, 1) // as a resume
-	whole := s.segments.After(0, 1<<30)
-	if page := s.segments.After(10, 5000); sent && page.Count < 2 || !strings.Contains(string(whole.Content), string(bytes.Trim(page.Content, "[]"))) {
+	after(t, s.segments, 0, 1) // as a resume
+	whole := after(t, s.segments, 0, 1<<30)
+	if page := after(t, s.segments, 10, 5000); sent && page.Count < 2 || !strings.Contains(string(whole.Content), string(bytes.Trim(page.Content, "[]"))) {
 		t.Errorf("a page in the middle: %s", page.Content)
 	}
-	if merged, cut := s.segments.Merged(1 << 30); cut || sent && whole.Count != 2*backedRetain/1000 || len(whole.Content) < 2*backedRetain || len(merged) < 2*backedRetain {
+	if merged, cut, err := s.segments.Merged(1 << 30); err != nil || cut || sent && whole.Count != 2*backedRetain/1000 || len(whole.Content) < 2*backedRetain || len(merged) < 2*backedRetain {
 		t.Errorf("%d segments, %d bytes merged", whole.Count, len(merged))
 	}
 	if s.loads == 0 {
@@ -414,7 +414,7 @@ func TestDamagedTailGivesNoNumbers(t *testing.T) {
 	if err := s.Grow(4, []Extent{{Marks: []byte{5 << 4}, Data: []byte("data")}}, []int64{4}); err == nil {
 		t.Error("no error")
 	}
-	if page := s.After(0, 100); page.Count != 0 {
+	if page := after(t, s, 0, 100); page.Count != 0 {
 		t.Errorf("segments: %s", page.Content)
 	}
 }
@@ -536,14 +536,51 @@ func TestPagesKeepTheirLimit(t *testing.T) {
 	const limit = 512 << 10
 	n := int64(0)
 	for pages := 0; n < 40; pages++ {
-		page := s.After(n, limit)
+		page := after(t, s, n, limit)
 		if n += int64(page.Count); page.Count == 0 || len(page.Content) > limit || pages > 10 {
 			t.Fatalf("%d segments, %d bytes; %d so far", page.Count, len(page.Content), n)
 		}
 	}
-	if page := s.After(1, 100); page.Count != 1 {
+	if page := after(t, s, 1, 100); page.Count != 1 {
 		t.Errorf("a segment that is longer than a page: %d segments", page.Count)
 	}
+}
+
+// Output that cannot be read at the moment is neither left out nor reported as gone: who asks again gets all of it.
+func TestSegmentsThatCannotBeReadAreAnError(t *testing.T) {
+	broken := errors.New("no connection")
+	for _, numbered := range []bool{true, false} {
+		s := &shelf{kept: []Extent{{Marks: []byte{4 << 4}, Data: []byte("data")}}}
+		segments := NewSegments(Stored(s, 4))
+		segments.Finish(Ending{})
+		if numbered {
+			segments.Number(4)
+		}
+		s.err = broken
+		if page, err := segments.After(0, 100); !errors.Is(err, broken) {
+			t.Errorf("numbered %v: page %s, error %v", numbered, page.Content, err)
+		}
+		if merged, _, err := segments.Merged(100); !errors.Is(err, broken) {
+			t.Errorf("numbered %v: merged %s, error %v", numbered, merged, err)
+		}
+		if first, complete := segments.First([]byte(`{}`), []byte(`{}`), 100); complete || strings.Contains(string(first), "kept") {
+			t.Errorf("numbered %v: the first response is %s", numbered, first)
+		}
+		s.err = nil
+		if page := after(t, segments, 0, 100); !page.Complete || !strings.Contains(string(page.Content), `"data"`) {
+			t.Errorf("numbered %v: then the page is %s", numbered, page.Content)
+		}
+	}
+}
+
+// after is Segments.After, which must not fail.
+func after(t *testing.T, s *Segments, last int64, limit int) Page {
+	t.Helper()
+	page, err := s.After(last, limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return page
 }
 
 // followed is a log that somebody else writes.

@@ -470,7 +470,7 @@ func TestLostOutputIsOneSegment(t *testing.T) {
 				}
 			}
 			var asked []json.RawMessage
-			if err := json.Unmarshal(segments.After(0, 1<<20).Content, &asked); err != nil {
+			if err := json.Unmarshal(after(t, segments, 0, 1<<20).Content, &asked); err != nil {
 				t.Fatal(err)
 			}
 			got, want := fmt.Sprintf("%s", pushed), fmt.Sprintf("%s", asked)

@@ -389,11 +389,14 @@ func TestMergedTellsOnceWhatIsGone(t *testing.T) {
 		if err := l.Append(t.Context(), Chunk{Data: bytes.Repeat([]byte{'q'}, 32<<10)}); err != nil {
 			t.Fatal(err)
 		}
-		s.After(0, 1<<20) // as a client that is sent each
+		after(t, s, 0, 1<<20) // as a client that is sent each
 	}
 	l.Close()
 	s.Finish(Ending{})
-	merged, _ := s.Merged(8 << 20)
+	merged, _, err := s.Merged(8 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if n := bytes.Count(merged, []byte("no longer kept")); n != 1 {
 		t.Errorf("%d items tell of what is gone, want 1", n)
 	}

@@ -2,6 +2,7 @@ package partials
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"math"
 	"slices"
@@ -57,34 +58,36 @@ func (s numbering) upTo(end int64) numbering {
 	return numbering{log: s.log, ends: s.ends[:after]}
 }
 
-// item is segment n, from the log or the ending; one of more than longest bytes is replaced by a note.
-func (s *numbering) item(n int64, longest int) []byte {
+// item is segment n, from the log or the ending; one of more than longest bytes is replaced by a note. It is a note, too, if it could not be
+// read.
+func (s *numbering) item(n int64, longest int) ([]byte, error) {
 	if rest := int(n) - len(s.ends) - 1; rest >= 0 {
-		return appendItem(nil, s.ending.Rest[rest], longest)
+		return appendItem(nil, s.ending.Rest[rest], longest), nil
 	}
-	begin, end := s.begin(n), s.ends[n-1]
-	b, ok := s.log.between(begin, end)
-	if !ok {
-		b = lostBatch(begin, end)
-	}
-	return appendItems(nil, &b, longest)
+	b, err := s.log.between(s.begin(n), s.ends[n-1])
+	return appendItems(nil, &b, longest), err
 }
 
-// page returns the segments after number last, of about limit bytes.
-func (s *numbering) page(last int64, limit int) Page {
+// page returns the segments after number last, of about limit bytes, and an error if some of them could not be read.
+func (s *numbering) page(last int64, limit int) (_ Page, failed error) {
 	c := collector{page: Page{Content: []byte{'['}}, limit: limit}
 	total, ended := int64(len(s.ends)), s.ended()
 	if ended {
 		total += int64(len(s.ending.Rest))
 	}
-	for last < total && c.add(last+1, s.item(last+1, mcp.MaxContent)) {
+	for last < total {
+		item, err := s.item(last+1, mcp.MaxContent)
+		if !c.add(last+1, item) {
+			break
+		}
 		last++
+		failed = cmp.Or(failed, err)
 	}
 	p := c.page
 	p.Content, p.last = append(p.Content, ']'), last
 	p.Complete = ended && last >= total
 	p.IsError = p.Complete && s.ending.IsError
-	return p
+	return p, failed
 }
 
 // standard returns all of an output that consists only of its ending, in the standard format: without numbers.
@@ -93,7 +96,7 @@ func (s *numbering) standard() Page {
 }
 
 // merged is [Segments.Merged].
-func (s *numbering) merged(limit int) (items []byte, cut bool) {
+func (s *numbering) merged(limit int) (items []byte, cut bool, err error) {
 	total := len(s.ends)
 	if s.ending != nil {
 		total += len(s.ending.Rest)
@@ -106,7 +109,10 @@ func (s *numbering) merged(limit int) (items []byte, cut bool) {
 		head, next = append(head, appendItems(nil, &b, math.MaxInt)), gone+2
 	}
 	for ; next <= total; next++ {
-		item := s.item(int64(next), math.MaxInt)
+		item, err := s.item(int64(next), math.MaxInt)
+		if err != nil {
+			return nil, false, err
+		}
 		if size += len(item); size > limit/2 && len(head) > 0 {
 			break
 		}
@@ -114,7 +120,10 @@ func (s *numbering) merged(limit int) (items []byte, cut bool) {
 	}
 	left := total + 1 - next
 	for size = 0; left > 0; left-- {
-		item := s.item(int64(next+left-1), math.MaxInt)
+		item, err := s.item(int64(next+left-1), math.MaxInt)
+		if err != nil {
+			return nil, false, err
+		}
 		if size += len(item); size > limit/2 {
 			break
 		}
@@ -124,7 +133,7 @@ func (s *numbering) merged(limit int) (items []byte, cut bool) {
 		head = append(head, mcp.Text(shorten.LeftOut(int64(left), "segments")))
 	}
 	slices.Reverse(tail)
-	return appendArray(nil, append(head, tail...)), left > 0
+	return appendArray(nil, append(head, tail...)), left > 0, nil
 }
 
 // appendArray appends items as a JSON array.

@@ -41,17 +41,18 @@ func (l *Log) Tail(n int) Batch {
 	return b
 }
 
-// between returns the output from position begin to end, and reports whether all of it is kept.
-func (l *Log) between(begin, end int64) (all Batch, ok bool) {
-	all = Batch{Start: begin, End: begin}
+// between returns the output from position begin to end, or a note in its place if a part of it is no longer kept. With an error, which may
+// pass, the note stands for what could not be read.
+func (l *Log) between(begin, end int64) (Batch, error) {
+	all := Batch{Start: begin, End: begin}
 	for r := l.ReaderAt(begin); all.End < end; {
 		b, err := r.Read(context.Background(), int(min(end-all.End, math.MaxInt)))
 		if err != nil || b.Lost || b.Start > all.End || len(b.records) == 0 { // a stored position may be damaged
-			return all, false
+			return lostBatch(begin, end), err
 		}
 		all.add(b.cut(end))
 	}
-	return all, true
+	return all, nil
 }
 
 // lostTo is the first position that can still be read: what was before, memory has released without a backing.

@@ -445,7 +445,8 @@ func carrySEP1905(t *testing.T, rng *rand.Rand, s *script, push, pull bool) (got
 	resume := func(last int64) bool {
 		y.mu.Lock()
 		defer y.mu.Unlock()
-		return y.page(segments.Resume(last, "id", limits[rng.IntN(len(limits))]), last)
+		resumed, err := segments.Resume(last, "id", limits[rng.IntN(len(limits))])
+		return err == nil && y.page(resumed, last)
 	}
 	if pull {
 		for over := false; !over; {
@@ -534,7 +535,10 @@ func (l notingLane) noting(encode func([]byte) []byte) func([]byte) []byte {
 func checkMerged(t *testing.T, segments *Segments, items []string) {
 	t.Helper()
 	merged := func(limit int) (content []json.RawMessage, size int, marked bool) {
-		b, cut := segments.Merged(limit)
+		b, cut, err := segments.Merged(limit)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if cut != bytes.Contains(b, []byte("segments left out ...")) {
 			t.Errorf("cut %v, but no mark says so", cut)
 		}
@@ -587,7 +591,11 @@ func FuzzSEP1905(f *testing.F) {
 				t.Fatal(err)
 			}
 			last = max(last%16, 0)
-			y.page(segments.Resume(last, id, 100), last)
+			resumed, err := segments.Resume(last, id, 100)
+			if err != nil {
+				t.Fatal(err)
+			}
+			y.page(resumed, last)
 			b, _ := r.Next(1 + int(n)*10)
 			for line := range bytes.Lines(d.Encode(nil, b)) {
 				y.page(result(t, line), y.highest)
@@ -604,7 +612,11 @@ func FuzzSEP1905(f *testing.F) {
 		if !y.page(result(t, d.End(nil)), y.highest) || len(d.End(nil)) > 0 {
 			t.Error("no end, or two")
 		}
-		y.page(segments.Resume(0, id, 1<<20), 0)
+		resumed, err := segments.Resume(0, id, 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		y.page(resumed, 0)
 		var got []piece
 		for n := int64(1); n < y.highest; n++ { // the last one is {}
 			got = join(got, pieceOf(t, json.RawMessage(y.items[n])))

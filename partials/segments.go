@@ -54,30 +54,38 @@ func (s *Segments) Grow(end int64, tail []Extent, ends []int64) error {
 	return nil
 }
 
-// Number gives numbers to at least everything that the log holds up to position end.
+// Number gives numbers to at least everything that the log holds up to position end, as far as it can be read.
+// Use it before Given, to store the numbers with the output.
 func (s *Segments) Number(end int64) {
-	s.numberWhile(func() bool { return s.end() < end })
+	_ = s.numberTo(end)
+}
+
+func (s *Segments) numberTo(end int64) error {
+	return s.numberWhile(func() bool { return s.end() < end })
 }
 
 // numberWhile gives numbers while more, which is called with s.mu held, returns true. Reading what is to be numbered may wait for the disk,
 // so it happens without s.mu: Encode would wait for that, and all other output with it.
-func (s *Segments) numberWhile(more func() bool) {
+func (s *Segments) numberWhile(more func() bool) error {
 	for {
 		s.mu.Lock()
 		from, more := s.end(), !s.frozen && more()
 		s.mu.Unlock()
 		if !more {
-			return
+			return nil
 		}
 		batch, _, err := s.log.ReadAt(context.Background(), from, DefaultMaxBytes)
+		if err != nil {
+			return err
+		}
 		s.mu.Lock()
-		if err == nil && s.end() == from { // otherwise somebody else has given numbers meanwhile
+		if s.end() == from { // otherwise somebody else has given numbers meanwhile
 			s.numberBatch(batch)
 		}
 		stuck := s.end() == from
 		s.mu.Unlock()
 		if stuck {
-			return
+			return nil
 		}
 	}
 }
@@ -126,20 +134,28 @@ func (s *Segments) Finish(e Ending) {
 }
 
 // After returns the segments after number last, of about limit bytes, and numbers those that have no number yet. "the server returns
-// segments starting from lastSeqNr + 1" ("Resuming Streaming"). They include what another mechanism has already sent.
-func (s *Segments) After(last int64, limit int) Page {
-	s.numberFor(last, limit)
+// segments starting from lastSeqNr + 1" ("Resuming Streaming"). They include what another mechanism has already sent. It fails if the output
+// cannot be read, and may succeed later.
+func (s *Segments) After(last int64, limit int) (Page, error) {
+	if err := s.numberFor(last, limit); err != nil {
+		return Page{}, err
+	}
 	numbers := s.numbers()
-	page := numbers.page(last, limit)
+	page, err := numbers.page(last, limit)
+	if err != nil {
+		return Page{}, err
+	}
 	s.sent(page, false)
-	return page
+	return page, nil
 }
 
 // Merged returns all segments in order with "the seqNr field removed", as a JSON array of at most about limit bytes. The middle of a longer
-// output is left out: cut reports it, and an item says so.
+// output is left out: cut reports it, and an item says so. It fails like After.
 // Use it for the result of a task whose request asked for streaming.
-func (s *Segments) Merged(limit int) (items []byte, cut bool) {
-	s.Number(math.MaxInt64) // the tail is found from the end
+func (s *Segments) Merged(limit int) (items []byte, cut bool, err error) {
+	if err := s.numberTo(math.MaxInt64); err != nil { // the tail is found from the end
+		return nil, false, err
+	}
 	numbers := s.numbers()
 	return numbers.merged(limit)
 }
@@ -164,8 +180,8 @@ func (s *Segments) sent(p Page, complete bool) {
 }
 
 // numberFor gives the numbers that are needed for a page of limit bytes after number last.
-func (s *Segments) numberFor(last int64, limit int) {
-	s.numberWhile(func() bool {
+func (s *Segments) numberFor(last int64, limit int) error {
+	return s.numberWhile(func() bool {
 		if last > int64(len(s.ends)) {
 			return s.ending != nil // only the ending can have segments after such a number, and it comes after the whole log
 		}
@@ -175,20 +191,20 @@ func (s *Segments) numberFor(last int64, limit int) {
 
 // numberBatch numbers the content items of a batch that have no number yet. s.mu is held.
 func (s *Segments) numberBatch(b Batch) {
-	s.numberTo(b.Start) // output that is gone is one segment, which says so
+	s.endSegment(b.Start) // output that is gone is one segment, which says so
 	if b.Lost {
-		s.numberTo(b.End)
+		s.endSegment(b.End)
 		return
 	}
 	for i := range b.records {
 		if i+1 == len(b.records) || !b.records[i+1].continues(&b.records[i]) {
-			s.numberTo(b.Start + int64(b.records[i].end) - int64(b.begin))
+			s.endSegment(b.Start + int64(b.records[i].end) - int64(b.begin))
 		}
 	}
 }
 
-// numberTo gives one number to everything unnumbered before a position. s.mu is held.
-func (s *Segments) numberTo(pos int64) {
+// endSegment gives one number to everything unnumbered before a position. s.mu is held.
+func (s *Segments) endSegment(pos int64) {
 	if pos > s.end() {
 		s.ends = append(s.ends, pos)
 	}

@@ -38,7 +38,7 @@ func NewSEP1905(head []byte, id json.RawMessage, taskID string, segments *Segmen
 func (d *sep1905) Encode(dst []byte, b Batch) []byte {
 	s := d.segments
 	if d.resumed {
-		s.Number(b.End)
+		s.Number(b.End) // what cannot be read now comes with a later batch, or with the end
 		return d.rest(dst, s.numbers().upTo(b.End))
 	}
 	s.mu.Lock()
@@ -99,14 +99,15 @@ func (d *sep1905) item(n int64) []byte {
 			return appendItems(nil, &item, mcp.MaxContent)
 		}
 	}
-	return d.segments.item(n, mcp.MaxContent) // a part of it is no longer kept
+	item, _ := d.segments.item(n, mcp.MaxContent) // a part of it is no longer kept, or cannot be read: a note says so
+	return item
 }
 
 // End appends what has not been sent yet and the end mark, unless the first response already had it: as one last response, or several if it
 // would not fit into a line.
 func (d *sep1905) End(dst []byte) []byte {
 	s := d.segments
-	s.Number(math.MaxInt64)
+	s.Number(math.MaxInt64) // without all numbers the end mark is left out, and the client asks for the rest
 	if d.resumed {
 		return d.rest(dst, s.numbers())
 	}
@@ -125,7 +126,7 @@ func (d *sep1905) End(dst []byte) []byte {
 		}
 	}
 	for {
-		page := numbers.page(last, mcp.MaxContent)
+		page, _ := numbers.page(last, mcp.MaxContent)
 		dst = d.end(dst, "partial-content", page)
 		if last = page.last; page.Complete || page.Count == 0 {
 			return dst
@@ -147,7 +148,7 @@ func (d *sep1905) Resume(count int64) { d.resumed, d.last = true, count }
 // rest appends everything after the last number that was sent, and the end mark if the end is known.
 func (d *sep1905) rest(dst []byte, numbers numbering) []byte {
 	for !d.told {
-		page := numbers.page(d.last, mcp.MaxContent)
+		page, _ := numbers.page(d.last, mcp.MaxContent)
 		if page.Count == 0 && !page.Complete {
 			break
 		}
@@ -180,9 +181,12 @@ func appendResult(dst []byte, member string, page Page, meta []byte) []byte {
 // First returns the result of the streaming call itself: the task and its _meta, both encoded, and the output so far, about limit bytes of
 // it.
 func (s *Segments) First(task, meta []byte, limit int) (response json.RawMessage, complete bool) {
-	s.numberFor(0, limit)
+	_ = s.numberFor(0, limit)
 	numbers := s.numbers()
-	page := numbers.page(0, limit)
+	page, err := numbers.page(0, limit)
+	if err != nil { // the client gets it when it resumes
+		page = Page{}
+	}
 	s.sent(page, page.Complete)
 	result := fmt.Appendf(nil, `{"task":%s`, task)
 	if page.Count == 0 && !page.Complete {
@@ -197,7 +201,11 @@ func (s *Segments) First(task, meta []byte, limit int) (response json.RawMessage
 	return append(result, appendResult(nil, member, page, meta)[1:]...), page.Complete
 }
 
-// Resume returns the result of tasks/result with lastSeqNr.
-func (s *Segments) Resume(last int64, taskID string, limit int) json.RawMessage {
-	return appendResult(nil, "partial-content", s.After(last, limit), relatedTask(taskID))
+// Resume returns the result of tasks/result with lastSeqNr. It fails like After.
+func (s *Segments) Resume(last int64, taskID string, limit int) (json.RawMessage, error) {
+	page, err := s.After(last, limit)
+	if err != nil {
+		return nil, err
+	}
+	return appendResult(nil, "partial-content", page, relatedTask(taskID)), nil
 }

@@ -149,7 +149,7 @@ func TestDetachedOutputIsOne(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := json.Unmarshal(task.Segments.After(last, 1<<20).Content, &items); err != nil {
+		if err := json.Unmarshal(statetest.Page(t, task.Segments, last, 1<<20).Content, &items); err != nil {
 			t.Fatal(err)
 		}
 		return items
@@ -182,8 +182,8 @@ func TestDetachedOutputIsOne(t *testing.T) {
 			t.Errorf("%s: %+v", name, task)
 		}
 		var merged []json.RawMessage
-		encoded, _ := task.Segments.Merged(1 << 20)
-		if err := json.Unmarshal(encoded, &merged); err != nil || len(merged) != len(got) {
+		encoded, _, err := task.Segments.Merged(1 << 20)
+		if err != nil || json.Unmarshal(encoded, &merged) != nil || len(merged) != len(got) {
 			t.Errorf("%s: %d segments merged, %d pushed, %v", name, len(merged), len(got), err)
 		}
 	}

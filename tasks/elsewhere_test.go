@@ -154,7 +154,7 @@ func TestNumbersElsewhere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return string(task.Segments.After(last, 1<<20).Content)
+		return string(statetest.Page(t, task.Segments, last, 1<<20).Content)
 	}
 	end := sync.OnceFunc(func() { close(lines) })
 	defer end()

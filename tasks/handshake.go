@@ -84,21 +84,26 @@ func (r *Runner) taskResult(ctx context.Context, c *rpc.Caller, p mcp.TaskParams
 	if err != nil {
 		return nil, WireError(err)
 	}
-	r.TellRetrieved(t.ID)
 	if t.Outcome.Err != nil {
+		r.TellRetrieved(t.ID)
 		return nil, t.Outcome.Err
 	}
-	if !t.Merge {
-		return t.Result().For(c.Version), nil
+	done := func() {}
+	if t.Merge { // merged results are large, and stay in memory until the client has read them
+		select {
+		case r.merging <- struct{}{}:
+			done = func() { <-r.merging }
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
 	}
-	// Merged results are large, and stay in memory until the client has read them.
-	select {
-	case r.merging <- struct{}{}:
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	result, err := t.Result()
+	if err != nil {
+		done()
+		return nil, err
 	}
-	done := func() { <-r.merging }
-	return rpc.After{Result: t.Result().For(c.Version), Do: done, Drop: done}, nil
+	r.TellRetrieved(t.ID)
+	return rpc.After{Result: result.For(c.Version), Do: done, Drop: done}, nil
 }
 
 const (
@@ -118,7 +123,11 @@ func (r *Runner) resume(ctx context.Context, p mcp.TaskParams) (any, error) {
 	if err != nil {
 		return nil, WireError(err)
 	}
-	return t.Segments.Resume(min(last, maxSeqNr), t.ID, maxResumed), nil
+	resumed, err := t.Segments.Resume(min(last, maxSeqNr), t.ID, maxResumed)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	return resumed, nil
 }
 
 func (r *Runner) cancelTask(ctx context.Context, _ *rpc.Caller, p mcp.TaskParams) (any, error) {

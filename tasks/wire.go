@@ -5,6 +5,7 @@ import (
 	"maps"
 	"time"
 
+	"runnel/rpc"
 	"runnel/rpc/mcp"
 )
 
@@ -36,12 +37,16 @@ func (t *Task) Shown() mcp.Task {
 // maxMerged keeps a merged result below the 10 MiB that clients accept.
 const maxMerged = 8 << 20
 
-// Result returns the result of a task that ended with one: the merged segments if the request asked for them.
-func (t *Task) Result() *mcp.CallToolResult {
+// Result returns the result of a task that ended with one: the merged segments if the request asked for them. It fails, with an *rpc.Error,
+// if those cannot be read.
+func (t *Task) Result() (*mcp.CallToolResult, error) {
 	result := WithRelated(t.Outcome.Result, t.ID)
 	if t.Merge {
 		result.Content = nil // otherwise Unmarshal would overwrite the items of the outcome and the segments
-		merged, cut := t.Segments.Merged(maxMerged)
+		merged, cut, err := t.Segments.Merged(maxMerged)
+		if err != nil {
+			return nil, unreadable(err)
+		}
 		if err := json.Unmarshal(merged, &result.Content); err != nil {
 			panic("internal error: merged segments: " + err.Error())
 		}
@@ -50,7 +55,12 @@ func (t *Task) Result() *mcp.CallToolResult {
 		}
 	}
 	result.Meta = WithVariables(result.Meta, t, result.Size())
-	return result
+	return result, nil
+}
+
+// unreadable is the error for output that is kept, but cannot be read at the moment.
+func unreadable(err error) error {
+	return rpc.Errorf(mcp.CodeInternalError, "the output of the task cannot be read; try again later: %v", err)
 }
 
 // Related returns the _meta that ties a message to its task: "io.modelcontextprotocol/related-task" (2025-11-25).

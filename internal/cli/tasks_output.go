@@ -117,11 +117,15 @@ func (i *invocation) resultCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			l.runner.TellRetrieved(id)
 			if t.Outcome.Err != nil {
+				l.runner.TellRetrieved(id)
 				return fmt.Errorf("%s: %w", t.Tool, t.Outcome.Err)
 			}
-			result := t.Result()
+			result, err := t.Result()
+			if err != nil {
+				return err
+			}
+			l.runner.TellRetrieved(id)
 			if output.Word == "json" {
 				err = writeJSON(i.Stdout, result)
 			} else {

@@ -78,7 +78,7 @@ func (i *invocation) waitCommand() *cobra.Command {
 			if t.Outcome.Err != nil {
 				return exitError(exitFailure)
 			}
-			return exitOf(t.Result())
+			return exitOf(t.Outcome.Result)
 		})
 }
 

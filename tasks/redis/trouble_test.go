@@ -137,7 +137,7 @@ func TestFull(t *testing.T) {
 		t.Errorf("a new task: %v, after %v", err, time.Since(begun))
 	}
 	statetest.Put(t, state, statetest.Ended(task, mcp.TaskCompleted, "done"))
-	if got := statetest.Get(t, state, "c"); got.Status != mcp.TaskCompleted || got.Result() == nil {
+	if got := statetest.Get(t, state, "c"); got.Status != mcp.TaskCompleted || got.Outcome.Result == nil {
 		t.Errorf("%+v", got)
 	}
 	if err := spaceOf(t, state).Renew(t.Context()); err != nil { // else its tasks are ended as soon as there is room

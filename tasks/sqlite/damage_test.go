@@ -98,11 +98,11 @@ func TestSQLiteDamagedRows(t *testing.T) {
 					}
 					pos = next
 				}
-				page := task.Segments.After(0, 1<<20)
+				page := statetest.Page(t, task.Segments, 0, 1<<20)
 				if !page.Complete || !json.Valid(page.Content) || strings.Contains(string(page.Content), "\n") {
 					t.Errorf("its segments: %s, complete %v", page.Content, page.Complete)
 				}
-				if merged, _ := task.Segments.Merged(1 << 20); !json.Valid(merged) || strings.Contains(string(merged), "\n") {
+				if merged, _, err := task.Segments.Merged(1 << 20); err != nil || !json.Valid(merged) || strings.Contains(string(merged), "\n") {
 					t.Errorf("merged: %s", merged)
 				}
 				if run, release, err := r.Follow(ctx, "hurt"); err != nil || run != nil {
@@ -132,7 +132,11 @@ func TestSQLiteDamagedRows(t *testing.T) {
 
 // checkResult fails the test if the task's result is none that can be sent.
 func checkResult(t *testing.T, task *tasks.Task) {
-	line, err := json.Marshal(task.Result())
+	result, err := task.Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, err := json.Marshal(result)
 	if err != nil || strings.Contains(string(line), "\n") {
 		t.Errorf("its result: %s, %v", line, err)
 	}

@@ -95,7 +95,7 @@ func TestSQLiteRecovers(t *testing.T) {
 		if text, _ := mcp.TextOf(task.Outcome.Result.Content[0]); text != "what it wrote\n" || !task.Outcome.Result.IsError {
 			t.Errorf("its result: %s", task.Outcome.Result.Content)
 		}
-		if page := task.Segments.After(0, 1000); page.Count != 2 || !page.Complete || !page.IsError {
+		if page := statetest.Page(t, task.Segments, 0, 1000); page.Count != 2 || !page.Complete || !page.IsError {
 			t.Errorf("its segments: %+v", page)
 		}
 		if task := statetest.Get(t, s, "kept"); task.Status != mcp.TaskWorking || task.Outcome != nil {

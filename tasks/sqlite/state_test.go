@@ -83,7 +83,7 @@ func TestSQLiteKeepsAll(t *testing.T) {
 	if err := done.Log.Append(t.Context(), partials.Chunk{Kind: partials.Item, Data: []byte(`{"type":"image"}`)}); err != nil {
 		t.Fatal(err)
 	}
-	given := done.Segments.After(0, 1000)
+	given := statetest.Page(t, done.Segments, 0, 1000)
 	done = statetest.Ended(done, mcp.TaskCompleted, "fine")
 	done.Outcome.Result.StructuredContent = []byte(`{"exitCode":0}`)
 	failed.Merge = true
@@ -113,7 +113,7 @@ func TestSQLiteKeepsAll(t *testing.T) {
 	if got := statetest.ReadAll(t, statetest.Get(t, s, "at once").Log); got != "x" {
 		t.Errorf("log of a task whose first state is its last: %q", got)
 	}
-	again := statetest.Get(t, s, "done").Segments.After(0, 1000)
+	again := statetest.Page(t, statetest.Get(t, s, "done").Segments, 0, 1000)
 	if want := bytes.TrimSuffix(given.Content, []byte("]")); !bytes.HasPrefix(again.Content, want) || again.Count != given.Count+1 || !again.Complete {
 		t.Errorf("segments %s, want them to begin with %s", again.Content, want)
 	}
@@ -153,7 +153,10 @@ func TestSQLiteNumbersWhatItStores(t *testing.T) {
 		}
 	}
 	s.die()
-	rest := statetest.Get(t, openStore(t, Options{Dir: dir}), "t").Segments.Resume(last, "t", 1<<20)
+	rest, err := statetest.Get(t, openStore(t, Options{Dir: dir}), "t").Segments.Resume(last, "t", 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
 	read(fmt.Appendf(nil, `{"result":%s}`, rest))
 	if rest, ok := strings.CutPrefix(got.String(), want.String()); !ok || !strings.HasPrefix(rest, "the runnel that ran this task is gone") {
 		t.Errorf("%d bytes came of %d", got.Len(), want.Len())

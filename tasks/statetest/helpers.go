@@ -92,6 +92,16 @@ func IDs(t testing.TB, s tasks.State, n int) []string {
 	}
 }
 
+// Page returns the segments after number last.
+func Page(t testing.TB, s *partials.Segments, last int64, limit int) partials.Page {
+	t.Helper()
+	page, err := s.After(last, limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return page
+}
+
 // ReadAll is what can be read of a log.
 func ReadAll(t testing.TB, l *partials.Log) string {
 	t.Helper()

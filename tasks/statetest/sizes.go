@@ -88,11 +88,11 @@ func numbersStay(t *testing.T, here, there tasks.State) {
 			t.Fatal(err)
 		}
 		if i < 5 {
-			task.Segments.After(int64(i), 1)
+			Page(t, task.Segments, int64(i), 1)
 		}
 	}
 	Eventually(t, func() bool { return Get(t, there, "a").Log.Size() == task.Log.Size() })
-	task.Segments.After(0, 1<<20)
+	Page(t, task.Segments, 0, 1<<20)
 	given := task.Segments.Given(0, task.Log.Size())
 	Put(t, here, Ended(task, mcp.TaskCompleted, "done"))
 	got := Get(t, there, "a")
