@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -209,7 +210,7 @@ func (v *View) reply(ctx context.Context, answers map[string]answerNote) error {
 	if len(patch) == 0 {
 		return nil
 	}
-	if _, err := v.note(ctx, patch); err != nil {
+	if _, err := v.note(ctx, patch); err != nil && !errors.Is(err, ErrEnded) { // nobody waits for the answers once the task has ended
 		return err
 	}
 	v.mu.Lock()

@@ -120,6 +120,8 @@ func (r *Run) forgetNotes(ctx context.Context) error {
 		return nil
 	}
 	left, err := r.note(ctx, patch)
-	r.task.Variables = left
+	if err == nil {
+		r.task.Variables = left
+	}
 	return err
 }
