@@ -40,49 +40,29 @@ func (r *Run) cut() error {
 // finish moves the task to a terminal status. cause is why it is cut off, nil if its work has returned. If somebody else ends the task
 // first, finish waits for that end and reports false.
 func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome *Outcome) bool {
-	r.handing.Lock()
-	r.mu.Lock()
-	if r.finishing {
-		r.mu.Unlock()
-		r.handing.Unlock()
+	switch first, away := r.claimEnd(status); {
+	case away:
+		return r.finishAway(cause)
+	case !first:
 		<-r.ended.Done()
 		return false
 	}
-	if r.detached.IsSet() {
-		r.mu.Unlock()
-		r.handing.Unlock()
-		return r.finishAway(cause)
-	}
-	if err := checkMove(r.task.Status, status); err != nil {
-		panic("internal error: " + err.Error())
-	}
-	r.finishing = true
-	if r.sampler != nil {
-		r.sampler.Stop()
-	}
-	if cause != nil {
-		// The work may still be running: requests for segments now learn that this is the end.
+	if cause != nil { // the work may still be running: requests for segments now learn that this is the end
 		r.segments.Finish(partials.Ending{Rest: outcome.Result.Content, IsError: outcome.Result.IsError})
-	}
-	r.mu.Unlock()
-	r.handing.Unlock()
-
-	if r.hider != nil {
-		r.hider.Stop()
 	}
 	if cause != nil && cause != errCancelled { // "Receivers SHOULD stop emitting partial notifications as soon as a task is marked as cancelled" (SEP-2679)
 		r.cancel(cause)
 		r.deliverRest()
 	}
 	r.stop(cause)
-	if cause != nil && r.HasHandle() {
-		outcome.Result.Content = append(remains(context.Background(), r.log), outcome.Result.Content...)
-	}
 	r.door.Lock() // only now: the holder of the door may wait for what stop ends
 	defer r.door.Unlock()
 	r.mu.Lock()
 	t, handle := r.task, r.handle
 	r.mu.Unlock()
+	if cause != nil && handle {
+		outcome.Result.Content = append(remains(context.Background(), r.log), outcome.Result.Content...)
+	}
 	t.Status, t.StatusMessage, t.Outcome, t.UpdatedAt = status, clip(r.secrets.String(message)), outcome, time.Now()
 	ours := true
 	if handle {
@@ -97,6 +77,27 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 		r.tellNotice(&t)
 	}
 	return true
+}
+
+// claimEnd makes its first caller the one that ends the task, unless another process runs it (away).
+func (r *Run) claimEnd(status mcp.TaskStatus) (first, away bool) {
+	r.handing.Lock()
+	defer r.handing.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.finishing || r.detached.IsSet() {
+		return false, !r.finishing
+	}
+	if err := checkMove(r.task.Status, status); err != nil {
+		panic("internal error: " + err.Error())
+	}
+	r.finishing = true
+	for _, t := range []*time.Timer{r.sampler, r.hider} {
+		if t != nil {
+			t.Stop()
+		}
+	}
+	return true, false
 }
 
 // finishAway is finish for a task that another process runs. It asks that process to cancel the task, and reports whether it could ask. At

@@ -26,10 +26,9 @@ func (r *Run) Ask(q *Question) error {
 	q.answer, q.refused = make(chan json.RawMessage, 1), make(chan error, 1)
 	q.closed, q.close = context.WithCancel(context.Background())
 	r.open = append(r.open, q)
-	taken := r.taken
 	r.mu.Unlock()
 	var err error
-	if taken { // before the status: whoever sees that there is a question finds it
+	if r.taken { // before the status: whoever sees that there is a question finds it
 		err = r.publish(q)
 	}
 	if err == nil {

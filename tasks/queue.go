@@ -84,10 +84,7 @@ func (r *Run) Offer(ctx context.Context, o Offer) error {
 	}
 	r.offered = true
 	err := r.Detach(ctx, func() error { return queue.Offer(context.WithoutCancel(ctx), r.runner.o.Owner, r.id, o) })
-	r.mu.Lock()
-	taken := r.taken
-	r.mu.Unlock()
-	if err == nil && taken { // the process that made the call follows it
+	if err == nil && r.taken { // the process that made the call follows it
 		r.cancel(errLeft)
 	}
 	return err

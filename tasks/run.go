@@ -34,6 +34,7 @@ type Run struct {
 	spec    Spec
 	secrets *secrets.Set // nil = none
 
+	taken           bool // from another process, which follows it (publish.go); set before the run begins
 	offered         bool // to workers; owned by do
 	worked, drained rpc.Latch
 	begun           rpc.Latch // Client.Begin has returned, or is never called
@@ -58,7 +59,6 @@ type Run struct {
 	owed           int           // deliveries still to be started
 	delivering     int           // deliveries that have not yet written the last of the output
 	asked          int           // questions so far
-	taken          bool          // from another process, which follows it (publish.go)
 	moved          chan struct{} // capacity 1: there is progress to be stored; nil until there is
 	sampler        *time.Timer   // looks how much the output has grown (times.go); nil until the run begins
 	told           struct {      // in notes

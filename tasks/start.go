@@ -48,7 +48,6 @@ func (r *Runner) newRun(spec Spec, t Task) *Run {
 	o := partials.LogOptions{MaxPending: r.o.MaxPending, Memory: &r.memory, Lost: run.cancel}
 	if spec.Late && !spec.Handle {
 		o.Spill = run.spill
-		run.hider = time.AfterFunc(hideAfter, o.Spill)
 	}
 	run.log = partials.NewLog(&o)
 	run.segments = partials.NewSegments(run.log)
@@ -68,6 +67,9 @@ func (r *Runner) ttl(asked time.Duration) time.Duration {
 func (r *Runner) begin(run *Run) {
 	run.mu.Lock()
 	run.sampler = time.AfterFunc(sampleFirst, func() { r.Go(run.sample) }) // Close waits for what it is writing
+	if run.spec.Late && !run.spec.Handle {
+		run.hider = time.AfterFunc(hideAfter, run.spill)
+	}
 	run.mu.Unlock()
 	run.spec.Client.Begin(run)
 	run.begun.Set()
