@@ -2,7 +2,6 @@ package tasks
 
 import (
 	"context"
-	"time"
 
 	"runnel/rpc/mcp"
 )
@@ -23,17 +22,15 @@ func (r *Run) Detach(ctx context.Context, start func() error) error {
 	r.door.Lock()
 	defer r.door.Unlock()
 	r.mu.Lock()
-	finishing, handsBack := r.finishing, r.taken
+	finishing := r.finishing
 	r.mu.Unlock()
 	if finishing {
 		return ErrEnded
 	}
 	err := start()
 	taken, unknown := r.runner.o.State.Taken(context.WithoutCancel(ctx), r.id)
-	for unknown != nil && handsBack { // another one may run it by now: this one must know
-		select {
-		case <-time.After(lookAgain):
-		case <-ctx.Done():
+	for unknown != nil && r.taken { // another one may run it by now: this one must know
+		if !pause(ctx, lookAgain) {
 			return context.Cause(ctx)
 		}
 		taken, unknown = r.runner.o.State.Taken(context.WithoutCancel(ctx), r.id)
@@ -41,15 +38,13 @@ func (r *Run) Detach(ctx context.Context, start func() error) error {
 	if unknown != nil { // the state does not answer
 		taken = err == nil
 	}
-	if taken {
-		r.log.Follow()
-		r.segments.Follow()
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	if !taken {
 		return err
 	}
+	r.log.Follow()
+	r.segments.Follow()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.task.Detached = true
 	r.detached.Set()
 	return nil

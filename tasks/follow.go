@@ -73,29 +73,18 @@ func (v *View) follow() {
 // the view's context ends first, with its cause as the error.
 func (v *View) lookOn(client Client) (Task, error) {
 	defer func() { v.hear(nil, nobody{}) }() // its questions are over
-	for failed := false; ; {
+	for {
 		t := v.Task()
 		before := t
-		switch err := v.runner.o.State.Watch(v.ctx, &t); {
+		switch err := v.runner.watchStored(v.ctx, &t); {
 		case errors.Is(err, ErrNotFound): // its ttl is over, and the state has forgotten it
 			t.Status, t.StatusMessage, t.UpdatedAt = mcp.TaskFailed, expiredMessage, time.Now()
 			t.Outcome = &Outcome{Result: mcp.ErrorResult("The task's ttl is over.")}
 			return t, errExpired
-		case v.ctx.Err() != nil:
-			t.Outcome = &Outcome{Result: mcp.ErrorResult(errClosed.Error() + "; the task goes on")}
-			return t, context.Cause(v.ctx)
 		case err != nil:
-			if !failed { // a full disk stays full for many looks
-				v.runner.o.Log.Warn().Err(err).Str("taskId", v.id).Msg("looking at a task that another process runs")
-			}
-			failed = true
-			select {
-			case <-time.After(lookAgain):
-			case <-v.ctx.Done():
-			}
-			continue
+			t.Outcome = &Outcome{Result: mcp.ErrorResult(errClosed.Error() + "; the task goes on")}
+			return t, err
 		}
-		failed = false
 		v.mu.Lock()
 		if t.UpdatedAt.Before(v.task.UpdatedAt) {
 			t.UpdatedAt = v.task.UpdatedAt // this process has seen newer output
@@ -114,6 +103,28 @@ func (v *View) lookOn(client Client) (Task, error) {
 			v.changes.Send()
 		}
 		tell()
+	}
+}
+
+// watchStored is State.Watch, and again while that fails. It returns ErrNotFound or the cause of ctx.
+func (r *Runner) watchStored(ctx context.Context, t *Task) error {
+	return r.lookUntilSeen(ctx, t.ID, func() error { return r.o.State.Watch(ctx, t) })
+}
+
+// lookUntilSeen calls look, which looks at a task that other processes change, until it succeeds. It returns ErrNotFound or the cause of
+// ctx.
+func (r *Runner) lookUntilSeen(ctx context.Context, id string, look func() error) error {
+	for failed := false; ; failed = true {
+		err := look()
+		if err == nil || errors.Is(err, ErrNotFound) {
+			return err
+		}
+		if !failed && ctx.Err() == nil { // a full disk stays full for many looks
+			r.o.Log.Warn().Err(err).Str("taskId", id).Msg("looking at a task that other processes change")
+		}
+		if !pause(ctx, lookAgain) {
+			return context.Cause(ctx)
+		}
 	}
 }
 

@@ -16,24 +16,12 @@ func (r *Run) publish(q *Question) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(q.closed, cancel)()
-		for {
-			a, err := r.awaitAnswer(ctx, q.key)
-			switch {
-			case ctx.Err() != nil:
-				return
-			case err == nil && a.Error != nil:
-				q.refused <- a.Error
-				return
-			case err == nil:
-				_ = r.Answer(ctx, map[string]json.RawMessage{q.key: a.Result}) // it has no other end to go to
-				return
-			}
-			r.runner.o.Log.Warn().Err(err).Str("taskId", r.id).Msg("looking for the answer to a question")
-			select {
-			case <-time.After(lookAgain):
-			case <-ctx.Done():
-				return
-			}
+		switch a, err := r.awaitAnswer(ctx, q.key); {
+		case err != nil: // the question is closed
+		case a.Error != nil:
+			q.refused <- a.Error
+		default:
+			_ = r.Answer(ctx, map[string]json.RawMessage{q.key: a.Result}) // it has no other end to go to
 		}
 	})
 	return nil
@@ -41,7 +29,11 @@ func (r *Run) publish(q *Question) error {
 
 // awaitAnswer waits until somebody has answered a question. A question that stays open for hours costs as much as following a task.
 func (r *Run) awaitAnswer(ctx context.Context, key string) (answerNote, error) {
-	t, err := r.runner.o.State.Get(ctx, r.runner.o.Owner, r.id)
+	var t Task
+	err := r.runner.lookUntilSeen(ctx, r.id, func() (err error) {
+		t, err = r.runner.o.State.Get(ctx, r.runner.o.Owner, r.id)
+		return err
+	})
 	if err != nil {
 		return answerNote{}, err
 	}
@@ -51,7 +43,7 @@ func (r *Run) awaitAnswer(ctx context.Context, key string) (answerNote, error) {
 		if a, ok := readNotes(t.Variables, t.Attempt).answers[key]; ok {
 			return a, nil
 		}
-		if err := r.runner.o.State.Watch(ctx, &t); err != nil {
+		if err := r.runner.watchStored(ctx, &t); err != nil {
 			return answerNote{}, err
 		}
 	}
@@ -86,25 +78,19 @@ func (r *Run) TellProgress() {
 	}
 }
 
-// tellProgress stores the progress of the task until it has ended.
+// tellProgress stores the progress of the task until its work should end.
 func (r *Run) tellProgress(ctx context.Context) {
 	for {
 		select {
 		case <-r.moved:
-		case <-r.ended.Done():
-			return
-		case <-ctx.Done():
+		case <-r.ctx.Done():
 			return
 		}
 		r.mu.Lock()
 		p, name := r.task.Progress, progressNote(r.task.Attempt)
 		r.mu.Unlock()
 		_, _ = r.note(ctx, map[string]any{name: p}) // the next one may be told
-		select {
-		case <-time.After(progressPace):
-		case <-r.ended.Done():
-			return
-		case <-ctx.Done():
+		if !pause(r.ctx, progressPace) {
 			return
 		}
 	}

@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -24,15 +25,11 @@ func remains(ctx context.Context, log *partials.Log) (content []mcp.ContentBlock
 		}
 	}
 	end, shown := log.Size(), int64(0)
-	for pos := max(end-goneOutput, 0); pos < end; {
-		b, next, err := log.ReadAt(ctx, pos, goneOutput)
-		if err != nil || next <= pos {
-			break // show the part that can be read
-		}
+	_, _ = tail(ctx, log, max(end-goneOutput, 0), func(b partials.Batch) error { // if it fails, the part that could be read is shown
 		if left := b.Start - shown; left > 0 {
 			said.WriteString(shorten.LeftOut(left, "bytes") + "\n")
 		}
-		shown = next
+		shown = b.End
 		for _, c := range b.Chunks() {
 			if c.Kind == partials.Item {
 				flush()
@@ -41,8 +38,8 @@ func remains(ctx context.Context, log *partials.Log) (content []mcp.ContentBlock
 				said.Write(c.Data)
 			}
 		}
-		pos = next
-	}
+		return nil
+	})
 	flush()
 	return content
 }
@@ -52,17 +49,10 @@ const tailBytes = 4 << 10
 
 // LastLine returns the last line of a task's output that is not blank, if its end shows one.
 // Use it where a list shows what a task is doing.
-func (t *Task) LastLine(ctx context.Context) string {
-	var line string
-	for pos := max(t.Log.Size()-tailBytes, 0); pos < t.Log.Size(); {
-		b, next, err := t.Log.ReadAt(ctx, pos, tailBytes)
-		if err != nil || next <= pos {
-			break
-		}
-		if last := b.LastLine(); last != "" {
-			line = last
-		}
-		pos = next
-	}
+func (t *Task) LastLine(ctx context.Context) (line string) {
+	_, _ = tail(ctx, t.Log, max(t.Log.Size()-tailBytes, 0), func(b partials.Batch) error {
+		line = cmp.Or(b.LastLine(), line)
+		return nil
+	})
 	return line
 }

@@ -70,11 +70,7 @@ func (r *Runner) overruled(t Task) Task {
 // error of the last try.
 func (r *Runner) resettle(ctx context.Context, run *Run, t Task, err error) {
 	for last := false; !last && !errors.Is(err, ErrRemoved); { // with ErrRemoved no other try can succeed either
-		select {
-		case <-time.After(settleRetry):
-		case <-ctx.Done():
-			last = true
-		}
+		last = !pause(ctx, settleRetry)
 		err = r.o.State.Put(context.Background(), t)
 		if err == nil {
 			run.tellNotice(&t)
@@ -108,9 +104,7 @@ func (r *Run) Settled(ctx context.Context) error {
 		} else if errors.Is(err, ErrRemoved) {
 			return err
 		}
-		select {
-		case <-time.After(settleRetry):
-		case <-ctx.Done():
+		if !pause(ctx, settleRetry) {
 			return context.Cause(ctx)
 		}
 	}
