@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Append adds the chunks of one write, copying their data. While the slowest reader (with a backing, only the backing) lags too far, it
-// waits, until ctx ends at the latest. The chunks stay together, and calls stay in order.
+// Append adds the chunks of one write, copying their data. It waits while the slowest reader, or the backing if there is one, lags too far,
+// and fails with the cause of ctx if that ends first. The chunks stay together, and calls stay in order.
 func (l *Log) Append(ctx context.Context, chunks ...Chunk) error {
 	size := int64(0)
 	for i := range chunks {
@@ -20,12 +20,12 @@ func (l *Log) Append(ctx context.Context, chunks ...Chunk) error {
 	l.write(chunks)
 	l.share(!l.closed && l.backing == nil && l.cost >= backedRetain)
 	l.trim()
-	l.due()
+	l.announceDue()
 	l.wakeReaders()
 	return nil
 }
 
-// admit waits until size more may be appended. l.mu is held before and after, but not while it waits.
+// admit waits until size more bytes may be appended. l.mu is held before and after, but not while it waits.
 func (l *Log) admit(ctx context.Context, size int64) error {
 	for {
 		switch {
@@ -33,7 +33,7 @@ func (l *Log) admit(ctx context.Context, size int64) error {
 			return errClosed
 		case l.failed != nil:
 			return l.failed
-		case l.spill != nil && l.backing == nil && l.cost+size >= l.keeps():
+		case l.spill != nil && l.backing == nil && l.cost+size >= l.retention():
 			l.spillNow()
 		case l.hasRoom(size):
 			return nil
@@ -43,14 +43,14 @@ func (l *Log) admit(ctx context.Context, size int64) error {
 	}
 }
 
-// hasRoom reports whether size more leaves nobody lagging too far. A write larger than maxPending waits until everything has been read.
-// l.mu is held.
+// hasRoom reports whether size more bytes may be appended without anyone lagging too far. A write larger than maxPending waits until
+// everything has been read. l.mu is held.
 func (l *Log) hasRoom(size int64) bool {
 	pending := l.pending()
-	return !l.spilling && (pending == 0 || pending+size <= l.maxPending) && !l.loses()
+	return !l.spilling && (pending == 0 || pending+size <= l.maxPending) && !l.wouldLose()
 }
 
-// spillNow calls spill. l.mu is held before and after, but not meanwhile.
+// spillNow calls spill. l.mu is held before and after, but not during the call.
 func (l *Log) spillNow() {
 	spill := l.spill
 	l.spill, l.spilling = nil, true
@@ -61,9 +61,9 @@ func (l *Log) spillNow() {
 	l.wakeAppends()
 }
 
-// loses reports whether a reader lags so far that the backing is about to discard what it has not read: a log with a limit loses its
-// middle. Then Append waits for that reader, however slow it is. l.mu is held.
-func (l *Log) loses() bool {
-	far := max(l.limit/4, dueBytes) // the backing keeps more than this of the end
+// wouldLose reports whether a reader lags so far that the backing is about to discard output that it has not read: a log with a limit loses
+// its middle. Append then waits for that reader, however slow it is. l.mu is held.
+func (l *Log) wouldLose() bool {
+	far := max(l.limit/4, dueBytes) // the backing keeps more of the end than this
 	return l.backing != nil && l.limit > 0 && slices.ContainsFunc(l.readers, func(r *cursor) bool { return l.end-r.pos > far })
 }

@@ -6,38 +6,39 @@ import (
 )
 
 // With a backing, Append waits for the backing and not for slow readers: a reader that lags or comes late reads what the backing has saved.
-// Append only waits for a reader that would otherwise lose something (SetLimit).
+// Append only waits for a reader that would otherwise lose output (SetLimit).
 //
-//	Append ─▶ Log ─ Unsaved ─▶ the backing's owner writes ─ MarkSaved ─▶ memory is let go
+//	Append ─▶ Log ─ Unsaved ─▶ the backing's owner writes ─ MarkSaved ─▶ memory is released
 //	           └─ Next ─ Reader ◀─ Load ─ backing
 
 const (
-	// loadBytes is what a lagging reader takes from the backing at once: a full partial of the default size.
+	// loadBytes is how much a lagging reader takes from the backing at once: a full partial of the default size.
 	loadBytes = 64 << 10
-	// dueBytes is when the log hurries its backing: well before Append waits.
+	// dueBytes is how much unsaved output makes Due urgent: well before Append waits.
 	dueBytes = 128 << 10
 )
 
-// Back gives the log a backing for everything that memory still holds and everything that follows. A log has one at a time; one that comes
-// back after Unback continues after what it has saved. Back may be called while the log is written and read.
+// Back gives the log a backing for everything that memory still holds and everything that follows. A log has one backing at a time; one that
+// comes back after Unback continues after what it has saved. Back may be called while the log is written and read.
+// A state calls it when it first stores the task.
 func (l *Log) Back(b Backing) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.backing != nil {
 		panic("internal error: the log has a backing")
 	}
-	l.backing, l.told = b, nothingDue
+	l.backing, l.announced = b, nothingDue
 	l.retain = min(l.retain, backedRetain)
 	l.share(false)
 	pos := max(l.saved.pos, l.from())
 	l.saved = cursor{pos: pos, cost: l.cost - (l.end - pos)}
-	l.saver = l.saved
+	l.saving = l.saved
 	l.wakeAppends()
-	l.due()
+	l.announceDue()
 }
 
 // Unback takes the log's backing away: the log keeps what is in memory, and loses what only the backing has.
-// Call it when the backing will get nothing more.
+// A state calls it when it will store no more of the output.
 func (l *Log) Unback() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -52,7 +53,7 @@ func (l *Log) Backed() bool {
 	return l.backing != nil
 }
 
-// SetLimit bounds what a backing keeps of the log, in bytes: its head and its tail, each more than a quarter.
+// SetLimit limits how many bytes a backing keeps of the log: its head and its tail, each more than a quarter of the limit.
 // Call it before the work starts.
 func (l *Log) SetLimit(bytes int64) {
 	l.mu.Lock()
@@ -60,15 +61,16 @@ func (l *Log) SetLimit(bytes int64) {
 	l.limit = bytes
 }
 
-// Limit returns what SetLimit has set, 0 if nothing.
+// Limit returns the limit that SetLimit has set, 0 if there is none.
+// A state keeps to it.
 func (l *Log) Limit() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.limit
 }
 
-// due tells the backing what is due, each urgency once until the backing has taken everything. l.mu is held.
-func (l *Log) due() {
+// announceDue calls Due if there is output to save: once for each urgency until Unsaved has returned everything. l.mu is held.
+func (l *Log) announceDue() {
 	if l.backing == nil || l.failed != nil || l.saved.pos == l.end {
 		return
 	}
@@ -76,27 +78,27 @@ func (l *Log) due() {
 	if l.cost-l.saved.cost >= dueBytes {
 		now = muchDue
 	}
-	if now > l.told {
-		l.told = now
+	if now > l.announced {
+		l.announced = now
 		l.backing.Due(now == muchDue)
 	}
 }
 
 // Unsaved returns the next extent that the backing does not have, of about limit bytes. The backing's owner calls it until there is none,
-// writes what it got, and calls MarkSaved or, if that could not be written, Fail or Retry.
+// writes the extents, and then calls MarkSaved or, if it could not write them, Retry or Fail.
 func (l *Log) Unsaved(limit int) (Extent, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.backing == nil || l.failed != nil {
 		return Extent{}, false
 	}
-	blocks, n, at := place(l.blocks, l.saver.pos)
+	blocks, n, at := place(l.blocks, l.saving.pos)
 	if blocks == nil {
-		l.told = nothingDue
+		l.announced = nothingDue
 		return Extent{}, false
 	}
 	b := fill(blocks[:1], n, at, limit, 0, nil) // one block, so that nothing is copied
-	l.saver.pos, l.saver.cost = b.End, l.saver.cost+b.cost()
+	l.saving.pos, l.saving.cost = b.End, l.saving.cost+b.cost()
 	s := Extent{Start: b.Start, Marks: make([]byte, 0, 2*len(b.records)), Data: b.bytes()}
 	begin := b.begin
 	for i := range b.records {
@@ -111,18 +113,18 @@ func (l *Log) Unsaved(limit int) (Extent, bool) {
 func (l *Log) MarkSaved() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.saved = l.saver
+	l.saved = l.saving
 	l.trim()
 	l.wakeAppends()
-	l.due()
+	l.announceDue()
 }
 
-// Retry gives back what Unsaved has returned since MarkSaved, because it could not be written.
-// Call it when the next try may succeed.
+// Retry lets Unsaved return again what it has returned since MarkSaved, because that could not be written.
+// A backing's owner calls it when the next try may succeed.
 func (l *Log) Retry() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.saver, l.told = l.saved, nothingDue
+	l.saving, l.announced = l.saved, nothingDue
 }
 
 // ErrLost refuses an append to a log whose backing has failed.
@@ -130,7 +132,7 @@ func (l *Log) Retry() {
 var ErrLost = errors.New("the output could not be stored")
 
 // Fail records that the backing cannot keep the output. From now on appends fail with ErrLost and the reason.
-// A backing's owner calls it when the error will not go away, otherwise Retry.
+// A backing's owner calls it when the error is permanent, and Retry otherwise.
 func (l *Log) Fail(reason error) {
 	l.mu.Lock()
 	first := l.failed == nil

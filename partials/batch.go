@@ -7,19 +7,19 @@ import (
 	"unicode/utf8"
 )
 
-// Batch is a run of chunks as they lie in the log. Its contents must not be changed.
+// Batch is a run of consecutive chunks. Its contents must not be changed.
 // Use Items to send it on as content, and Chunks to show or store it as it was written.
 type Batch struct {
 	Start int64 // position of the first byte
 	End   int64 // position after the last one
-	Lost  bool  // the output from Start to End is no longer kept; its one chunk says so
+	Lost  bool  // the output from Start to End is no longer kept; the only chunk says so
 
 	data    []byte   // the chunks, possibly with others around them
 	begin   int      // where the first chunk begins in data
 	records []record // one for each chunk; the last may end before data does
 }
 
-// record says where a chunk ends and what kind it is.
+// record says where a chunk ends in its data, and what it is.
 type record struct {
 	end    uint32 // in data
 	kind   Kind
@@ -28,10 +28,10 @@ type record struct {
 	whole  bool
 }
 
-// tooLong reports whether a chunk of n bytes is a text that has to be cut to fit into limit.
+// tooLong reports whether a chunk of n bytes is text that must be cut to fit into limit.
 func (r *record) tooLong(n, limit int) bool { return r.kind == Text && !r.whole && n > limit }
 
-// continues reports whether a chunk continues the text of the one before, so that both are one content item.
+// continues reports whether a chunk continues the text of the one before: adjacent text of one stream is one item.
 func (r *record) continues(before *record) bool {
 	return r.kind == Text && before.kind == Text && r.stream == before.stream
 }
@@ -76,7 +76,7 @@ func (b Batch) Chunks() []Chunk {
 	return chunks
 }
 
-// Items yields the content items of the batch: chunks of text that continue each other are one item.
+// Items yields the items of the batch as a client gets them: adjacent text of one stream is one item.
 func (b *Batch) Items() iter.Seq[Chunk] {
 	return func(yield func(Chunk) bool) {
 		at := b.begin
@@ -103,8 +103,8 @@ func (b *Batch) stop() int {
 // bytes is the data of all chunks.
 func (b *Batch) bytes() []byte { return b.data[b.begin:b.stop()] }
 
-// hold makes b a copy of another batch, in the memory that b already has.
-func (b *Batch) hold(other Batch) {
+// copyFrom makes b a copy of another batch. It reuses the memory of b.
+func (b *Batch) copyFrom(other Batch) {
 	*b = Batch{Start: other.Start, End: other.Start, data: b.data[:0], records: b.records[:0]}
 	b.add(other)
 }
@@ -121,7 +121,7 @@ func (b *Batch) add(next Batch) {
 	b.End = next.End
 }
 
-// cost is how much the chunks count in memory.
+// cost is the cost of the chunks in memory.
 func (b *Batch) cost() int64 {
 	cost, at := int64(0), b.begin
 	for i := range b.records {
@@ -132,10 +132,10 @@ func (b *Batch) cost() int64 {
 	return cost
 }
 
-// minCost is the least that a chunk counts, in bytes of memory: its record takes some, too.
+// minCost is the least cost of a chunk, in bytes of memory: its record takes some, too.
 const minCost = 16
 
-// costOf is how much a chunk of n bytes counts in memory, with its record.
+// costOf is the cost of a chunk of n bytes in memory, with its record.
 func costOf(n int) int64 { return max(int64(n), minCost) }
 
 // split takes the first n chunks out of b.

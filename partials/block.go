@@ -16,23 +16,23 @@ const (
 // block holds consecutive chunks. data never grows beyond its capacity, so what a reader holds of it stays in place.
 type block struct {
 	start   int64
-	cost    int64 // that of the log up to the end of this block
+	cost    int64 // the cost of the log up to the end of this block
 	data    []byte
 	records []record
 }
 
 func (b *block) end() int64 { return b.start + int64(len(b.data)) }
 
-// held is the part of a log that memory holds.
-type held struct {
-	end    int64    // the log's
-	cost   int64    // how much everything that was appended counts (costOf)
+// inMemory is the part of a log that memory holds.
+type inMemory struct {
+	end    int64    // of the log
+	cost   int64    // of everything that was appended (costOf)
 	gone   int64    // the part of cost that memory has released
 	blocks []*block // oldest first; data before blocks[0].start is gone
 }
 
 // from is the position from which memory holds the log.
-func (h *held) from() int64 {
+func (h *inMemory) from() int64 {
 	if len(h.blocks) == 0 {
 		return h.end
 	}
@@ -40,7 +40,7 @@ func (h *held) from() int64 {
 }
 
 // drop releases blocks that end at position pos or before, as long as more than retain stays.
-func (h *held) drop(pos, retain int64) {
+func (h *inMemory) drop(pos, retain int64) {
 	n := 0
 	for n < len(h.blocks)-1 && h.blocks[n].end() <= pos && h.cost-h.blocks[n].cost >= retain {
 		n++
@@ -53,7 +53,7 @@ func (h *held) drop(pos, retain int64) {
 }
 
 // size returns how many bytes of memory it takes.
-func (h *held) size() int64 {
+func (h *inMemory) size() int64 {
 	n := int64(0)
 	for _, b := range h.blocks {
 		n += int64(cap(b.data)) + int64(cap(b.records))*8
@@ -62,7 +62,7 @@ func (h *held) size() int64 {
 }
 
 // write appends chunks, cutting text longer than maxText.
-func (h *held) write(chunks []Chunk) {
+func (h *inMemory) write(chunks []Chunk) {
 	var b *block
 	if n := len(h.blocks); n > 0 {
 		b = h.blocks[n-1]
@@ -90,11 +90,11 @@ func (h *held) write(chunks []Chunk) {
 }
 
 // next adds a block after b, the last one, with room for n bytes.
-func (h *held) next(b *block, n int) *block {
+func (h *inMemory) next(b *block, n int) *block {
 	size, records := firstBlock, 0
 	if b != nil {
 		size = min(2*cap(b.data), maxBlock)
-		records = int(int64(len(b.records))*int64(size)/int64(cap(b.data))) + 1 // if it goes on like this
+		records = int(int64(len(b.records))*int64(size)/int64(cap(b.data))) + 1 // if chunks stay as long as they are
 	}
 	b = &block{start: h.end, data: make([]byte, 0, max(size, n)), records: make([]record, 0, records)}
 	h.blocks = append(h.blocks, b)

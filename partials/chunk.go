@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// Stream is where text comes from.
+// Stream is the stream that text was written to.
 type Stream uint8
 
 // The streams of text.
@@ -14,22 +14,22 @@ const (
 	Stderr
 )
 
-// Kind is what a chunk holds.
+// Kind is the kind of content that a chunk holds.
 type Kind uint8
 
 // The kinds of chunks.
 const (
-	Text Kind = iota // valid UTF-8, part of a stream of text
-	Item             // one content block, encoded
+	Text Kind = iota // valid UTF-8, a part of a stream
+	Item             // one content block, encoded as JSON
 )
 
-// Chunk is a piece of output, as it was written.
-// Use it with Log.Append where a tool needs more than text and items.
+// Chunk is a piece of output, as the tool wrote it.
+// Use it with Log.Append.
 type Chunk struct {
 	Kind   Kind
-	Stream Stream // only Text has one
+	Stream Stream // of Text
 	Data   []byte
-	More   bool // the next chunk belongs to the same write: one notification carries both
+	More   bool // the next chunk belongs to the same write, so one notification carries both
 	Whole  bool // Text that must not be cut, such as a line; at most 64 KiB
 }
 

@@ -17,9 +17,9 @@ type Dialect interface {
 	Encode(dst []byte, b Batch) []byte
 	// End appends the line that marks the end of the output, if the dialect has one.
 	End(dst []byte) []byte
-	// Count returns how far its numbers have come, for a mark from which a stream can be continued, even by another process.
+	// Count returns the state of its numbers, for a mark from which a stream can be resumed, even by another process.
 	Count() int64
-	// Resume lets a new Dialect of the same kind continue from a Count. Call it before anything is encoded.
+	// Resume lets a new Dialect of the same kind continue from a Count. It is called before anything is encoded.
 	Resume(count int64)
 }
 
@@ -38,14 +38,14 @@ func (d EndlessDialect) Count() int64 { return 0 }
 // Resume implements Dialect.
 func (d EndlessDialect) Resume(int64) {}
 
-// appendContent appends the content items that carry a batch, as a JSON array. Text of one stream that
-// follows itself is one item ("Two notifications with content: ["a"] then content: ["b"] are semantically
+// appendContent appends the items of a batch as a JSON array. Adjacent text of one stream is one item
+// ("Two notifications with content: ["a"] then content: ["b"] are semantically
 // equivalent to one notification", SEP-2679 1.3.11, holds within one as well).
 func appendContent(dst []byte, b *Batch) []byte {
 	return append(appendItems(append(dst, '['), b, mcp.MaxContent), ']')
 }
 
-// appendItems appends content items of up to longest bytes.
+// appendItems appends the items of a batch, separated by commas. A note replaces one of more than longest bytes that is not text.
 func appendItems(dst []byte, b *Batch, longest int) []byte {
 	first := true
 	for c := range b.Items() {
@@ -68,7 +68,7 @@ func appendItems(dst []byte, b *Batch, longest int) []byte {
 	return dst
 }
 
-// appendItem appends an item, or a note in its place if it is too long for a line.
+// appendItem appends an item, or a note in its place if it has more than longest bytes.
 func appendItem(dst, item []byte, longest int) []byte {
 	if len(item) <= longest {
 		return append(dst, item...)

@@ -1,8 +1,8 @@
-// Package partials carries a task's output from the tool that writes it to whoever reads it, while it is written.
+// Package partials carries a task's output, while it is written, from the tool that writes it to everyone who reads it.
 //
-// A tool appends to its task's [Log]. Everything that leaves the process is a [Reader] of that log with a position of its own: a slow
+// A tool appends to its task's [Log]. Everything that leaves the process is read by a [Reader] with its own position in that log: a slow
 // reader lags, catches up with larger batches, and slows no other. A [Pump] moves what one reader reads through a [Dialect] to a [Lane], at
-// a pace. A dialect is a spelling: SEP-2679 (https://github.com/modelcontextprotocol/modelcontextprotocol/pull/2679) and progress
+// a given pace. A dialect is a spelling: SEP-2679 (https://github.com/modelcontextprotocol/modelcontextprotocol/pull/2679) and progress
 // notifications, for example, differ in a method name, a counter and an end mark. A dialect numbers a line when it is written, never
 // before, so no number can be skipped, repeated or out of order. The client's half is in package tracker.
 //
@@ -11,25 +11,27 @@
 //
 // Pieces of output have four names:
 //
-//   - A chunk is what a tool appends: a piece of text, or a content item of MCP. A write is the chunks of one Append, which stay together.
-//   - A batch is the chunks that a reader reads at once: one notification, at a pace.
-//   - A segment is what SEP-1905 numbers: one content item as the client gets it.
+//   - A chunk is what a tool appends: a piece of text, or an item, which is one content block of MCP. A write is the chunks of one Append;
+//     they stay together.
+//   - A batch is the chunks that a reader reads at once. With a pace it becomes one notification.
+//   - A segment is what SEP-1905 numbers: one item as the client gets it. Adjacent text of one stream is one item then.
 //   - An extent is a part of the log that a backing keeps in one piece.
 //
-// Memory holds chunks in blocks, which nobody outside the log sees.
+// Memory holds chunks in blocks, which are not visible outside the log.
 //
-// Goroutines: none that stays. Append and Wait run on their callers' goroutines. A [Pump] continues on the goroutine that wakes it, and its
-// lines are encoded on the goroutine that writes. Only a pump that has to read from a backing starts one, which ends when it has read.
+// Goroutines: there are no permanent ones. Append and Wait run on their callers' goroutines. A [Pump] continues on the goroutine that wakes
+// it, and its lines are encoded on the goroutine that writes them. Only a pump that has to read from a backing starts a goroutine, which
+// ends when it has read.
 //
-// Locks, in the order in which they are taken: Pump.mu, Segments.mu, Log.mu, the lane's own. Nothing waits for the client or the disk under
-// them, except where SEP-1905 must read stored output again.
+// Locks, in the order in which they are taken: Pump.mu, Segments.mu, Log.mu, the lane's own. Nothing waits for the client or the disk while
+// it holds one of them, except where SEP-1905 must read stored output again.
 //
 // Where things stand:
 //
-//	a tool waits for room, and for slow readers    Log.admit, Log.loses (append.go)
+//	a tool waits for room, and for slow readers    Log.admit, Log.wouldLose (append.go)
 //	a tool waits for its first reader              Log.Expect (reader.go)
-//	what memory keeps of a log                     Log.trim, Log.keeps (log.go), Memory.each (memory.go)
-//	when a batch goes out, and how much is in it   Pump.rest (pump.go), fill (fill.go)
+//	what memory keeps of a log                     Log.trim, Log.retention (log.go), Memory.share (memory.go)
+//	when a batch goes out, and how much is in it   Pump.awaitPaced (pump.go), fill (fill.go)
 //	a pump is woken, and no wake is lost           Log.watch (log.go)
 //	which dialect a call gets                      chooseSpelling of package tools
 //	a dialect's numbers and names                  a file each: sep2679.go, sep1905.go, sep2998.go, pr383.go

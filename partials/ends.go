@@ -6,11 +6,12 @@ import (
 	"math"
 )
 
-// ErrEnds reports that stored numbers of segments are damaged.
-// A state tests for it to fail the damaged task instead of the read.
+// ErrEnds reports that the stored numbers of segments are damaged.
+// A state that gets it fails the damaged task, not the request.
 var ErrEnds = errors.New("the numbers of its segments cannot be read")
 
-// EncodeEnds encodes where segments end (Segments.Given), for a state that stores it: as differences, the first one from last.
+// EncodeEnds encodes where segments end (Segments.Given): as differences, the first one from last.
+// A state stores the result.
 func EncodeEnds(last int64, ends []int64) (stored []byte) {
 	for _, end := range ends {
 		stored = binary.AppendVarint(stored, end-last)

@@ -9,7 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Extent is a part of a log as a backing keeps it: whole chunks, and whole writes unless they are very long.
+// Extent is a part of a log that a backing keeps in one piece: whole chunks, and whole writes unless they are very long.
+// A state stores Start, Marks and Data, and returns them from Backing.Load.
 type Extent struct {
 	Start int64  // position of the first byte of Data
 	Marks []byte // where the chunks end and what they are, as Unsaved gave them
@@ -23,7 +24,7 @@ var errDamaged = errors.New("reading stored output: it is damaged")
 // End is the position after the extent.
 func (s *Extent) End() int64 { return s.Start + int64(len(s.Data)) }
 
-// mark appends a chunk's length, with four bits that say what it is.
+// mark appends the mark of a chunk: its length, and four bits that say what it is.
 func (s *Extent) mark(r *record, size int) {
 	m := uint64(size)<<4 | uint64(r.kind)&1 | uint64(r.stream)&1<<1
 	if r.more {
@@ -66,7 +67,7 @@ func (s *Extent) block() (*block, error) {
 
 // Check returns an error if a stored extent is damaged: the marks must cover all the data, text must be UTF-8, and items must be JSON on
 // one line.
-// A state calls it on what it has read back, before it returns that from Backing.Load.
+// A state calls it on each extent that it reads, before Backing.Load returns it.
 func (s *Extent) Check() error {
 	b, err := s.block()
 	if err != nil {
@@ -87,6 +88,7 @@ func (s *Extent) Check() error {
 	return nil
 }
 
+// decode decodes extents, or returns an error if one of them is damaged.
 func decode(extents []Extent) (blocks []*block, err error) {
 	for i := range extents {
 		b, err := extents[i].block()

@@ -2,12 +2,12 @@ package partials
 
 import "runnel/rpc/mcp"
 
-const itemOverhead = 64 // bytes of a content item around its text
+const itemOverhead = 64 // bytes of an item around its text
 
 // fill makes a batch of at most limit bytes from blocks, starting at offset at in chunk n of the first one: whole writes where they fit.
-// each is what a chunk counts in addition to its data. A batch from a single block is not copied; others are built in buffer.
-func fill(blocks []*block, n, at, limit, each int, buffer *Batch) (b Batch) {
-	f := filling{limit: limit, each: each}
+// perChunk is how much each chunk counts in addition to its data. A batch from a single block is not copied; others are built in buffer.
+func fill(blocks []*block, n, at, limit, perChunk int, buffer *Batch) (b Batch) {
+	f := filling{limit: limit, perChunk: perChunk}
 	for i, block := range blocks {
 		records := block.records[n:]
 		part := Batch{data: block.data, begin: at, records: records[:f.fit(records, at)]}
@@ -17,7 +17,7 @@ func fill(blocks []*block, n, at, limit, each int, buffer *Batch) (b Batch) {
 		case 0:
 			b = part
 		case 1:
-			buffer.hold(b)
+			buffer.copyFrom(b)
 			fallthrough
 		default:
 			buffer.add(part)
@@ -38,7 +38,7 @@ func fill(blocks []*block, n, at, limit, each int, buffer *Batch) (b Batch) {
 
 // filling measures what fits into a batch.
 type filling struct {
-	limit, each int
+	limit, perChunk int
 
 	chunks int
 	whole  int    // how many of them form whole writes
@@ -48,12 +48,12 @@ type filling struct {
 	full   bool
 }
 
-// fit returns how many of the records fit, of which the first begins at at.
+// fit returns how many of the records fit; at is where the first one begins.
 func (f *filling) fit(records []record, at int) int {
 	for i := range records {
 		r := &records[i]
 		n := int(r.end) - at
-		size, weight := n+f.each, n+itemOverhead
+		size, weight := n+f.perChunk, n+itemOverhead
 		if !r.continues(&f.last) || f.chunks == 0 {
 			size += itemOverhead
 		}
@@ -70,7 +70,7 @@ func (f *filling) fit(records []record, at int) int {
 		if !r.more {
 			f.whole = f.chunks
 		}
-		if long { // a part of it fits
+		if long { // fill cuts it
 			f.full = true
 			return i + 1
 		}

@@ -1,11 +1,11 @@
 package partials
 
-// Stored makes a log of what a backing has kept, up to position end. It is closed, so nothing can be appended.
+// Stored makes a log of what a backing keeps, up to position end. It is closed, so nothing can be appended.
 // A state uses it for a task that has ended.
 func Stored(b Backing, end int64) *Log {
 	l := NewLog(nil)
 	l.backing, l.end, l.closed = b, end, true
-	l.saved.pos, l.saver.pos = end, end
+	l.saved.pos, l.saving.pos = end, end
 	return l
 }
 
@@ -17,8 +17,8 @@ func (l *Log) Follow() {
 	l.closed, l.followed, l.retain = false, true, min(l.retain, backedRetain)
 }
 
-// grow moves the end of a followed log; Close ends it like any other. tail are the last extents before the new end, for readers that are
-// almost there; without them those read from the backing.
+// grow moves the end of a followed log; Close ends it like any other. tail holds the last extents before the new end, for readers that have
+// almost caught up; without them those read from the backing.
 func (l *Log) grow(end int64, tail []Extent) error {
 	blocks, err := decode(tail)
 	if err != nil {
@@ -46,9 +46,10 @@ func (l *Log) grow(end int64, tail []Extent) error {
 	return nil
 }
 
-// Resume makes a new log continue at position end. What comes before is kept by the backing that it is given next (Back).
+// Resume makes a new log continue at position end. The output before that is kept by the backing that the log gets next (Back).
+// A state calls it when a worker takes a task that another one has begun.
 func (l *Log) Resume(end int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.end, l.saved.pos, l.saver.pos = end, end, end
+	l.end, l.saved.pos, l.saving.pos = end, end, end
 }

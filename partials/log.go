@@ -15,12 +15,12 @@ var errClosed = errors.New("the task's log is closed")
 // LogOptions configure a Log. The zero value works, and so does nil.
 type LogOptions struct {
 	MaxPending int // how many bytes the slowest reader may lag before Append waits; 0 = DefaultMaxPending
-	Retain     int // bytes of memory kept for later readers, beyond what present ones need; 0 = 8 MiB
+	Retain     int // bytes that memory keeps for later readers, beyond what present ones need; 0 = 8 MiB
 	// Memory is shared by logs without a backing: the more of them are long, the less each keeps. nil = not shared.
 	Memory *Memory
 	// Lost is called when the log's backing has failed (Log.Fail) and nothing more can be appended. It must not block.
 	Lost func(reason error)
-	// Spill is called once, by an Append that waits for it, before memory releases anything that no backing has. It may give the log a
+	// Spill is called once, by an Append that waits for it, before memory releases output that no backing has. It may give the log a
 	// backing (Back). If it does not, later readers miss what is released from then on.
 	Spill func()
 }
@@ -30,12 +30,12 @@ const DefaultMaxPending = 1 << 20
 
 // Backing keeps the output of one log beyond what memory holds of it (backing.go).
 type Backing interface {
-	// Due announces output that the backing does not have; full: Append may soon have to wait for it. It is called under the log's lock: it
-	// must not block, nor call the log.
+	// Due announces output that the backing does not have; full means that Append may soon have to wait for the backing. Due is called under
+	// the log's lock, so it must neither block nor call the log.
 	Due(full bool)
 
 	// Load returns consecutive extents, about limit bytes in total, beginning with the one that holds position pos or, if that is gone, the
-	// next one. It returns none if nothing from pos on is kept.
+	// next one. It returns none if nothing from pos on is kept, and an error only if another try may succeed: damaged extents count as gone.
 	Load(ctx context.Context, pos int64, limit int) ([]Extent, error)
 }
 
@@ -43,40 +43,40 @@ type Backing interface {
 //
 // Who waits, and for what:
 //
-//   - Append waits for room (append.go): without a backing until the slowest reader has read on, with one until the backing has taken what
-//     there is. A reader that reads on or is closed calls wakeAppends, and so does the backing's owner (MarkSaved).
-//   - A reader waits for output (watch). Append, Grow and Close wake it (wakeReaders).
+//   - Append waits for room (append.go): without a backing until the slowest reader has read on, with one until the backing has saved more.
+//     A reader that reads on or is closed calls wakeAppends, and so does the backing's owner (MarkSaved).
+//   - A reader waits for output (watch). Append, grow and Close wake it (wakeReaders).
 //   - The backing's owner waits for Due, which Append calls.
 //
-// The lock of the log also guards its readers' cursors. It is the innermost: Pump.mu and Segments.mu are taken before it, in this order.
-// Under it nothing waits, and nothing is called but Backing.Due and what wakes a reader.
+// The log's lock also guards its readers' cursors. It is the innermost: Pump.mu and Segments.mu are taken before it, in this order. Nothing
+// waits while it is held, and nothing is called but Backing.Due and what wakes a reader.
 type Log struct {
 	maxPending int64
 	lost       func(error)
 
 	mu sync.Mutex
-	held
+	inMemory
 	retain   int64   // LogOptions.Retain; less with a backing
 	shared   *Memory // LogOptions.Memory
-	long     bool    // counted in shared
+	long     bool    // shared counts it as long
 	closed   bool
 	followed bool  // another process writes the log (follow.go)
 	failed   error // the reason why the backing cannot keep it
 
 	// The waiters.
 	readers  []*cursor     // those that Append waits for
-	expected *cursor       // one of them, standing in for the first reader to come (Expect)
+	expected *cursor       // one of them: stands in for the first reader, which is still to come (Expect)
 	room     chan struct{} // closed when a reader or the backing has moved on; nil if no Append waits
 	waiters  []*waiter     // readers that wait for output
 
 	// The backing (backing.go).
-	backing  Backing // nil if there is none
-	saver    cursor  // the end of the last extent that Unsaved returned
-	saved    cursor  // the end of what the backing has
-	told     urgency // the last urgency passed to Due since Unsaved found nothing
-	limit    int64   // see SetLimit
-	spill    func()  // LogOptions.Spill; nil once it has been called
-	spilling bool    // spill has been called and has not returned
+	backing   Backing // nil if there is none
+	saving    cursor  // the end of the last extent that Unsaved returned
+	saved     cursor  // the end of what the backing has
+	announced urgency // the last urgency passed to Due since Unsaved found nothing
+	limit     int64   // see SetLimit
+	spill     func()  // LogOptions.Spill; nil once it has been called
+	spilling  bool    // spill has been called and has not returned
 }
 
 // urgency is how urgent a call of Due was.
@@ -84,8 +84,8 @@ type urgency uint8
 
 const (
 	nothingDue   urgency = iota
-	somethingDue         // there is something for it
-	muchDue              // there is so much that Append may soon wait
+	somethingDue         // there is output to save
+	muchDue              // there is so much of it that Append may soon wait
 )
 
 // waiter is a reader that waits for output.
@@ -97,10 +97,10 @@ type waiter struct {
 	at    int64 // how long the log must be to wake it
 }
 
-// cursor is how far somebody has read in a log.
+// cursor is how far a log has been read.
 type cursor struct {
 	pos  int64
-	cost int64 // about what the data before pos counts (costOf)
+	cost int64 // about the cost of the data before pos (costOf)
 }
 
 // NewLog makes an empty log.
@@ -153,8 +153,8 @@ func (l *Log) watch(w *waiter, c *cursor, n int64) {
 	}
 }
 
-// hasten makes a waiting w wake at the first byte that c can read.
-func (l *Log) hasten(w *waiter, c *cursor) {
+// wakeEarly lets w, if it still waits, wake at the first byte that c can read.
+func (l *Log) wakeEarly(w *waiter, c *cursor) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if w.waits {
@@ -163,7 +163,7 @@ func (l *Log) hasten(w *waiter, c *cursor) {
 	}
 }
 
-// unwatch stops w from waiting.
+// unwatch ends the wait of w without waking it.
 func (l *Log) unwatch(w *waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -182,7 +182,7 @@ func (l *Log) wakeReaders() {
 	})
 }
 
-// awaitRoom waits for wakeAppends, and reports false if ctx ends first. l.mu is held before and after, but not meanwhile.
+// awaitRoom waits for wakeAppends, and reports false if ctx ends first. l.mu is held before and after, but not while it waits.
 func (l *Log) awaitRoom(ctx context.Context) bool {
 	if l.room == nil {
 		l.room = make(chan struct{})
@@ -206,8 +206,7 @@ func (l *Log) wakeAppends() {
 	}
 }
 
-// pending is how much the one that lags most has not read, as counted in memory: the backing if there is one, otherwise a reader. l.mu is
-// held.
+// pending is the cost of what the slowest has not read: the backing if there is one, otherwise a reader. l.mu is held.
 func (l *Log) pending() int64 {
 	if l.backing != nil {
 		return l.cost - l.saved.cost
@@ -221,7 +220,7 @@ func (l *Log) pending() int64 {
 	return most
 }
 
-// slowest is the position of the one that lags most. l.mu is held.
+// slowest is the position of the backing if there is one, otherwise of the reader that lags most. l.mu is held.
 func (l *Log) slowest() int64 {
 	if l.backing != nil {
 		return l.saved.pos
@@ -237,22 +236,22 @@ func (l *Log) slowest() int64 {
 func (l *Log) trim() {
 	retain := l.retain
 	if l.spill == nil { // before spill has been called nothing is released
-		retain = l.keeps()
+		retain = l.retention()
 	}
 	if len(l.blocks) > 1 && l.cost-l.blocks[0].cost >= retain {
 		l.drop(l.slowest(), retain)
 	}
 }
 
-// keeps is how much memory keeps for later readers. l.mu is held.
-func (l *Log) keeps() int64 {
+// retention is how much memory keeps for later readers. l.mu is held.
+func (l *Log) retention() int64 {
 	if l.long {
-		return l.shared.each(l.retain)
+		return l.shared.share(l.retain)
 	}
 	return l.retain
 }
 
-// share adds the log to those that shared counts as long, or removes it. l.mu is held.
+// share makes shared count the log as long, or no longer. l.mu is held.
 func (l *Log) share(long bool) {
 	if l.shared == nil || l.long == long {
 		return
@@ -291,7 +290,7 @@ func (l *Log) Size() int64 {
 	return l.end
 }
 
-// Lag returns how many bytes the reader that lags most has not read.
+// Lag returns how many bytes the slowest reader has not read.
 // Use it to see whether a client still reads.
 func (l *Log) Lag() (lag int64) {
 	l.mu.Lock()

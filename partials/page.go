@@ -16,7 +16,7 @@ import (
 // Page is a run of consecutive segments.
 // Segments.After returns it, for the answer to a request for segments.
 type Page struct {
-	Content  []byte // a JSON array of segments, with seqNr if they were asked for
+	Content  []byte // a JSON array of segments
 	Count    int
 	Complete bool // nothing will ever follow
 	IsError  bool // with Complete: the task failed
@@ -27,15 +27,15 @@ type Page struct {
 // Ending is how a task's output ends.
 // Pass it to Segments.Finish when the work has returned.
 type Ending struct {
-	Rest    []json.RawMessage // encoded content items that the result has beyond the output: the last segments
+	Rest    []json.RawMessage // the items of the result that do not repeat the output, encoded: the last segments
 	IsError bool
 }
 
-// numbering says where the segments of a log are. Reading them may wait for the disk, so each reader takes a copy and holds no lock.
+// numbering says where the segments of a log end. Reading them may wait for the disk, so it is done with a copy and without a lock.
 type numbering struct {
 	log    *Log
 	ends   []int64 // ends[n-1] is where segment n ends in the log
-	ending *Ending // nil until the work has returned; its items are numbered after ends
+	ending *Ending // nil until the work has returned; its items get the numbers after ends
 }
 
 // begin is the position in the log at which segment n begins.
@@ -49,7 +49,7 @@ func (s *numbering) begin(n int64) int64 {
 // end is the position in the log at which the last segment ends.
 func (s *numbering) end() int64 { return s.begin(int64(len(s.ends)) + 1) }
 
-// ended reports whether the segments after the log are known, and the log has no more before them.
+// ended reports whether all segments are known: those of the whole log, and those of the ending.
 func (s *numbering) ended() bool { return s.ending != nil && s.log.endsAt(s.end()) }
 
 // upTo is the numbering of the segments that end at a position or before.
@@ -58,8 +58,7 @@ func (s numbering) upTo(end int64) numbering {
 	return numbering{log: s.log, ends: s.ends[:after]}
 }
 
-// item is segment n, from the log or the ending; one of more than longest bytes is replaced by a note. It is a note, too, if it could not be
-// read.
+// item is segment n, from the log or the ending. A note replaces it if it has more than longest bytes or cannot be read.
 func (s *numbering) item(n int64, longest int) ([]byte, error) {
 	if rest := int(n) - len(s.ends) - 1; rest >= 0 {
 		return appendItem(nil, s.ending.Rest[rest], longest), nil
@@ -68,7 +67,7 @@ func (s *numbering) item(n int64, longest int) ([]byte, error) {
 	return appendItems(nil, &b, longest), err
 }
 
-// page returns the segments after number last, of about limit bytes, and an error if some of them could not be read.
+// page returns the segments after number last, of about limit bytes, and an error if one of them could not be read.
 func (s *numbering) page(last int64, limit int) (_ Page, failed error) {
 	c := collector{page: Page{Content: []byte{'['}}, limit: limit}
 	total, ended := int64(len(s.ends)), s.ended()
@@ -90,7 +89,7 @@ func (s *numbering) page(last int64, limit int) (_ Page, failed error) {
 	return p, failed
 }
 
-// standard returns all of an output that consists only of its ending, in the standard format: without numbers.
+// standard returns an output that consists only of its ending, in the standard format: without numbers.
 func (s *numbering) standard() Page {
 	return Page{Content: appendArray(nil, s.ending.Rest), Complete: true, IsError: s.ending.IsError}
 }
@@ -105,8 +104,8 @@ func (s *numbering) merged(limit int) (items []byte, cut bool, err error) {
 	next, size := 1, 0
 	lost := s.log.lostTo()
 	if gone := sort.Search(len(s.ends), func(i int) bool { return s.ends[i] >= lost }); lost > 0 && gone < len(s.ends) {
-		b := lostBatch(0, s.ends[gone]) // everything that is gone becomes one item
-		head, next = append(head, appendItems(nil, &b, math.MaxInt)), gone+2
+		b := lostBatch(0, s.ends[gone])                                      // everything that is gone becomes one item
+		head, next = append(head, appendItems(nil, &b, math.MaxInt)), gone+2 // ends[gone] is where segment gone+1 ends
 	}
 	for ; next <= total; next++ {
 		item, err := s.item(int64(next), math.MaxInt)
@@ -163,11 +162,11 @@ func (c *collector) add(n int64, item []byte) bool {
 	if c.page.Count > 0 && len(c.page.Content)-c.begin+len(item)+numberBytes > c.limit {
 		return false
 	}
-	c.put(n, item)
+	c.append(n, item)
 	return true
 }
 
-func (c *collector) put(n int64, item []byte) {
+func (c *collector) append(n int64, item []byte) {
 	p := &c.page
 	if p.Count > 0 {
 		p.Content = append(p.Content, ',')

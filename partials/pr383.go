@@ -6,7 +6,7 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// pr383 is PR #383: partial results inside progress notifications. It shares its counter with the tool's progress reports, since both are
+// pr383 is PR #383: partial results inside progress notifications. They share a counter with the tool's progress reports, since both are
 // notifications for the same token.
 type pr383 struct {
 	progress *Progress

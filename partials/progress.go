@@ -18,29 +18,29 @@ type Progress struct {
 	head    []byte // a line up to the progress
 	message bool
 
-	scale float64 // factor for the tool's reports: more than 1 if lines of output had come further than its first report
-	done  float64 // the tool's last report, scaled
-	total float64 // likewise; 0: unknown
-	extra int     // notifications after that report, which it did not cause
-	begun bool
-	told  bool    // the tool has reported
-	last  float64 // the progress of the last notification
+	scale    float64 // factor for the tool's reports: more than 1 if lines of output had come further than its first report
+	done     float64 // the tool's last report, scaled
+	total    float64 // likewise; 0: unknown
+	extra    int     // notifications after that report, which it did not cause
+	begun    bool
+	reported bool    // the tool has reported
+	last     float64 // the progress of the last notification
 
-	reports [8]string // the last lines of its latest messages: as lines of output they are not news
+	reports [8]string // the last lines of its latest messages: output that repeats one is not shown
 	report  int       // where the next one goes
 
-	written int // notifications
+	written int // number of notifications
 }
 
 // maxMessage is the longest message, in bytes: hosts show it on one line.
 const maxMessage = 256
 
-// extraSteps is how many notifications besides the tool's reports rise together as far as its last report (or 1): so little each that the
-// tool's next report is still above them.
+// extraSteps is how many notifications between two reports of the tool raise the progress by as much as its last report (or by 1). Each
+// raises it so little that the tool's next report is still above them.
 const extraSteps = 1e6
 
 // NewProgress makes the progress dialect of one request. token is its progressToken as it was sent, taskID the task's id if the client
-// knows it, else "". message: the protocol version has messages in progress.
+// knows it, else "". message says whether the protocol version has messages in progress notifications.
 // Use it for a request with a progressToken, alone or under NewPR383.
 func NewProgress(head []byte, token json.RawMessage, taskID string, message bool) *Progress {
 	h := fmt.Appendf(nil, `%s,"method":"notifications/progress","params":{`, head)
@@ -55,13 +55,14 @@ func NewProgress(head []byte, token json.RawMessage, taskID string, message bool
 // Encode implements Dialect: it shows the last line that is not blank or, in a version without messages, that there is one.
 func (p *Progress) Encode(dst []byte, b Batch) []byte {
 	line := []byte(b.LastLine())
-	if len(line) == 0 || p.told && p.total > 0 && p.last >= p.total || slices.Contains(p.reports[:], string(shorten.Cut(line, maxMessage))) {
-		return dst // past the total, only the end remains to be said
+	if len(line) == 0 || p.reported && p.total > 0 && p.last >= p.total || slices.Contains(p.reports[:], string(shorten.Cut(line, maxMessage))) {
+		return dst // after the total there is no more progress to show
 	}
 	return p.Beat(dst, line)
 }
 
-// Written returns how many notifications were written: a heartbeat is due when that number stands still.
+// Written returns how many notifications were written.
+// Use it to see whether a heartbeat is due: the number stands still.
 func (p *Progress) Written() int { return p.written }
 
 // End implements Dialect: the response is the end.
@@ -70,33 +71,34 @@ func (p *Progress) End(dst []byte) []byte { return dst }
 // Count implements Dialect: the last progress, rounded up.
 func (p *Progress) Count() int64 { return int64(math.Ceil(min(p.last, math.MaxInt32))) }
 
-// Resume implements Dialect: the progress continues to rise. What the tool reported before is not known.
+// Resume implements Dialect: the progress continues to rise. The tool's earlier reports are not known.
 func (p *Progress) Resume(count int64) {
 	p.extra, p.begun, p.last = int(count), count > 0, float64(count)
 }
 
-// Beat appends a notification that is not a report of the tool: a sign of life, with or without a message.
+// Beat appends a notification that is not a report of the tool, with or without a message.
+// Use it for a heartbeat.
 func (p *Progress) Beat(dst, message []byte) []byte {
 	p.tick()
 	return p.encode(dst, message)
 }
 
-// tick raises the progress: by one while it only counts notifications, by very little after a report.
+// tick raises the progress: by one while it only counts notifications, by very little after a report of the tool.
 func (p *Progress) tick() {
 	p.extra++
 	p.begun, p.last = true, float64(p.extra)
-	if p.told {
+	if p.reported {
 		p.last = p.done + float64(p.extra)*max(1, math.Abs(p.done))/extraSteps
 	}
 }
 
 // Report appends the progress that a tool reports, or nothing if it does not rise: "The progress value MUST increase with each
-// notification" (basic/utilities/progress). A total of 0 means unknown.
+// notification" (basic/utilities/progress). A total of 0 means that it is unknown.
 func (p *Progress) Report(dst []byte, done, total float64, message string) []byte {
 	if !finite(done - total) {
 		return dst
 	}
-	if !p.told { // its first report
+	if !p.reported { // its first report
 		if done == 0 && total == 0 || p.begun && done <= 0 { // nothing is done yet
 			p.remember(message)
 			return p.Beat(dst, []byte(message))
@@ -109,7 +111,7 @@ func (p *Progress) Report(dst []byte, done, total float64, message string) []byt
 	if p.begun && done <= p.last || !finite(done-total) {
 		return dst
 	}
-	p.done, p.total, p.extra, p.told = done, total, 0, true
+	p.done, p.total, p.extra, p.reported = done, total, 0, true
 	p.begun, p.last = true, done
 	p.remember(message)
 	return p.encode(dst, []byte(message))
@@ -134,7 +136,7 @@ func (p *Progress) encode(dst, message []byte) []byte {
 	return append(dst, '}', '}', '\n')
 }
 
-// appendValue appends the progress, with the total unless the progress is past it: signs of life continue after that.
+// appendValue appends the progress, with the total unless the progress is past it: heartbeats continue after that.
 func (p *Progress) appendValue(dst []byte) []byte {
 	dst = appendNumber(dst, p.last)
 	if p.total > 0 && p.last <= p.total {

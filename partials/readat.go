@@ -6,7 +6,7 @@ import (
 )
 
 // ReaderAt returns a reader that starts at position pos, for use with Read. Append does not wait for it, and it need not be closed.
-// Use it to read on from a position at leisure, such as for a viewer.
+// Use it to read from a position on without delaying the tool, such as for a viewer.
 func (l *Log) ReaderAt(pos int64) *Reader { return &Reader{log: l, cursor: cursor{pos: max(pos, 0)}} }
 
 // Read returns up to limit bytes of whole chunks, at least one chunk if there is any, and moves past them. It never waits for output, only
@@ -20,7 +20,7 @@ func (r *Reader) Read(ctx context.Context, limit int) (Batch, error) {
 		if ok && !b.Lost || r.pos >= r.log.Size() {
 			return b, nil
 		}
-		// Otherwise memory has released it since load looked.
+		// Otherwise memory has released it since load.
 	}
 }
 
@@ -41,8 +41,8 @@ func (l *Log) Tail(n int) Batch {
 	return b
 }
 
-// between returns the output from position begin to end, or a note in its place if a part of it is no longer kept. With an error, which may
-// pass, the note stands for what could not be read.
+// between returns the output from position begin to end, or a note in its place if a part of it is no longer kept. An error says that it
+// could not be read, and the note is wrong.
 func (l *Log) between(begin, end int64) (Batch, error) {
 	all := Batch{Start: begin, End: begin}
 	for r := l.ReaderAt(begin); all.End < end; {
@@ -55,7 +55,7 @@ func (l *Log) between(begin, end int64) (Batch, error) {
 	return all, nil
 }
 
-// lostTo is the first position that can still be read: what was before, memory has released without a backing.
+// lostTo is the first position that can still be read: memory has released the output before it, and there is no backing.
 func (l *Log) lostTo() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

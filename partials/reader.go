@@ -8,10 +8,11 @@ import (
 )
 
 // Reader reads a log at its own pace. Only one goroutine may use it at a time.
+// Log.NewReader, Log.NewTail and Log.ReaderAt make one.
 type Reader struct {
-	log  *Log
-	tail bool // see NewTail
-	each int  // what each chunk counts in a batch in addition to its data, where each becomes a line
+	log      *Log
+	tail     bool // see NewTail
+	perChunk int  // how much each chunk counts in a batch in addition to its data: for a pump that makes it a line of its own
 
 	cursor // guarded by log.mu
 
@@ -23,22 +24,22 @@ type Reader struct {
 }
 
 // NewReader returns a reader that starts at position pos. Without a backing, Append waits for it. The caller must close it.
-// Use it for a delivery that must miss nothing; a viewer that may fall back to the backing uses ReaderAt.
+// Use it for a delivery that must miss nothing; for a viewer use ReaderAt.
 func (l *Log) NewReader(pos int64) *Reader {
 	r := &Reader{log: l, cursor: cursor{pos: pos}}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if pos <= l.from() {
-		r.cost = l.gone // Append does not wait for output that is not in memory
+		r.cost = l.gone // Append does not wait for output that memory has released
 	} else {
-		r.cost = l.cost - (l.end - pos) // at most: small chunks after pos count more
+		r.cost = l.cost - (l.end - pos) // at most: small chunks after pos cost more than their size
 	}
 	l.readers = append(l.readers, &r.cursor)
 	l.leave(l.expected)
 	return r
 }
 
-// Expect makes Append wait for a reader that is about to come, as it would for one that has read nothing yet, for at most patience.
+// Expect makes Append wait for a reader that is about to come, as for one that has read nothing yet, but not longer than patience.
 // Use it where the client opens its stream only after it has got the handle.
 func (l *Log) Expect(patience time.Duration) {
 	r := l.NewReader(0)
@@ -54,11 +55,12 @@ func (l *Log) NewTail() *Reader {
 	return &Reader{log: l, tail: true}
 }
 
-// tailBytes is how much a tail reader looks at: enough for a last line.
+// tailBytes is how much of the end a tail reader reads: enough for a last line.
 const tailBytes = 4 << 10
 
 // Next returns up to limit bytes of what comes next, whole writes where they fit, and moves past it. It returns false if there is nothing
 // at the moment. The batch is valid until the next call.
+// Call it after Wait.
 func (r *Reader) Next(limit int) (Batch, bool) {
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()
@@ -66,14 +68,14 @@ func (r *Reader) Next(limit int) (Batch, bool) {
 		if r.pos == r.log.end {
 			return Batch{}, false
 		}
-		// It starts before the new output, where its first line may have begun.
+		// The tail starts before the new output, whose first line may have begun there.
 		return r.last(tailBytes)
 	}
 	if r.log.backing == nil {
 		r.gap = r.log.from() // memory has released what was before
 	}
 	if r.gap > r.pos {
-		return r.passGap(), true
+		return r.skipGap(), true
 	}
 	b, ok := r.next(limit)
 	if ok {
@@ -94,13 +96,13 @@ func (r *Reader) next(limit int) (Batch, bool) {
 		pos := min(r.pos, r.log.end)
 		return Batch{Start: pos, End: pos}, false
 	}
-	b := fill(blocks, n, at, limit, r.each, &r.buffer)
+	b := fill(blocks, n, at, limit, r.perChunk, &r.buffer)
 	r.pos, r.cost = b.End, r.cost+b.cost()
 	return b, true
 }
 
-// last reads about n bytes at the end of the log and returns the last batch of them. That is mostly the only one; an item that only reaches
-// into them may be another. log.mu is held.
+// last reads about n bytes at the end of the log and returns the last batch of them. That is nearly always the only one; an item of which
+// they hold only the end is another. log.mu is held.
 func (r *Reader) last(n int64) (b Batch, ok bool) {
 	r.pos = max(r.log.end-n, 0)
 	for b, ok = r.next(math.MaxInt); ok && r.pos < r.log.end; {
@@ -113,8 +115,8 @@ func (r *Reader) last(n int64) (b Batch, ok bool) {
 }
 
 // Wait returns nil when there are at least n bytes to read, or fewer and the log is closed, and has then loaded what memory does not hold;
-// io.EOF when everything is read and the log is closed; or an error of ctx or the backing. If there already is enough to read, the end of
-// ctx does not matter.
+// io.EOF when everything is read and the log is closed; or an error of ctx or the backing. If there already is enough to read, it does not
+// matter whether ctx has ended.
 func (r *Reader) Wait(ctx context.Context, n int64) error {
 	if err := r.log.await(ctx, &r.cursor, n); err != nil {
 		return err
@@ -145,8 +147,8 @@ func (l *Log) leave(c *cursor) {
 	}
 }
 
-// lacks reports whether only the backing has what r reads next. log.mu is held.
-func (r *Reader) lacks() bool {
+// needsLoad reports whether only the backing has what r reads next. log.mu is held.
+func (r *Reader) needsLoad() bool {
 	return !r.tail && r.log.backing != nil && r.pos < r.log.end && r.gap <= r.pos && r.source() == nil
 }
 
@@ -157,11 +159,11 @@ func (r *Reader) ended() bool {
 	return r.log.closed && r.pos >= r.log.end
 }
 
-// load fetches what r reads next from the backing, if memory does not have it. It must not be called under a lock.
+// load reads what r needs next from the backing, if memory does not have it. It must not be called under a lock.
 func (r *Reader) load(ctx context.Context) error {
 	l := r.log
 	l.mu.Lock()
-	if !r.lacks() {
+	if !r.needsLoad() {
 		l.mu.Unlock()
 		return nil
 	}
@@ -188,14 +190,14 @@ func (r *Reader) load(ctx context.Context) error {
 	return nil
 }
 
-// leaveOut skips what only the backing has.
-func (r *Reader) leaveOut() {
+// skipUnloaded gives up the output that only the backing has: Next reports it as lost.
+func (r *Reader) skipUnloaded() {
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()
 	r.gap = r.log.from()
 }
 
-// source is where r continues to read: what it has loaded, or what is in memory; nil if it has to be loaded. log.mu is held.
+// source returns the blocks that hold what r reads next: those that it has loaded, or those in memory; nil if it has to load. log.mu is held.
 func (r *Reader) source() []*block {
 	if n := len(r.loaded); n > 0 {
 		if r.pos >= r.loaded[0].start && r.pos < r.loaded[n-1].end() {
@@ -209,8 +211,8 @@ func (r *Reader) source() []*block {
 	return r.log.blocks
 }
 
-// passGap returns the batch that replaces output that is not kept. log.mu is held.
-func (r *Reader) passGap() Batch {
+// skipGap moves past output that is not kept and returns the batch that replaces it. log.mu is held.
+func (r *Reader) skipGap() Batch {
 	b := lostBatch(r.pos, r.gap)
 	r.cost += r.gap - r.pos
 	if r.pos = r.gap; r.pos == r.log.from() {

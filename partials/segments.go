@@ -8,13 +8,13 @@ import (
 	"sync"
 )
 
-// Segments numbers a task's output for SEP-1905: segment n, counting from 1, is one content item. An item gets its number when it is first
-// sent, by whichever mechanism, or earlier, when it is stored (Number). From then on it does not change: every request gets the same bytes
-// under the same number ("Sequence Number Requirements").
+// Segments numbers a task's output for SEP-1905: segment n, counting from 1, is one item. An item gets its number when it is first sent, by
+// any mechanism, or earlier, when it is stored (Number). From then on it does not change: every request gets the same bytes under the same
+// number ("Sequence Number Requirements").
 type Segments struct {
 	mu sync.Mutex // taken before the log's
 	numbering
-	frozen    bool  // numbers are given where the log is written, not here (Follow)
+	frozen    bool  // the process that writes the log gives the numbers, not this one (Follow)
 	last      int64 // the last number that was sent
 	completed bool  // the call was sent isComplete: true
 }
@@ -29,7 +29,8 @@ func RestoreSegments(log *Log, ends []int64, ending *Ending) *Segments {
 	return &Segments{numbering: numbering{log: log, ends: ends, ending: ending}}
 }
 
-// Continue sets the numbers that were already given to the output of a resumed log (Log.Resume), by where its segments end.
+// Continue sets the numbers that the output of a resumed log has already got (Log.Resume), by where its segments end.
+// A state calls it after Log.Resume.
 func (s *Segments) Continue(ends []int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -37,6 +38,7 @@ func (s *Segments) Continue(ends []int64) {
 }
 
 // Follow leaves numbering to the process that writes the log until the output has ended; Grow brings the numbers.
+// Use it with Log.Follow.
 func (s *Segments) Follow() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -44,6 +46,7 @@ func (s *Segments) Follow() {
 }
 
 // Grow moves the end of a followed log (Log.grow), and adds the numbers that were given up to there, by where segments end.
+// Task.Update of package tasks calls it.
 func (s *Segments) Grow(end int64, tail []Extent, ends []int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,6 +94,7 @@ func (s *Segments) numberWhile(more func() bool) error {
 }
 
 // Numbered returns how many segments have numbers, and where the last of them ends.
+// Use it to ask for those that follow.
 func (s *Segments) Numbered() (n int, end int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,17 +120,19 @@ func (s *Segments) Given(n int, end int64) []int64 {
 }
 
 // Ending returns how the output ended, nil if it has not.
+// A state stores it with the outcome.
 func (s *Segments) Ending() *Ending {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ending
 }
 
-// Finish sets how the output ended; only the first call counts. It must be called before the log is closed.
+// Finish sets how the output ended; only the first call counts.
+// Call it before the log is closed.
 func (s *Segments) Finish(e Ending) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.frozen = false // from now on only this process gives numbers
+	s.frozen = false // the writer gives no more numbers
 	if s.ending == nil {
 		first := e // e itself would be allocated each time
 		s.ending = &first
@@ -169,7 +175,7 @@ func (s *Segments) numbers() numbering {
 	return numbers
 }
 
-// sent notes that a page is sent, and whether it completes the call.
+// sent records that a page is sent, and whether it completes the call.
 func (s *Segments) sent(p Page, complete bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,7 +195,7 @@ func (s *Segments) numberFor(last int64, limit int) error {
 	})
 }
 
-// numberBatch numbers the content items of a batch that have no number yet. s.mu is held.
+// numberBatch numbers the items of a batch that have no number yet. s.mu is held.
 func (s *Segments) numberBatch(b Batch) {
 	s.endSegment(b.Start) // output that is gone is one segment, which says so
 	if b.Lost {

@@ -15,16 +15,17 @@ type sep1905 struct {
 	head     []byte // a line up to the result's members
 	meta     []byte // the result's last member
 
-	held Batch // read, but not yet sent: the beginning of the next segment
+	pending Batch // read, but not yet sent: the beginning of the next segment
 
-	// Set by Resume: what was sent on a lost connection does not count.
-	resumed bool
-	last    int64 // the last number that was sent here
-	told    bool  // isComplete: true was sent
+	// Used after Resume: what was sent on a lost connection does not count.
+	resumed   bool
+	last      int64 // the last number that was sent here
+	completed bool  // isComplete: true was sent
 }
 
-// NewSEP1905 makes the dialect of SEP-1905 (https://github.com/modelcontextprotocol/modelcontextprotocol/pull/1905) for one call, with the
-// id of its request. Segments.Finish must be called before the log is closed.
+// NewSEP1905 makes the dialect of SEP-1905 (https://github.com/modelcontextprotocol/modelcontextprotocol/pull/1905) for one call; id is that
+// of its request. Segments.Finish must be called before the log is closed.
+// Use it for a call in streaming mode.
 func NewSEP1905(head []byte, id json.RawMessage, taskID string, segments *Segments) Dialect {
 	return &sep1905{
 		segments: segments,
@@ -39,26 +40,26 @@ func (d *sep1905) Encode(dst []byte, b Batch) []byte {
 	s := d.segments
 	if d.resumed {
 		s.Number(b.End) // what cannot be read now comes with a later batch, or with the end
-		return d.rest(dst, s.numbers().upTo(b.End))
+		return d.unsent(dst, s.numbers().upTo(b.End))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.frozen {
 		s.numberBatch(b)
 	}
-	d.hold(b)
+	d.keepUnsent(b)
 	c := d.page(dst)
 	for s.last < int64(len(s.ends)) && s.ends[s.last] <= b.End {
 		s.last++
 		if item := d.item(s.last); !c.add(s.last, item) {
 			c = d.page(d.close(c))
-			c.put(s.last, item)
+			c.append(s.last, item)
 		}
 	}
-	d.held.cut(s.begin(min(s.last, int64(len(s.ends))) + 1))
-	rest := d.held
-	d.held = Batch{}
-	d.held.hold(rest) // the memory of b belongs to the reader
+	d.pending.cut(s.begin(min(s.last, int64(len(s.ends))) + 1))
+	rest := d.pending
+	d.pending = Batch{}
+	d.pending.copyFrom(rest) // the memory of b belongs to the reader
 	if c.page.Count == 0 {
 		return dst
 	}
@@ -77,25 +78,26 @@ func (d *sep1905) close(c collector) []byte {
 	return append(dst, '}', '}', '\n')
 }
 
-// hold keeps what was read until its whole segment has been read: a segment numbered when it was stored may end in a later batch.
-func (d *sep1905) hold(b Batch) {
+// keepUnsent keeps what was read until its whole segment has been read: a segment that got its number when it was stored may end in a later
+// batch.
+func (d *sep1905) keepUnsent(b Batch) {
 	switch {
 	case b.Lost:
-		d.held = Batch{}
-	case len(d.held.records) == 0 || d.held.End != b.Start:
-		d.held = b
+		d.pending = Batch{}
+	case len(d.pending.records) == 0 || d.pending.End != b.Start:
+		d.pending = b
 	default:
-		d.held.add(b)
+		d.pending.add(b)
 	}
 }
 
-// item is segment n, from what was read: reading it again might wait for the disk. s.mu is held.
+// item is segment n, from pending: reading it again might wait for the disk. s.mu is held.
 func (d *sep1905) item(n int64) []byte {
 	begin, end := d.segments.begin(n), d.segments.ends[n-1]
-	d.held.cut(begin)
-	if d.held.Start == begin {
-		item := d.held.cut(end)
-		if d.held.Start == end {
+	d.pending.cut(begin)
+	if d.pending.Start == begin {
+		item := d.pending.cut(end)
+		if d.pending.Start == end {
 			return appendItems(nil, &item, mcp.MaxContent)
 		}
 	}
@@ -103,13 +105,13 @@ func (d *sep1905) item(n int64) []byte {
 	return item
 }
 
-// End appends what has not been sent yet and the end mark, unless the first response already had it: as one last response, or several if it
-// would not fit into a line.
+// End appends what has not been sent yet and the end mark, unless the first response already had it: as one last response, or as several if
+// they would not fit into one line.
 func (d *sep1905) End(dst []byte) []byte {
 	s := d.segments
 	s.Number(math.MaxInt64) // without all numbers the end mark is left out, and the client asks for the rest
 	if d.resumed {
-		return d.rest(dst, s.numbers())
+		return d.unsent(dst, s.numbers())
 	}
 	s.mu.Lock()
 	told, last, numbers := s.completed || s.ending == nil, s.last, s.numbering
@@ -145,15 +147,15 @@ func (d *sep1905) Count() int64 {
 
 func (d *sep1905) Resume(count int64) { d.resumed, d.last = true, count }
 
-// rest appends everything after the last number that was sent, and the end mark if the end is known.
-func (d *sep1905) rest(dst []byte, numbers numbering) []byte {
-	for !d.told {
+// unsent appends everything after the last number that was sent, and the end mark if the end is known.
+func (d *sep1905) unsent(dst []byte, numbers numbering) []byte {
+	for !d.completed {
 		page, _ := numbers.page(d.last, mcp.MaxContent)
 		if page.Count == 0 && !page.Complete {
 			break
 		}
 		dst = d.end(dst, "partial-content", page)
-		d.last, d.told = page.last, page.Complete
+		d.last, d.completed = page.last, page.Complete
 	}
 	return dst
 }
@@ -178,8 +180,9 @@ func appendResult(dst []byte, member string, page Page, meta []byte) []byte {
 	return append(dst, '}')
 }
 
-// First returns the result of the streaming call itself: the task and its _meta, both encoded, and the output so far, about limit bytes of
-// it.
+// First returns the result of the streaming call itself: the task and its _meta, both encoded, and about limit bytes of the output so far.
+// complete reports whether that is all.
+// Use it to answer a call in streaming mode; what follows is written by NewSEP1905.
 func (s *Segments) First(task, meta []byte, limit int) (response json.RawMessage, complete bool) {
 	_ = s.numberFor(0, limit)
 	numbers := s.numbers()
@@ -202,6 +205,7 @@ func (s *Segments) First(task, meta []byte, limit int) (response json.RawMessage
 }
 
 // Resume returns the result of tasks/result with lastSeqNr. It fails like After.
+// Use it where a client asks for the segments after the last one that it has.
 func (s *Segments) Resume(last int64, taskID string, limit int) (json.RawMessage, error) {
 	page, err := s.After(last, limit)
 	if err != nil {

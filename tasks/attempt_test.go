@@ -16,7 +16,7 @@ func TestNotesOfAnotherAttempt(t *testing.T) {
 		question string
 	}{0: {1, "first?"}, 1: {1, "first?"}, 2: {2, "second?"}, 3: {0, ""}} {
 		task := Task{Variables: variables, Attempt: attempt}
-		task.hear()
+		task.applyNotes()
 		question := ""
 		for _, q := range readNotes(variables, attempt).questions {
 			question += q.Message

@@ -17,19 +17,19 @@ func (r *Runner) event(id string) *zerolog.Event {
 	return r.o.Log.Info().Str("taskId", id).Str("owner", r.o.Owner)
 }
 
-func (r *Runner) tellCreated(t *Task) {
+func (r *Runner) recordCreated(t *Task) {
 	r.event(t.ID).Str("tool", t.Tool).Msg("task created")
 	r.o.Observer.Created(t.Tool)
 }
 
-func (r *Runner) tellEnded(t *Task) {
+func (r *Runner) recordEnded(t *Task) {
 	took := t.UpdatedAt.Sub(t.CreatedAt)
 	r.event(t.ID).Str("tool", t.Tool).Str("status", string(t.Status)).Int64("tookMs", took.Milliseconds()).Msg("task ended")
 	r.o.Observer.Ended(t.Tool, t.Status, took)
 }
 
-// TellRetrieved notes that a client has got a task's result. "runnel tasks prune" keeps the task until then.
-func (r *Runner) TellRetrieved(id string) {
+// RecordRetrieved notes that a client has got a task's result. "runnel tasks prune" keeps the task until then.
+func (r *Runner) RecordRetrieved(id string) {
 	if err := r.o.State.MarkFetched(context.Background(), r.o.Owner, id); err != nil { // the client gets its result all the same
 		r.o.Log.Warn().Err(err).Str("taskId", id).Msg("noting that the result was fetched")
 	}

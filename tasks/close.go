@@ -79,7 +79,7 @@ func (r *Runner) GiveUp() {
 		if !run.worked.IsSet() { // otherwise its end is being stored, and finish waits for that
 			r.o.Log.Error().Str("taskId", run.id).Str("owner", r.o.Owner).Str("tool", run.spec.Tool).Msg("a tool has not stopped: it is left behind")
 		}
-		cut.Go(func() { run.cutOff(errClosed) })
+		cut.Go(func() { run.abort(errClosed) })
 	}
 	cut.Wait()
 	r.giveUp()

@@ -13,7 +13,7 @@ import (
 func (r *Run) Delivering() (delivered func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.owed--
+	r.expected--
 	r.delivering++
 	r.runner.all.Add()
 	return func() {
@@ -21,7 +21,7 @@ func (r *Run) Delivering() (delivered func()) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.delivering--
-		r.drain()
+		r.checkDrained()
 	}
 }
 
@@ -39,21 +39,21 @@ func (r *Run) Deliver(deliver func(ctx context.Context)) {
 func (r *Run) Delivered() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.owed--
-	r.drain()
+	r.expected--
+	r.checkDrained()
 }
 
 // Hold makes the run wait for one more Deliver: the client will come back with another request.
 func (r *Run) Hold() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.owed++
+	r.expected++
 }
 
-// drain announces, once, that the last of the output has been written. It cannot be while the work goes on: a delivery with nothing to
+// checkDrained announces, once, that the last of the output has been written. It cannot be while the work goes on: a delivery with nothing to
 // write returns at once, and the work may still ask, which holds another delivery. r.mu is held.
-func (r *Run) drain() {
-	if (r.worked.IsSet() || r.finishing) && r.owed+r.delivering == 0 { // after that, a call that was parked while its work ended may still hold one
+func (r *Run) checkDrained() {
+	if (r.worked.IsSet() || r.finishing) && r.expected+r.delivering == 0 { // after that, a call that was parked while its work ended may still hold one
 		r.drained.Set()
 	}
 }
@@ -64,7 +64,7 @@ func (r *Run) awaitDelivery() {
 	r.log.Close()
 	r.mu.Lock()
 	r.worked.Set()
-	r.drain()
+	r.checkDrained()
 	r.mu.Unlock()
 	if r.drained.IsSet() {
 		return
@@ -76,13 +76,13 @@ func (r *Run) awaitDelivery() {
 }
 
 const (
-	// cutOffWait is how long a task that is cut off waits for its deliveries at a time. If the process is suspended meanwhile, only one
+	// drainWait is how long a task that is cut off waits for its deliveries at a time. If the process is suspended meanwhile, only one
 	// such wait is lost.
-	cutOffWait = 100 * time.Millisecond
-	// cutOffIdle is how many waits may pass without the client reading anything: together as long as it has at the end of a session.
-	cutOffIdle = 20
-	// cutOffWaits is how many waits there are in total, for a client that reads slowly.
-	cutOffWaits = 100
+	drainWait = 100 * time.Millisecond
+	// drainIdle is how many waits may pass without the client reading anything: together as long as it has at the end of a session.
+	drainIdle = 20
+	// drainWaits is how many waits there are in total, for a client that reads slowly.
+	drainWaits = 100
 )
 
 // deliverRest lets the deliveries of a task that is cut off write what is in the log, as long as their client reads: no partial may be
@@ -90,18 +90,18 @@ const (
 func (r *Run) deliverRest() {
 	r.log.Close()
 	lag, idle := r.log.Lag(), 0
-	for range cutOffWaits {
+	for range drainWaits {
 		r.mu.Lock()
-		r.drain()
-		waits := r.delivering > 0 || r.owed > 0 && r.handle // a parked call is owed a delivery, but its client may never come back
+		r.checkDrained()
+		waits := r.delivering > 0 || r.expected > 0 && r.handle // a parked call is owed a delivery, but its client may never come back
 		r.mu.Unlock()
-		if !waits || idle == cutOffIdle {
+		if !waits || idle == drainIdle {
 			return
 		}
 		select {
 		case <-r.drained.Done():
 			return
-		case <-time.After(cutOffWait):
+		case <-time.After(drainWait):
 		}
 		idle++
 		if left := r.log.Lag(); left < lag {

@@ -16,11 +16,11 @@ func (r *Run) Detach(ctx context.Context, start func() error) error {
 	if err := r.Promote(ctx); err != nil {
 		return err
 	}
-	// Until it is known who runs the task, nobody may end it (handing) or change it (door).
-	r.handing.Lock()
-	defer r.handing.Unlock()
-	r.door.Lock()
-	defer r.door.Unlock()
+	// Until it is known who runs the task, nobody may end it (handover) or change it (door).
+	r.handover.Lock()
+	defer r.handover.Unlock()
+	r.changing.Lock()
+	defer r.changing.Unlock()
 	r.mu.Lock()
 	finishing := r.finishing
 	r.mu.Unlock()
@@ -30,7 +30,7 @@ func (r *Run) Detach(ctx context.Context, start func() error) error {
 	err := start()
 	taken, unknown := r.runner.o.State.Taken(context.WithoutCancel(ctx), r.id)
 	for unknown != nil && r.taken { // another one may run it by now: this one must know
-		if !pause(ctx, lookAgain) {
+		if !pause(ctx, watchRetry) {
 			return context.Cause(ctx)
 		}
 		taken, unknown = r.runner.o.State.Taken(context.WithoutCancel(ctx), r.id)
@@ -52,7 +52,7 @@ func (r *Run) Detach(ctx context.Context, start func() error) error {
 
 // follow ends the run when the task has ended where it runs, or when the Runner is closed.
 func (r *Run) follow() {
-	t, err := r.lookOn(r.spec.Client)
+	t, err := r.watchUntilEnd(r.spec.Client)
 	delivered := t.Status.Terminal() && t.Status != mcp.TaskCancelled
 	if delivered {
 		r.setEnding(t.Outcome.Result, nil, t.Outcome.Err)
@@ -73,13 +73,13 @@ func (r *Run) follow() {
 	}
 	r.stop(err)
 	r.worked.Set()
-	r.door.Lock()
-	defer r.door.Unlock()
+	r.changing.Lock()
+	defer r.changing.Unlock()
 	if told := r.Task().UpdatedAt; t.UpdatedAt.Before(told) {
 		t.UpdatedAt = told // this process saw output before the end
 	}
-	r.conclude(t, true)
-	if r.offered && t.Status.Terminal() && !r.handedBack() {
+	r.announceEnd(t, true)
+	if r.offered && t.Status.Terminal() && !r.gaveBack() {
 		r.runner.o.Ended(&t)
 	}
 }
@@ -97,12 +97,12 @@ func (r *Runner) Take(ctx context.Context, id string, work []byte, spec Spec) (*
 	if err := run.forgetNotes(ctx); err != nil {
 		r.o.Log.Warn().Err(err).Str("taskId", id).Msg("an earlier attempt's questions may still be shown")
 	}
-	run.door.Lock() // the ttl may already be over
-	defer run.door.Unlock()
-	run.expiry = setAlarm(r.o.now, t.CreatedAt.Add(t.TTL), &run.ended, run.expire)
+	run.changing.Lock() // the ttl may already be over
+	defer run.changing.Unlock()
+	run.expiryTimer = setAlarm(r.o.now, t.CreatedAt.Add(t.TTL), &run.ended, run.expire)
 	r.mu.Lock()
 	r.live[id] = run
-	r.watch()
+	r.startWatching()
 	r.mu.Unlock()
 	r.begin(run)
 	return run, nil

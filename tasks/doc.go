@@ -34,11 +34,11 @@
 //   - While a task runs, one looks from time to time how its output has grown (times.go).
 //   - In a process that has taken a task, each open question has one that waits for its answer, and a tool that reports progress has one that
 //     stores it (publish.go).
-//   - While this process runs a task that others can see, one looks for what they ask (heed.go), and one ends each task that they want ended.
+//   - While this process runs a task that others can see, one looks for what they ask (requests.go), and one ends each task that they want ended.
 //     These, and what Runner.Go starts, end with Runner.Close.
 //   - A state on disk has its own (package sqlite).
 //
-// Locks: Run.handing and Run.door, in this order, are held across I/O; then comes View.answering, then View.mu or Runner.mu, never both.
+// Locks: Run.handover and Run.changing, in this order, are held across I/O; then comes View.answering, then View.mu or Runner.mu, never both.
 //
 // Where things stand:
 //
@@ -48,19 +48,19 @@
 //	it has expired                          Run.expire (end.go), Task.Expired (task.go); a stored one is dropped by its state
 //	owners are kept apart                   Runner.get, Runner.List (find.go): a state finds none but the owner's
 //	a task is stored before its handle      Runner.admit (start.go)
-//	the last partial comes before the end   Run.finishAs (work.go): Run.awaitDelivery (deliver.go), then Run.finish (end.go)
+//	the last partial comes before the end   Run.finishWith (work.go): Run.awaitDelivery (deliver.go), then Run.finish (end.go)
 //	the same, where a task is cut off       Run.deliverRest (deliver.go)
 //	no partial comes after the end          Run.stop (end.go)
 //	no answer shows it working after that   Runner.beforeTheEnd (handshake.go), View.end (view.go)
-//	a task elsewhere is followed            View.lookOn (follow.go)
+//	a task elsewhere is followed            View.watchUntilEnd (follow.go)
 //	a task is handed to a worker            Run.Offer (queue.go); which worker runs it: State.Take
-//	others ask for a cancel                 Runner.cancelElsewhere (follow.go); heard by Runner.heed (heed.go)
+//	others ask for a cancel                 Runner.cancelElsewhere (follow.go); heard by Runner.watchRequests (requests.go)
 //	what runs elsewhere asks and tells      publish.go; notes.go, where it is followed
 //	a worker takes an offer                 Take of package tools, Runner.Take (detach.go), State.Take
-//	a lost lease is heard of                Runner.heed (heed.go); found in packages sqlite and engine
+//	a lost lease is heard of                Runner.watchRequests (requests.go); found in packages sqlite and engine
 //	the keeper of a task is gone            recover of packages sqlite and engine, which knows of retries, too; Task.FailOrphan (stored.go)
-//	the end that others stored counts       Runner.overruled (settle.go)
-//	too many tasks, or requests for them    Runner.enter, Runner.limited (limits.go); over all processes by each state: admit
+//	the end that others stored counts       Runner.fencedEnd (settle.go)
+//	too many tasks, or requests for them    Runner.addLive, Runner.limited (limits.go); over all processes by each state: admit
 //	one process tells people of an end      notice.go
-//	secrets do not get into a task's end    Done.hide (hide.go), from Run.finishAs; into its log: package tools
+//	secrets do not get into a task's end    Done.hide (hide.go), from Run.finishWith; into its log: package tools
 package tasks

@@ -213,7 +213,7 @@ func (s *hasty) Put(ctx context.Context, t tasks.Task) error {
 	if err := s.other.Ask(ctx, t.Owner, t.ID); err != nil {
 		return err
 	}
-	for !run.Finishing() { // until it is heeded
+	for !run.Finishing() { // until it is endRequested
 		time.Sleep(time.Millisecond)
 	}
 	select {

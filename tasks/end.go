@@ -21,13 +21,13 @@ func (r *Run) expire() {
 	r.finish(errExpired, mcp.TaskFailed, expiredMessage, &Outcome{Result: mcp.ErrorResult("The task's ttl is over.")})
 }
 
-// cutOff ends the run as failed, whatever its work returns.
-func (r *Run) cutOff(why error) {
+// abort ends the run as failed, whatever its work returns.
+func (r *Run) abort(why error) {
 	r.finish(errClosed, mcp.TaskFailed, why.Error(), &Outcome{Result: mcp.ErrorResult(why.Error())})
 }
 
-// cut returns the reason why the task ends as failed whatever its work returned, nil if there is none.
-func (r *Run) cut() error {
+// abortReason returns the reason why the task ends as failed whatever its work returned, nil if there is none.
+func (r *Run) abortReason() error {
 	if err := r.log.Failed(); err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (r *Run) cut() error {
 func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome *Outcome) bool {
 	switch first, away := r.claimEnd(status); {
 	case away:
-		return r.finishAway(cause)
+		return r.cancelRemote(cause)
 	case !first:
 		<-r.ended.Done()
 		return false
@@ -55,34 +55,34 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 		r.deliverRest()
 	}
 	r.stop(cause)
-	r.door.Lock() // only now: the holder of the door may wait for what stop ends
-	defer r.door.Unlock()
+	r.changing.Lock() // only now: the holder of the door may wait for what stop ends
+	defer r.changing.Unlock()
 	r.mu.Lock()
 	t, handle := r.task, r.handle
 	r.mu.Unlock()
 	if cause != nil && handle {
-		outcome.Result.Content = append(remains(context.Background(), r.log), outcome.Result.Content...)
+		outcome.Result.Content = append(lastOutput(context.Background(), r.log), outcome.Result.Content...)
 	}
 	t.Status, t.StatusMessage, t.Outcome, t.UpdatedAt = status, clip(r.secrets.String(message)), outcome, time.Now()
 	ours := true
 	if handle {
-		r.tellTimes(&t)
+		r.storeTimes(&t)
 		// The outcome is stored before the terminal status is visible.
-		t, ours = r.runner.settle(r, t)
+		t, ours = r.runner.storeEnd(r, t)
 	} else if r.hidden {
-		r.unspill(&t)
+		r.deleteSpilled(&t)
 	}
-	r.conclude(t, handle)
+	r.announceEnd(t, handle)
 	if ours {
-		r.tellNotice(&t)
+		r.reportEnd(&t)
 	}
 	return true
 }
 
 // claimEnd makes its first caller the one that ends the task, unless another process runs it (away).
 func (r *Run) claimEnd(status mcp.TaskStatus) (first, away bool) {
-	r.handing.Lock()
-	defer r.handing.Unlock()
+	r.handover.Lock()
+	defer r.handover.Unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.finishing || r.detached.IsSet() {
@@ -92,7 +92,7 @@ func (r *Run) claimEnd(status mcp.TaskStatus) (first, away bool) {
 		panic("internal error: " + err.Error())
 	}
 	r.finishing = true
-	for _, t := range []*time.Timer{r.sampler, r.hider} {
+	for _, t := range []*time.Timer{r.sampleTimer, r.hideTimer} {
 		if t != nil {
 			t.Stop()
 		}
@@ -100,9 +100,9 @@ func (r *Run) claimEnd(status mcp.TaskStatus) (first, away bool) {
 	return true, false
 }
 
-// finishAway is finish for a task that another process runs. It asks that process to cancel the task, and reports whether it could ask. At
+// cancelRemote is finish for a task that another process runs. It asks that process to cancel the task, and reports whether it could ask. At
 // the ttl that process stops the task and stores its end. The end of this process does not end the task; do sees that for itself.
-func (r *Run) finishAway(cause error) bool {
+func (r *Run) cancelRemote(cause error) bool {
 	if r.worked.IsSet() && (cause == errCancelled || cause == errExpired) {
 		r.cancel(cause) // the task has ended there, and only the delivery of its output is still going on here
 	}
@@ -125,8 +125,8 @@ func (r *Run) stop(cause error) {
 	r.log.Close()
 }
 
-// conclude sets the task's last state to t, and announces it. The door is held.
-func (r *Run) conclude(t Task, handle bool) {
+// announceEnd sets the task's last state to t, and announces it. The door is held.
+func (r *Run) announceEnd(t Task, handle bool) {
 	r.end(t)
 	over := t.Status.Terminal() // otherwise it goes on in another process
 	if over {
@@ -135,8 +135,8 @@ func (r *Run) conclude(t Task, handle bool) {
 	if handle {
 		r.runner.forget(r)
 	}
-	if handle && over && !r.handedBack() {
-		r.runner.tellEnded(&t)
+	if handle && over && !r.gaveBack() {
+		r.runner.recordEnded(&t)
 	}
 	r.ended.Set()
 	r.changes.Send()
@@ -162,8 +162,8 @@ func (r *Run) endsWithin(ctx context.Context, limit time.Duration) bool {
 
 // forget removes a run from the live ones. Its door is held.
 func (r *Runner) forget(run *Run) {
-	if run.expiry != nil {
-		run.expiry.Stop()
+	if run.expiryTimer != nil {
+		run.expiryTimer.Stop()
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -180,8 +180,8 @@ func (r *Run) unhide() {
 	delete(r.runner.hidden, r.id)
 }
 
-// unspill deletes what the state kept of a run that has ended without a handle. The door is held.
-func (r *Run) unspill(t *Task) {
+// deleteSpilled deletes what the state kept of a run that has ended without a handle. The door is held.
+func (r *Run) deleteSpilled(t *Task) {
 	r.unhide()
 	if err := r.runner.o.State.Delete(context.Background(), t.Owner, t.ID); err != nil {
 		r.runner.o.Log.Warn().Err(err).Str("taskId", r.id).Msg("deleting the stored output of a call")

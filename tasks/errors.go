@@ -33,10 +33,10 @@ var (
 
 // These are the reasons why the work of a run is cut off.
 var (
-	errCancelled = errors.New("cancelled")
-	errExpired   = errors.New("expired")
-	errClosed    = errors.New("runnel was stopped")
-	errLeft      = errors.New("not followed any more") // nobody follows it any more
+	errCancelled  = errors.New("cancelled")
+	errExpired    = errors.New("expired")
+	errClosed     = errors.New("runnel was stopped")
+	errUnfollowed = errors.New("not followed any more") // nobody follows it any more
 )
 
 // Trouble is an error of a state, worded for a user who has to do something about it. Clients are told it, too; the text of other errors

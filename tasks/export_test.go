@@ -22,7 +22,7 @@ func (o Options) WithClock(now func() time.Time) Options { o.now = now; return o
 func (m *Memory) SetClock(now func() time.Time) { m.now = now }
 
 // ExpiryWaits reports whether the run's expiry was still waited for. It is not any more.
-func (r *Run) ExpiryWaits() bool { return r.expiry.Stop() }
+func (r *Run) ExpiryWaits() bool { return r.expiryTimer.Stop() }
 
 // Finishing reports whether somebody is moving the run to its end, or has.
 func (r *Run) Finishing() bool {

@@ -20,11 +20,11 @@ func (r *Runner) running(id string) *Run {
 func (r *Runner) view(id string) *View {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.viewed(id)
+	return r.viewLocked(id)
 }
 
-// viewed is view for callers that hold mu.
-func (r *Runner) viewed(id string) *View {
+// viewLocked is view for callers that hold mu.
+func (r *Runner) viewLocked(id string) *View {
 	if run := r.live[id]; run != nil {
 		return &run.View
 	}
@@ -46,9 +46,9 @@ func (r *Runner) get(ctx context.Context, id string, stored func(ctx context.Con
 		return v.live(), nil
 	}
 	t, err := stored(ctx, r.o.Owner, id)
-	t.hear()
+	t.applyNotes()
 	if err == nil && t.Status == mcp.TaskWorking { // elsewhere
-		t.say(t.LastLine(ctx))
+		t.showLine(t.LastLine(ctx))
 	}
 	return t, err
 }
@@ -82,13 +82,13 @@ func (v *View) live() Task {
 	line := v.log.Tail(tailBytes).LastLine()
 	t := v.show(line)
 	if t.Status == mcp.TaskWorking {
-		t.say(line)
+		t.showLine(line)
 	}
 	return t
 }
 
-// say makes the last line of output the status message of a working task. A task that waits for a worker keeps its own message.
-func (t *Task) say(line string) {
+// showLine makes the last line of output the status message of a working task. A task that waits for a worker keeps its own message.
+func (t *Task) showLine(line string) {
 	if !t.Waiting {
 		t.StatusMessage = clip(line)
 	}

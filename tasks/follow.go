@@ -14,25 +14,25 @@ import (
 // View's own log grows as the other process's does. The View belongs to the Run that has detached the task, and lasts until the task's end
 // (detach.go), or to Runner.Follow, and lasts until its last follower releases it.
 
-// lookAgain is the time until the next look at a followed task after one has failed.
-const lookAgain = 400 * time.Millisecond
+// watchRetry is the time until the next look at a followed task after one has failed.
+const watchRetry = 400 * time.Millisecond
 
 // Follow returns the view of a task: the present one, or a new one that follows the task. The view is nil if the task has ended and its end
 // is stored. The caller must call release when done.
 func (r *Runner) Follow(ctx context.Context, id string) (v *View, release func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if v = r.viewed(id); v == nil {
+	if v = r.viewLocked(id); v == nil {
 		r.mu.Unlock()
 		t, err := r.o.State.Get(ctx, r.o.Owner, id)
 		r.mu.Lock()
 		if err != nil || t.Status.Terminal() {
 			return nil, func() {}, err
 		}
-		if v = r.viewed(id); v == nil { // otherwise somebody follows it by now
+		if v = r.viewLocked(id); v == nil { // otherwise somebody follows it by now
 			t.Log.Follow()
 			t.Segments.Follow()
-			t.hear()
+			t.applyNotes()
 			v = &View{id: id, runner: r, task: t, log: t.Log, segments: t.Segments}
 			v.ctx, v.cancel = context.WithCancelCause(r.ctx)
 			v.detached.Set()
@@ -49,14 +49,14 @@ func (r *Runner) Follow(ctx context.Context, id string) (v *View, release func()
 		defer r.mu.Unlock()
 		if v.following--; v.following == 0 && r.followed[id] == v {
 			delete(r.followed, id)
-			v.cancel(errLeft)
+			v.cancel(errUnfollowed)
 		}
 	}, nil
 }
 
 // follow returns when the task has ended where it runs, when nobody follows it any more, or when the Runner is closed.
 func (v *View) follow() {
-	t, err := v.lookOn(nobody{})
+	t, err := v.watchUntilEnd(nobody{})
 	v.cancel(err)
 	v.log.Close()
 	v.runner.mu.Lock()
@@ -69,10 +69,10 @@ func (v *View) follow() {
 	v.changes.Send()
 }
 
-// lookOn keeps the view up to date, and announces each change of the status, until the task has ended. It returns the task's last state; if
+// watchUntilEnd keeps the view up to date, and announces each change of the status, until the task has ended. It returns the task's last state; if
 // the view's context ends first, with its cause as the error.
-func (v *View) lookOn(client Client) (Task, error) {
-	defer func() { v.hear(nil, nobody{}) }() // its questions are over
+func (v *View) watchUntilEnd(client Client) (Task, error) {
+	defer func() { v.applyNotes(nil, nobody{}) }() // its questions are over
 	for {
 		t := v.Task()
 		before := t
@@ -97,7 +97,7 @@ func (v *View) lookOn(client Client) (Task, error) {
 		if t.Status.Terminal() {
 			return t, nil
 		}
-		tell := v.hear(t.Variables, client)
+		tell := v.applyNotes(t.Variables, client)
 		if t.Status != before.Status || t.Waiting != before.Waiting || t.Waiting && t.StatusMessage != before.StatusMessage {
 			client.Status(t.wire(v.runner.o.PollInterval))
 			v.changes.Send()
@@ -108,12 +108,12 @@ func (v *View) lookOn(client Client) (Task, error) {
 
 // watchStored is State.Watch, and again while that fails. It returns ErrNotFound or the cause of ctx.
 func (r *Runner) watchStored(ctx context.Context, t *Task) error {
-	return r.lookUntilSeen(ctx, t.ID, func() error { return r.o.State.Watch(ctx, t) })
+	return r.retryWatch(ctx, t.ID, func() error { return r.o.State.Watch(ctx, t) })
 }
 
-// lookUntilSeen calls look, which looks at a task that other processes change, until it succeeds. It returns ErrNotFound or the cause of
+// retryWatch calls look, which looks at a task that other processes change, until it succeeds. It returns ErrNotFound or the cause of
 // ctx.
-func (r *Runner) lookUntilSeen(ctx context.Context, id string, look func() error) error {
+func (r *Runner) retryWatch(ctx context.Context, id string, look func() error) error {
 	for failed := false; ; failed = true {
 		err := look()
 		if err == nil || errors.Is(err, ErrNotFound) {
@@ -122,7 +122,7 @@ func (r *Runner) lookUntilSeen(ctx context.Context, id string, look func() error
 		if !failed && ctx.Err() == nil { // a full disk stays full for many looks
 			r.o.Log.Warn().Err(err).Str("taskId", id).Msg("looking at a task that other processes change")
 		}
-		if !pause(ctx, lookAgain) {
+		if !pause(ctx, watchRetry) {
 			return context.Cause(ctx)
 		}
 	}
@@ -164,14 +164,14 @@ func (r *Runner) await(ctx context.Context, id string, v *View) (Task, error) {
 
 // Cancel cancels a task of the owner. It returns the task as it then is, with ErrEnded if it had ended before.
 func (r *Runner) Cancel(ctx context.Context, id string) (Task, error) {
-	return r.cancelFor(ctx, id, "")
+	return r.cancelWithReason(ctx, id, "")
 }
 
 // maxReason is how long the reason for a cancel may be, in bytes.
 const maxReason = 200
 
-// cancelFor is Cancel for the client's reason, if it gave one. A task elsewhere does not learn it.
-func (r *Runner) cancelFor(ctx context.Context, id, reason string) (Task, error) {
+// cancelWithReason is Cancel for the client's reason, if it gave one. A task elsewhere does not learn it.
+func (r *Runner) cancelWithReason(ctx context.Context, id, reason string) (Task, error) {
 	message := "cancelled by the client"
 	if reason != "" {
 		message += ": " + shorten.Clip(reason, maxReason)

@@ -85,7 +85,7 @@ func (r *Runner) taskResult(ctx context.Context, c *rpc.Caller, p mcp.TaskParams
 		return nil, WireError(err)
 	}
 	if t.Outcome.Err != nil {
-		r.TellRetrieved(t.ID)
+		r.RecordRetrieved(t.ID)
 		return nil, t.Outcome.Err
 	}
 	done := func() {}
@@ -102,7 +102,7 @@ func (r *Runner) taskResult(ctx context.Context, c *rpc.Caller, p mcp.TaskParams
 		done()
 		return nil, err
 	}
-	r.TellRetrieved(t.ID)
+	r.RecordRetrieved(t.ID)
 	return rpc.After{Result: result.For(c.Version), Do: done, Drop: done}, nil
 }
 
@@ -131,7 +131,7 @@ func (r *Runner) resume(ctx context.Context, p mcp.TaskParams) (any, error) {
 }
 
 func (r *Runner) cancelTask(ctx context.Context, _ *rpc.Caller, p mcp.TaskParams) (any, error) {
-	t, err := r.cancelFor(ctx, p.TaskID, p.Meta.Reason)
+	t, err := r.cancelWithReason(ctx, p.TaskID, p.Meta.Reason)
 	if errors.Is(err, ErrEnded) {
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "cannot cancel task: already in terminal status %q", t.Status)
 	} else if err != nil {

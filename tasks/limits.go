@@ -53,8 +53,8 @@ func (w *window) take() bool {
 	return true
 }
 
-// enter adds a run to the live ones if the limits allow it.
-func (r *Runner) enter(run *Run) error {
+// addLive adds a run to the live ones if the limits allow it.
+func (r *Runner) addLive(run *Run) error {
 	ending := run.Task().Ending
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -66,7 +66,7 @@ func (r *Runner) enter(run *Run) error {
 		return ErrTooManyStarts
 	}
 	r.live[run.id] = run
-	r.watch()
+	r.startWatching()
 	return nil
 }
 

@@ -142,18 +142,18 @@ func onlyNotes(patch map[string]json.RawMessage) bool {
 	return len(patch) > 0
 }
 
-// note sets notes of the task; null deletes one. Those that are left at its end stay: how far it came, and when its output came, are still
+// setNotes sets notes of the task; null deletes one. Those that are left at its end stay: how far it came, and when its output came, are still
 // shown then, and nobody looks for the others any more.
-func (v *View) note(ctx context.Context, patch map[string]any) (json.RawMessage, error) {
+func (v *View) setNotes(ctx context.Context, patch map[string]any) (json.RawMessage, error) {
 	return v.runner.setStored(ctx, v.id, rawjson.Encode(patch))
 }
 
-// hear takes the notes of a task that another process runs: new and closed questions, and progress. tell passes the news to the client,
+// applyNotes takes the notes of a task that another process runs: new and closed questions, and progress. tell passes the news to the client,
 // after the status that came with it.
-func (v *View) hear(variables json.RawMessage, client Client) (tell func()) {
+func (v *View) applyNotes(variables json.RawMessage, client Client) (tell func()) {
 	n := readNotes(variables, v.Task().Attempt)
 	v.mu.Lock()
-	fresh := slices.DeleteFunc(slices.Clone(n.questions), func(q *Question) bool { return v.settled[q.key] || v.question(q.key) != nil })
+	fresh := slices.DeleteFunc(slices.Clone(n.questions), func(q *Question) bool { return v.answered[q.key] || v.question(q.key) != nil })
 	var gone []*Question
 	v.open = slices.DeleteFunc(v.open, func(q *Question) bool {
 		stays := slices.ContainsFunc(n.questions, func(other *Question) bool { return other.key == q.key })
@@ -210,22 +210,22 @@ func (v *View) reply(ctx context.Context, answers map[string]answerNote) error {
 	if len(patch) == 0 {
 		return nil
 	}
-	if _, err := v.note(ctx, patch); err != nil && !errors.Is(err, ErrEnded) { // nobody waits for the answers once the task has ended
+	if _, err := v.setNotes(ctx, patch); err != nil && !errors.Is(err, ErrEnded) { // nobody waits for the answers once the task has ended
 		return err
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.settled == nil {
-		v.settled = map[string]bool{}
+	if v.answered == nil {
+		v.answered = map[string]bool{}
 	}
 	for key := range answers {
-		v.settled[key] = true // a version read before the answer was stored may still arrive
+		v.answered[key] = true // a version read before the answer was stored may still arrive
 	}
 	v.open = slices.DeleteFunc(v.open, func(q *Question) bool {
-		if v.settled[q.key] {
+		if v.answered[q.key] {
 			q.close()
 		}
-		return v.settled[q.key]
+		return v.answered[q.key]
 	})
 	v.changes.Send()
 	return nil

@@ -64,7 +64,7 @@ func TestQuestionsOfATakenTask(t *testing.T) {
 			come <- ask(run, message)
 		}
 		run.Report(tasks.Progress{Done: 1, Total: 2, Message: "half"})
-		run.TellProgress()
+		run.PublishProgress()
 		<-come
 		return tasks.Done{Result: mcp.Result("fine")}
 	})

@@ -9,7 +9,7 @@ import (
 // publish shows a question to the followers of the task, and waits for their answer in a goroutine of its own until the question is closed.
 // The door is held.
 func (r *Run) publish(q *Question) error {
-	if _, err := r.note(r.ctx, map[string]any{questionPrefix + q.key: questionNote{q.Request, q.Message}}); err != nil {
+	if _, err := r.setNotes(r.ctx, map[string]any{questionPrefix + q.key: questionNote{q.Request, q.Message}}); err != nil {
 		return err
 	}
 	r.runner.Go(func(ctx context.Context) {
@@ -30,7 +30,7 @@ func (r *Run) publish(q *Question) error {
 // awaitAnswer waits until somebody has answered a question. A question that stays open for hours costs as much as following a task.
 func (r *Run) awaitAnswer(ctx context.Context, key string) (answerNote, error) {
 	var t Task
-	err := r.runner.lookUntilSeen(ctx, r.id, func() (err error) {
+	err := r.runner.retryWatch(ctx, r.id, func() (err error) {
 		t, err = r.runner.o.State.Get(ctx, r.runner.o.Owner, r.id)
 		return err
 	})
@@ -51,7 +51,7 @@ func (r *Run) awaitAnswer(ctx context.Context, key string) (answerNote, error) {
 
 // unpublish deletes a question and its answer.
 func (r *Run) unpublish(q *Question) {
-	_, err := r.note(context.WithoutCancel(r.ctx), map[string]any{questionPrefix + q.key: nil, answerPrefix + q.key: nil})
+	_, err := r.setNotes(context.WithoutCancel(r.ctx), map[string]any{questionPrefix + q.key: nil, answerPrefix + q.key: nil})
 	if err != nil { // who follows the task may show the question until the task ends
 		r.runner.o.Log.Debug().Err(err).Str("taskId", r.id).Msg("taking a question back")
 	}
@@ -60,36 +60,36 @@ func (r *Run) unpublish(q *Question) {
 // progressPace is the shortest time between two notes of progress: each is a write to the state.
 const progressPace = 250 * time.Millisecond
 
-// TellProgress shows the progress (Report) to the followers of a task that this process has taken. Progress that comes too soon after the
+// PublishProgress shows the progress (Report) to the followers of a task that this process has taken. Progress that comes too soon after the
 // last note is stored later, unless there is newer progress by then.
-func (r *Run) TellProgress() {
+func (r *Run) PublishProgress() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.taken {
 		return
 	}
-	if r.moved == nil {
-		r.moved = make(chan struct{}, 1)
-		r.runner.Go(r.tellProgress)
+	if r.progressed == nil {
+		r.progressed = make(chan struct{}, 1)
+		r.runner.Go(r.publishProgress)
 	}
 	select {
-	case r.moved <- struct{}{}:
+	case r.progressed <- struct{}{}:
 	default:
 	}
 }
 
-// tellProgress stores the progress of the task until its work should end.
-func (r *Run) tellProgress(ctx context.Context) {
+// publishProgress stores the progress of the task until its work should end.
+func (r *Run) publishProgress(ctx context.Context) {
 	for {
 		select {
-		case <-r.moved:
+		case <-r.progressed:
 		case <-r.ctx.Done():
 			return
 		}
 		r.mu.Lock()
 		p, name := r.task.Progress, progressNote(r.task.Attempt)
 		r.mu.Unlock()
-		_, _ = r.note(ctx, map[string]any{name: p}) // the next one may be told
+		_, _ = r.setNotes(ctx, map[string]any{name: p}) // the next one may be told
 		if !pause(r.ctx, progressPace) {
 			return
 		}
@@ -105,7 +105,7 @@ func (r *Run) forgetNotes(ctx context.Context) error {
 	if len(patch) == 0 {
 		return nil
 	}
-	left, err := r.note(ctx, patch)
+	left, err := r.setNotes(ctx, patch)
 	if err == nil {
 		r.task.Variables = left
 	}

@@ -18,8 +18,8 @@ const questionKey = "question-"
 
 // Ask opens a question. It fails with ErrEnded.
 func (r *Run) Ask(q *Question) error {
-	r.door.Lock()
-	defer r.door.Unlock()
+	r.changing.Lock()
+	defer r.changing.Unlock()
 	r.mu.Lock()
 	r.asked++ // "Each request key in inputRequests MUST be unique over the lifetime of a single task" (ext-tasks)
 	q.run, q.view, q.key = r, &r.View, ofAttempt(r.task.Attempt, fmt.Sprint(questionKey, r.asked))
@@ -32,12 +32,12 @@ func (r *Run) Ask(q *Question) error {
 		err = r.publish(q)
 	}
 	if err == nil {
-		err = r.restate(true)
+		err = r.updateStatus(true)
 	}
 	if err != nil {
 		q.close()
 		r.forget(q)
-		_ = r.restate(true) // it cannot be stored either, but it is announced
+		_ = r.updateStatus(true) // it cannot be stored either, but it is announced
 	}
 	return err
 }
@@ -70,9 +70,9 @@ func (q *Question) Refuse(ctx context.Context, why error) {
 // Close closes the question, answered or not. With the last one closed the task goes on.
 func (q *Question) Close() error {
 	q.close()
-	q.run.door.Lock()
-	defer q.run.door.Unlock()
-	err := q.run.restate(q.run.forget(q))
+	q.run.changing.Lock()
+	defer q.run.changing.Unlock()
+	err := q.run.updateStatus(q.run.forget(q))
 	if q.run.taken {
 		q.run.unpublish(q)
 	}
@@ -98,9 +98,9 @@ func (r *Run) forget(q *Question) bool {
 	return len(r.open) < before
 }
 
-// restate sets the status from the open questions: the message of the first one, or working if there is none. It stores the task, which
+// updateStatus sets the status from the open questions: the message of the first one, or working if there is none. It stores the task, which
 // other processes read, and announces a change. It fails only if the task has moved between working and input_required. The door is held.
-func (r *Run) restate(changed bool) error {
+func (r *Run) updateStatus(changed bool) error {
 	r.mu.Lock()
 	if r.finishing {
 		r.mu.Unlock()

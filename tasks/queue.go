@@ -76,7 +76,7 @@ type Offerer struct {
 }
 
 // Offer hands the task to a worker. The work calls it before it writes anything to the log, and must return if Offer returns nil, as with
-// Detach: the Run then follows the task, or ends if this is a worker handing the task back.
+// Detach: the Run then follows the task, or ends if this is a worker handover the task back.
 func (r *Run) Offer(ctx context.Context, o Offer) error {
 	queue, ok := r.runner.o.State.(Queue)
 	if !ok {
@@ -85,13 +85,13 @@ func (r *Run) Offer(ctx context.Context, o Offer) error {
 	r.offered = true
 	err := r.Detach(ctx, func() error { return queue.Offer(context.WithoutCancel(ctx), r.runner.o.Owner, r.id, o) })
 	if err == nil && r.taken { // the process that made the call follows it
-		r.cancel(errLeft)
+		r.cancel(errUnfollowed)
 	}
 	return err
 }
 
-// handedBack reports whether this worker has given the task back to others, who report its end.
-func (r *Run) handedBack() bool { return r.taken && r.detached.IsSet() }
+// gaveBack reports whether this worker has given the task back to others, who report its end.
+func (r *Run) gaveBack() bool { return r.taken && r.detached.IsSet() }
 
 // ErrNoQueue refuses what only a Queue can do.
 var ErrNoQueue = errors.New("this state has no workers: keep tasks in one that has, such as --state nats://HOST")

@@ -21,9 +21,9 @@ import (
 // All ends go through finish. The first one ends the task, whatever its work is doing, and the others wait for ended:
 //
 //	do      when the run is drained: completed or failed, as the work says
-//	Cancel  for a client of this process or of another one (heed.go)
+//	Cancel  for a client of this process or of another one (requests.go)
 //	expire  when its ttl is over
-//	cutOff  when its output is lost, and when the Runner is closed or gives it up
+//	abort  when its output is lost, and when the Runner is closed or gives it up
 //
 // Only Runner.Close waits for work that goes on after the end, with its context cancelled.
 //
@@ -39,29 +39,29 @@ type Run struct {
 	worked, drained rpc.Latch
 	begun           rpc.Latch // Client.Begin has returned, or is never called
 
-	// handing is held while it is unknown whether another process has taken the task. It is taken before door.
-	handing sync.Mutex
-	// door admits one change of the status or the variables at a time and is held until that change is stored and announced, so that
+	// handover is held while it is unknown whether another process has taken the task. It is taken before door.
+	handover sync.Mutex
+	// changing admits one change of the status or the variables at a time and is held until that change is stored and announced, so that
 	// everybody sees the same order. It is taken before mu, and held across I/O.
-	door   sync.Mutex
-	hidden bool        // the state keeps the output of a run without a handle; guarded by door
-	expiry *time.Timer // nil without a handle; guarded by door
-	hider  *time.Timer // hides a run without a handle that may get one; nil for others
+	changing    sync.Mutex
+	hidden      bool        // the state keeps the output of a run without a handle; guarded by door
+	expiryTimer *time.Timer // nil without a handle; guarded by door
+	hideTimer   *time.Timer // hides a run without a handle that may get one; nil for others
 
 	// Guarded by runner.mu.
-	unstored error // the reason why its end is not stored, though it has ended
-	heeded   bool  // it is being ended because others want it
+	unstored     error // the reason why its end is not stored, though it has ended
+	endRequested bool  // it is being ended because others want it
 
 	// Guarded by mu.
 	handle         bool          // Spec.Handle, or promoted
 	errorCompletes bool          // an error result completes the task, too
 	finishing      bool          // somebody is moving the task to a terminal status, or has done so
-	owed           int           // deliveries still to be started
+	expected       int           // deliveries still to be started
 	delivering     int           // deliveries that have not yet written the last of the output
 	asked          int           // questions so far
-	moved          chan struct{} // capacity 1: there is progress to be stored; nil until there is
-	sampler        *time.Timer   // looks how much the output has grown (times.go); nil until the run begins
-	told           struct {      // in notes
+	progressed     chan struct{} // capacity 1: there is progress to be stored; nil until there is
+	sampleTimer    *time.Timer   // looks how much the output has grown (times.go); nil until the run begins
+	noted          struct {      // in notes
 		progress Progress
 		until    time.Duration // the age of the task up to which times are noted
 		at       time.Time

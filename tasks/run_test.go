@@ -176,7 +176,7 @@ func TestCutOffDeliversFirst(t *testing.T) {
 	for name, cut := range map[string]func(r *Runner, run *Run){
 		"stopped": func(r *Runner, _ *Run) { go r.Close() },
 		"lost":    func(_ *Runner, run *Run) { run.Log().Fail(errors.New("disk full")) },
-		"taken":   func(_ *Runner, run *Run) { go run.cutOff(ErrFenced) },
+		"taken":   func(_ *Runner, run *Run) { go run.abort(ErrFenced) },
 		"expired": func(*Runner, *Run) { time.Sleep(time.Minute) },
 	} {
 		for _, reads := range []bool{true, false} {
@@ -213,7 +213,7 @@ func TestCutOffDeliversFirst(t *testing.T) {
 					synctest.Wait()
 					want, limit := "output silenced failed", time.Minute+time.Second
 					if !reads {
-						want, limit = "silenced failed", time.Minute+cutOffIdle*cutOffWait
+						want, limit = "silenced failed", time.Minute+drainIdle*drainWait
 					}
 					if got := strings.Join(o.order, " "); got != want || took > limit {
 						t.Errorf("after %v: %s, want %s", took, got, want)

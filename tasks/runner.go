@@ -70,7 +70,7 @@ type Runner struct {
 	made     []madeTask       // the latest tasks that got a handle here, oldest first
 	working  map[*Run]bool    // runs with a handle whose do has not returned, even if they have ended
 
-	watching bool // heed looks for requests of other processes (heed.go)
+	watching bool // heed looks for requests of other processes (requests.go)
 	watchers sync.WaitGroup
 }
 
@@ -169,11 +169,11 @@ const maxMerging = 2
 func (r *Runner) Go(f func(ctx context.Context)) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.goWatch(f)
+	return r.goLocked(f)
 }
 
-// goWatch is Go for callers that hold r.mu: Close waits for everything that was started before it.
-func (r *Runner) goWatch(f func(ctx context.Context)) bool {
+// goLocked is Go for callers that hold r.mu: Close waits for everything that was started before it.
+func (r *Runner) goLocked(f func(ctx context.Context)) bool {
 	if r.ctx.Err() != nil {
 		return false
 	}

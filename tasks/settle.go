@@ -10,13 +10,13 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// settleRetry is the time between two attempts to store an end: somebody may make room on the disk meanwhile.
-const settleRetry = 5 * time.Second
+// retryInterval is the time between two attempts to store an end: somebody may make room on the disk meanwhile.
+const retryInterval = 5 * time.Second
 
 // settle stores the end of a task and returns the end that may be shown. ours: it is stored, by this process. A result that could not be
 // stored is not shown, since it would be lost with the process: the task fails instead, and says why. While another process holds the state
 // the task keeps working, and settle keeps trying: an hour of work should not be lost to that.
-func (r *Runner) settle(run *Run, t Task) (shown Task, ours bool) {
+func (r *Runner) storeEnd(run *Run, t Task) (shown Task, ours bool) {
 	err := r.o.State.Put(context.Background(), t)
 	for told := false; errors.Is(err, ErrBusy) && t.Status != mcp.TaskCancelled && r.ctx.Err() == nil && !t.Expired(r.o.now()); told = true {
 		if !told {
@@ -28,7 +28,7 @@ func (r *Runner) settle(run *Run, t Task) (shown Task, ours bool) {
 		return t, true
 	}
 	if errors.Is(err, ErrFenced) {
-		return r.overruled(t), false
+		return r.fencedEnd(t), false
 	}
 	r.o.Log.Error().Err(err).Str("taskId", t.ID).Str("owner", t.Owner).Msg("end of task not stored")
 	if t.Status != mcp.TaskCancelled {
@@ -43,16 +43,16 @@ func (r *Runner) settle(run *Run, t Task) (shown Task, ours bool) {
 	r.mu.Lock()
 	run.unstored = err
 	r.mu.Unlock()
-	again := func(ctx context.Context) { r.resettle(ctx, run, t, err) }
+	again := func(ctx context.Context) { r.retryEnd(ctx, run, t, err) }
 	if !r.Go(again) { // this is the last try, which is waited for like the run
 		r.all.Go(func() { again(r.ctx) })
 	}
 	return t, false
 }
 
-// overruled returns the end that others have stored for a task of this process, which is the one that everybody finds from now on. The
+// fencedEnd returns the end that others have stored for a task of this process, which is the one that everybody finds from now on. The
 // outcome here is not shown, because it would contradict that.
-func (r *Runner) overruled(t Task) Task {
+func (r *Runner) fencedEnd(t Task) Task {
 	came := t.Status
 	stored, err := r.o.State.Get(context.Background(), t.Owner, t.ID)
 	if err == nil && stored.Status.Terminal() {
@@ -65,15 +65,15 @@ func (r *Runner) overruled(t Task) Task {
 	return t
 }
 
-// resettle keeps trying to store an end until it succeeds, and one last time when the runner is closed. If the state still refuses, whoever
+// retryEnd keeps trying to store an end until it succeeds, and one last time when the runner is closed. If the state still refuses, whoever
 // recovers the task finds it failed. It does not stop when the task expires, since the stored task still says that it works. err is the
 // error of the last try.
-func (r *Runner) resettle(ctx context.Context, run *Run, t Task, err error) {
+func (r *Runner) retryEnd(ctx context.Context, run *Run, t Task, err error) {
 	for last := false; !last && !errors.Is(err, ErrRemoved); { // with ErrRemoved no other try can succeed either
-		last = !pause(ctx, settleRetry)
+		last = !pause(ctx, retryInterval)
 		err = r.o.State.Put(context.Background(), t)
 		if err == nil {
-			run.tellNotice(&t)
+			run.reportEnd(&t)
 		} else if errors.Is(err, ErrFenced) {
 			err = nil
 		}
@@ -87,7 +87,7 @@ func (r *Runner) resettle(ctx context.Context, run *Run, t Task, err error) {
 		}
 	}
 	if errors.Is(err, ErrRemoved) { // nobody else will ever find it
-		run.tellNotice(&t)
+		run.reportEnd(&t)
 	}
 }
 
@@ -104,7 +104,7 @@ func (r *Run) Settled(ctx context.Context) error {
 		} else if errors.Is(err, ErrRemoved) {
 			return err
 		}
-		if !pause(ctx, settleRetry) {
+		if !pause(ctx, retryInterval) {
 			return context.Cause(ctx)
 		}
 	}

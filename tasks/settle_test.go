@@ -27,7 +27,7 @@ func (s endless) Put(ctx context.Context, t Task) error {
 // An end that cannot be stored is waited for until its task has expired, and no longer: a supervisor would never end.
 func TestSettledWhenExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRunner(t, Options{State: endless{NewMemory()}, TTL: 2*settleRetry + time.Second})
+		r := newRunner(t, Options{State: endless{NewMemory()}, TTL: 2*retryInterval + time.Second})
 		s := start(t, r, func(context.Context, *Run) Done {
 			return Done{Result: mcp.Result("fine")}
 		})
@@ -39,7 +39,7 @@ func TestSettledWhenExpired(t *testing.T) {
 		if err := s.Settled(ctx); err != nil {
 			t.Error(err)
 		}
-		if took := time.Since(began); took < 2*settleRetry {
+		if took := time.Since(began); took < 2*retryInterval {
 			t.Errorf("settled after %v, before the task has expired", took)
 		}
 		r.Close()
@@ -114,12 +114,12 @@ func TestUnstoredEndOutlivesTheTTL(t *testing.T) {
 		s := start(t, r, func(context.Context, *Run) Done { return Done{Result: mcp.Result("fine")} })
 		s.Delivered()
 		<-s.Ended()
-		time.Sleep(3 * settleRetry)
+		time.Sleep(3 * retryInterval)
 		if task, err := r.Get(t.Context(), s.ID()); err == nil && !task.Status.Terminal() {
 			t.Errorf("it is %s again", task.Status)
 		}
 		state.full.Store(false)
-		time.Sleep(settleRetry + time.Second)
+		time.Sleep(retryInterval + time.Second)
 		if task, err := state.Get(t.Context(), "local", s.ID()); !errors.Is(err, ErrNotFound) {
 			t.Errorf("stored as %s, %v", task.Status, err)
 		}

@@ -17,8 +17,8 @@ func (r *Run) SetVariables(ctx context.Context, patch json.RawMessage) (json.Raw
 		return nil, err
 	}
 	// One change at a time, so that the state never ends up with an older version.
-	r.door.Lock()
-	defer r.door.Unlock()
+	r.changing.Lock()
+	defer r.changing.Unlock()
 	r.mu.Lock()
 	if r.finishing {
 		r.mu.Unlock()

@@ -16,8 +16,8 @@ const hideAfter = 300 * time.Millisecond
 
 // spill makes the state keep a run without a handle, and its output. If it cannot, the call goes on all the same.
 func (r *Run) spill() {
-	r.door.Lock()
-	defer r.door.Unlock()
+	r.changing.Lock()
+	defer r.changing.Unlock()
 	r.mu.Lock()
 	t, needless := r.task, r.handle || r.finishing || r.hidden
 	r.mu.Unlock()
@@ -34,5 +34,5 @@ func (r *Run) spill() {
 	r.runner.mu.Lock()
 	defer r.runner.mu.Unlock()
 	r.runner.hidden[r.id] = r
-	r.runner.watch()
+	r.runner.startWatching()
 }

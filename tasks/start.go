@@ -24,8 +24,8 @@ func (r *Runner) Start(ctx context.Context, spec Spec) (*Run, error) {
 		Variables: spec.Variables,
 		Merge:     spec.Merge,
 	})
-	run.door.Lock() // another process may ask for the task's end as soon as it is stored: that waits
-	defer run.door.Unlock()
+	run.changing.Lock() // another process may ask for the task's end as soon as it is stored: that waits
+	defer run.changing.Unlock()
 	if spec.Handle {
 		if err := r.admit(ctx, run); err != nil {
 			run.cancel(err)
@@ -42,7 +42,7 @@ func (r *Runner) newRun(spec Spec, t Task) *Run {
 	if spec.Client == nil {
 		spec.Client = nobody{}
 	}
-	run := &Run{View: View{id: t.ID, runner: r, task: t}, spec: spec, secrets: r.o.Secrets.Set(), handle: spec.Handle, owed: 1}
+	run := &Run{View: View{id: t.ID, runner: r, task: t}, spec: spec, secrets: r.o.Secrets.Set(), handle: spec.Handle, expected: 1}
 	run.task.Variables = run.secrets.JSON(t.Variables)
 	run.ctx, run.cancel = context.WithCancelCause(r.ctx)
 	o := partials.LogOptions{MaxPending: r.o.MaxPending, Memory: &r.memory, Lost: run.cancel}
@@ -66,9 +66,9 @@ func (r *Runner) ttl(asked time.Duration) time.Duration {
 // begin starts a run's work, which Close waits for from then on. The door is held, so nobody ends it earlier.
 func (r *Runner) begin(run *Run) {
 	run.mu.Lock()
-	run.sampler = time.AfterFunc(sampleFirst, func() { r.Go(run.sample) }) // Close waits for what it is writing
+	run.sampleTimer = time.AfterFunc(sampleFirst, func() { r.Go(run.sample) }) // Close waits for what it is writing
 	if run.spec.Late && !run.spec.Handle {
-		run.hider = time.AfterFunc(hideAfter, run.spill)
+		run.hideTimer = time.AfterFunc(hideAfter, run.spill)
 	}
 	run.mu.Unlock()
 	run.spec.Client.Begin(run)
@@ -82,7 +82,7 @@ const maxArguments = 16 << 10
 
 // admit counts and stores a task that gets a handle. The run's door is held.
 func (r *Runner) admit(ctx context.Context, run *Run) error {
-	if err := r.enter(run); err != nil {
+	if err := r.addLive(run); err != nil {
 		return r.refused(run, err)
 	}
 	if n := len(run.spec.Arguments); n > 0 && n <= maxArguments && !run.secrets.Holds(run.spec.Arguments) { // masked arguments would be wrong ones
@@ -100,8 +100,8 @@ func (r *Runner) admit(ctx context.Context, run *Run) error {
 	r.working[run] = true
 	r.remember(&task)
 	r.mu.Unlock()
-	run.expiry = setAlarm(r.o.now, task.CreatedAt.Add(task.TTL), &run.ended, run.expire)
-	r.tellCreated(&task)
+	run.expiryTimer = setAlarm(r.o.now, task.CreatedAt.Add(task.TTL), &run.ended, run.expire)
+	r.recordCreated(&task)
 	return nil
 }
 
@@ -115,8 +115,8 @@ func (r *Run) Promote(ctx context.Context) error { return r.promote(ctx, false) 
 func (r *Run) Keep(ctx context.Context) error { return r.promote(ctx, true) }
 
 func (r *Run) promote(ctx context.Context, ending bool) error {
-	r.door.Lock()
-	defer r.door.Unlock()
+	r.changing.Lock()
+	defer r.changing.Unlock()
 	r.mu.Lock()
 	r.task.Ending = r.task.Ending || ending
 	finishing, handle := r.finishing, r.handle

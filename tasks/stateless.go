@@ -53,7 +53,7 @@ func (r *Runner) detail(ctx context.Context, id string) (any, error) {
 		return nil, WireError(err)
 	}
 	if t.Result != nil || t.Error != nil {
-		r.TellRetrieved(t.TaskID)
+		r.RecordRetrieved(t.TaskID)
 	}
 	t.ResultType = mcp.ResultComplete
 	return t, nil
@@ -84,7 +84,7 @@ func (r *Runner) updateTask(ctx context.Context, _ *rpc.Caller, p mcp.UpdateTask
 
 // cancelDetailed acknowledges even if the task has already ended: cancelling is "cooperative".
 func (r *Runner) cancelDetailed(ctx context.Context, _ *rpc.Caller, p mcp.UpdateTaskParams) (any, error) {
-	if _, err := r.cancelFor(ctx, p.TaskID, p.Meta.Reason); err != nil && !errors.Is(err, ErrEnded) {
+	if _, err := r.cancelWithReason(ctx, p.TaskID, p.Meta.Reason); err != nil && !errors.Is(err, ErrEnded) {
 		return nil, WireError(err)
 	}
 	return nil, nil

@@ -135,7 +135,7 @@ func (t *Task) FailOrphan(ctx context.Context) {
 func (t *Task) EndUnkept(ctx context.Context, status mcp.TaskStatus, message string) {
 	t.Status, t.StatusMessage = status, clip(message)
 	last := mcp.Text(t.StatusMessage)
-	t.Outcome = &Outcome{Result: &mcp.CallToolResult{IsError: true, Content: append(remains(ctx, t.Log), last)}}
+	t.Outcome = &Outcome{Result: &mcp.CallToolResult{IsError: true, Content: append(lastOutput(ctx, t.Log), last)}}
 	t.Segments = partials.NewSegments(t.Log)
 	t.Segments.Finish(partials.Ending{Rest: []mcp.ContentBlock{last}, IsError: true})
 }

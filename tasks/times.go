@@ -13,9 +13,9 @@ const (
 	// sampleFirst is the age at which a task's output is first sampled, and the pace while the task is young; later the pace is samplePace.
 	sampleFirst = 250 * time.Millisecond
 	samplePace  = time.Second
-	// tellPace is the shortest time between two notes of progress, timesPace between two notes of times: each is a write to the state. The
+	// notePace is the shortest time between two notes of progress, timesPace between two notes of times: each is a write to the state. The
 	// times of an old task are noted each time its age has grown by one part in sampleParts.
-	tellPace  = time.Second
+	notePace  = time.Second
 	timesPace = 4 * time.Second
 	// sampleParts is the least number of parts into which the age of a task is divided by its samples.
 	sampleParts = 64
@@ -89,57 +89,57 @@ func (r *Run) sample(context.Context) {
 	now := time.Now()
 	age := max(now.Sub(r.task.CreatedAt), 0)
 	r.task.Times = r.task.Times.grown(age, r.log.Size())
-	moved := !r.taken && r.task.Progress != r.told.progress && now.Sub(r.told.at) >= tellPace // the followers of a taken run are told sooner
-	grown := len(r.task.Times) > 0 && r.task.Times[len(r.task.Times)-1].At-r.told.until >= max(timesPace, age/sampleParts)
-	patch := r.toTell(r.handle && (moved || grown), now)
+	moved := !r.taken && r.task.Progress != r.noted.progress && now.Sub(r.noted.at) >= notePace // the followers of a taken run are told sooner
+	grown := len(r.task.Times) > 0 && r.task.Times[len(r.task.Times)-1].At-r.noted.until >= max(timesPace, age/sampleParts)
+	patch := r.dueNotes(r.handle && (moved || grown), now)
 	r.mu.Unlock()
 	if patch != nil {
-		_, _ = r.note(r.ctx, patch) // the next note may succeed
+		_, _ = r.setNotes(r.ctx, patch) // the next note may succeed
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.finishing {
 		return
 	}
-	r.sampler.Reset(min(max(age/sampleParts, sampleFirst), samplePace))
+	r.sampleTimer.Reset(min(max(age/sampleParts, sampleFirst), samplePace))
 }
 
-// toTell returns the patch that notes what has changed, nil if it is not due. r.mu is held.
-func (r *Run) toTell(due bool, now time.Time) map[string]any {
+// dueNotes returns the patch that notes what has changed, nil if it is not due. r.mu is held.
+func (r *Run) dueNotes(due bool, now time.Time) map[string]any {
 	if !due {
 		return nil
 	}
 	patch := map[string]any{}
 	if n := len(r.task.Times); n > 0 {
 		patch[timesNote(r.task.Attempt)] = r.task.Times
-		r.told.until = r.task.Times[n-1].At
+		r.noted.until = r.task.Times[n-1].At
 	}
 	if r.task.Progress != (Progress{}) && !r.taken {
 		patch[progressNote(r.task.Attempt)] = r.task.Progress
 	}
-	r.told.progress, r.told.at = r.task.Progress, now
+	r.noted.progress, r.noted.at = r.task.Progress, now
 	return patch
 }
 
-// tellTimes notes when the last of the output came, before the end of the task is stored. A task of less than a second gets no such note,
+// storeTimes notes when the last of the output came, before the end of the task is stored. A task of less than a second gets no such note,
 // unless it has others.
-func (r *Run) tellTimes(t *Task) {
+func (r *Run) storeTimes(t *Task) {
 	r.mu.Lock()
 	age := max(time.Since(r.task.CreatedAt), 0)
 	r.task.Times = r.task.Times.grown(age, r.log.Size())
 	t.Times = r.task.Times
 	n := len(t.Times)
-	patch := r.toTell((age >= time.Second || !r.told.at.IsZero()) && n > 0 && t.Times[n-1].At > r.told.until, time.Now())
+	patch := r.dueNotes((age >= time.Second || !r.noted.at.IsZero()) && n > 0 && t.Times[n-1].At > r.noted.until, time.Now())
 	r.mu.Unlock()
 	if patch != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), timesWait)
 		defer cancel()
-		_, _ = r.note(ctx, patch) // the end matters more
+		_, _ = r.setNotes(ctx, patch) // the end matters more
 	}
 }
 
-// hear reads the notes of a task that this process does not run: its progress, and when its output came.
-func (t *Task) hear() {
+// applyNotes reads the notes of a task that this process does not run: its progress, and when its output came.
+func (t *Task) applyNotes() {
 	if hasNotes(t.Variables) {
 		n := readNotes(t.Variables, t.Attempt)
 		t.Progress, t.Times = n.progress, n.times

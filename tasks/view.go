@@ -26,7 +26,7 @@ type View struct {
 	shown string      // the last line of output, as it was last shown
 	open  []*Question // the questions that are open, oldest first
 
-	settled map[string]bool // the keys of the questions of a task in another process that were answered here (notes.go)
+	answered map[string]bool // the keys of the questions of a task in another process that were answered here (notes.go)
 
 	// answering is held by an answer that shows the task, from when it looks at the task until it is queued: the end is announced after it.
 	answering sync.RWMutex

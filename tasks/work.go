@@ -16,27 +16,27 @@ func (r *Run) do() {
 	if done := r.work(); r.detached.IsSet() { // the work has handed the task over
 		r.follow()
 	} else {
-		r.finishAs(done)
+		r.finishWith(done)
 	}
 }
 
-// finishAs ends the run as its work says, unless it was cut off. Everything after the tool is in functions of its own, here and in package
+// finishWith ends the run as its work says, unless it was cut off. Everything after the tool is in functions of its own, here and in package
 // tools, and Done is passed by pointer, so that none of it takes stack while the tool runs: a thousand stacks only shrink to 4 KiB with
 // less than 1.2 KiB in use.
-func (r *Run) finishAs(done *Done) {
+func (r *Run) finishWith(done *Done) {
 	var wire *rpc.Error
 	if done.Err != nil {
 		wire = HideError(r.secrets, r.wireError(done.Err))
 	}
 	done.hide(r.secrets)
-	if why := r.cut(); why != nil { // then the task does not end as the work says
+	if why := r.abortReason(); why != nil { // then the task does not end as the work says
 		done, wire = &Done{Result: mcp.ErrorResult(why.Error())}, nil
 	}
 	r.setEnding(done.Result, done.Rest, wire)
 	r.awaitDelivery()
-	switch why := r.cut(); {
+	switch why := r.abortReason(); {
 	case why != nil:
-		r.cutOff(why)
+		r.abort(why)
 	case wire != nil:
 		r.finish(nil, mcp.TaskFailed, wire.Message, &Outcome{Err: wire})
 	case done.Result.IsError && !r.completes():

@@ -45,7 +45,7 @@ func (a *audience) Silence() {
 // report passes on the progress that the tool reports.
 func (a *audience) report(done, total float64, message string) {
 	if a.far.Progress {
-		a.run.TellProgress()
+		a.run.PublishProgress()
 		return
 	}
 	a.current.Load().report(done, total, message)

@@ -70,7 +70,7 @@ func (s *service) callTask(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.
 	}
 	if immediate {
 		if what, _ := next(ctx, d, run.Worked(), time.After(s.o.ImmediateWait)); what == isWorked || what == isEnded {
-			defer s.runner.TellRetrieved(run.ID())
+			defer s.runner.RecordRetrieved(run.ID())
 			return d.immediate()
 		}
 	}

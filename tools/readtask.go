@@ -82,7 +82,7 @@ func (s *service) getTaskResult(ctx context.Context, in *Call, p *fallbackParams
 	result := aboutTask(output+"["+statusLine(&t)+"]", taskMeta{TaskID: t.ID, Status: t.Status, Next: read.next})
 	result.Content = append(result.Content, content...)
 	if t.Status.Terminal() {
-		s.runner.TellRetrieved(t.ID)
+		s.runner.RecordRetrieved(t.ID)
 		result.IsError = t.Status != mcp.TaskCompleted || t.Outcome.Result != nil && t.Outcome.Result.IsError
 	}
 	result.Meta = tasks.WithVariables(result.Meta, &t, result.Size())

@@ -118,14 +118,14 @@ func (i *invocation) resultCommand() *cobra.Command {
 				return err
 			}
 			if t.Outcome.Err != nil {
-				l.runner.TellRetrieved(id)
+				l.runner.RecordRetrieved(id)
 				return fmt.Errorf("%s: %w", t.Tool, t.Outcome.Err)
 			}
 			result, err := t.Result()
 			if err != nil {
 				return err
 			}
-			l.runner.TellRetrieved(id)
+			l.runner.RecordRetrieved(id)
 			if output.Word == "json" {
 				err = writeJSON(i.Stdout, result)
 			} else {

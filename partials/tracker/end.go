@@ -33,7 +33,7 @@ func (t *Tracker) finish(e End, message string) {
 	}
 	t.end, t.message = e, message
 	t.early = nil
-	if t.spelled != spelled1905 { // in SEP-1905 the rest can still be fetched
+	if t.dialect != sep1905 { // in SEP-1905 the rest can still be fetched
 		t.flush()
 	}
 }
@@ -56,12 +56,12 @@ func (t *Tracker) flush() {
 		t.skip()
 	}
 	switch missing := t.seq.missing(); {
-	case t.spelled == unspelled || t.spelled == spelled2679: // there is no end mark: Compare shows whether something is missing
+	case t.dialect == unknownDialect || t.dialect == sep2679: // there is no end mark: Compare shows whether something is missing
 	case missing.To >= missing.From:
 		t.gap(missing)
 		t.seq.next = missing.To + 1
 		t.last = true
-	case t.last || t.spelled == spelled2998 && t.seq.closed: // the end mark has come
+	case t.last || t.dialect == sep2998 && t.seq.closed: // the end mark has come
 	case t.end == Cancelled: // the output was cut off on request
 	default:
 		t.last = true

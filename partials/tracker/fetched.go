@@ -15,7 +15,7 @@ func (t *Tracker) segments(result []byte) {
 		Content    []json.RawMessage `json:"partial-content"`
 		IsComplete bool              `json:"isComplete"`
 	}
-	if json.Unmarshal(result, &r) != nil || r.Content == nil || !t.speaks(spelled1905) {
+	if json.Unmarshal(result, &r) != nil || r.Content == nil || !t.uses(sep1905) {
 		t.stats.Malformed++
 		return
 	}
@@ -27,7 +27,7 @@ func (t *Tracker) segments(result []byte) {
 			continue
 		}
 		highest = max(highest, n)
-		t.number(spelled1905, n, []json.RawMessage{bare})
+		t.takeNumbered(sep1905, n, []json.RawMessage{bare})
 	}
 	if r.IsComplete {
 		t.last = true
@@ -60,12 +60,12 @@ func (t *Tracker) Wanted(rest bool, asked int64) (w Wanted, ok bool) {
 	after := t.seq.next - 1
 	complete := t.last && len(t.seq.held) == 0 && t.seq.missing().To <= after
 	switch {
-	case t.wanted && t.spelled == spelled1905:
+	case t.wanted && t.dialect == sep1905:
 		w.After = t.fetched
 	case t.wanted && t.ranged.active():
 		t.ranged.from = t.stats.Bytes - int64(len(t.ranged.tail))
 		w = Wanted{t.ranged.from, true}
-	case rest && t.spelled == spelled1905 && !complete && after >= 1 && after != asked:
+	case rest && t.dialect == sep1905 && !complete && after >= 1 && after != asked:
 		t.fetching, w.After = true, after
 	default:
 		return w, false

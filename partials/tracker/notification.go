@@ -63,7 +63,7 @@ func (t *Tracker) partial(params []byte) bool {
 	case p.Seq < 0 || p.Seq > maxNumber || len(p.Content) == 0:
 		t.stats.Malformed++ // the next number shows the gap
 	default:
-		t.number(spelled2679, p.Seq, p.Content)
+		t.takeNumbered(sep2679, p.Seq, p.Content)
 	}
 	return true
 }
@@ -79,10 +79,10 @@ func (t *Tracker) toolResult(params []byte) bool {
 		t.stats.Malformed++
 		return true
 	}
-	if p.Final && t.speaks(spelled2998) {
+	if p.Final && t.uses(sep2998) {
 		t.seq.close(p.Seq)
 	}
-	t.number(spelled2998, p.Seq, p.Content)
+	t.takeNumbered(sep2998, p.Seq, p.Content)
 	return true
 }
 
@@ -119,7 +119,7 @@ func (t *Tracker) progress(params []byte) bool {
 		t.stats.Malformed++
 	case p == nil:
 		t.seen.raise(progress)
-	case !t.speaks(spelled383):
+	case !t.uses(pr383):
 	case t.end != Running || t.last:
 		t.stats.Late++
 	default:

@@ -7,22 +7,22 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// speaks reports whether a dialect is the one of this call.
-func (t *Tracker) speaks(s spelled) bool {
-	if t.spelled == unspelled {
-		t.spelled = s
-		if s == spelled1905 {
+// uses reports whether a dialect is the one of this call.
+func (t *Tracker) uses(s dialect) bool {
+	if t.dialect == unknownDialect {
+		t.dialect = s
+		if s == sep1905 {
 			t.seq.next = 1 // "seqNr starts at 1"
 		}
 	}
-	return t.spelled == s
+	return t.dialect == s
 }
 
-// number takes content with a number.
-func (t *Tracker) number(s spelled, n int64, items []json.RawMessage) {
+// takeNumbered takes content with a number.
+func (t *Tracker) takeNumbered(s dialect, n int64, items []json.RawMessage) {
 	switch {
-	case !t.speaks(s):
-	case s == spelled2679 && t.end != Running:
+	case !t.uses(s):
+	case s == sep2679 && t.end != Running:
 		// "Requestors SHOULD discard any partial notifications received after observing a terminal task status"
 		t.stats.Late++
 	case t.ranged.phase == rangeReading: // the number only shows that there is more
@@ -30,7 +30,7 @@ func (t *Tracker) number(s spelled, n int64, items []json.RawMessage) {
 		t.want()
 	case t.ranged.phase == rangeOver:
 	case t.put(n, items):
-		t.hand()
+		t.handOut()
 		t.fetch()
 		t.limit()
 	}
@@ -53,8 +53,8 @@ func (t *Tracker) isMissing(n int64) bool {
 	return slices.ContainsFunc(t.gaps, func(g Gap) bool { return g.From <= n && n <= g.To })
 }
 
-// hand hands out what is in order.
-func (t *Tracker) hand() {
+// handOut hands out what is in order.
+func (t *Tracker) handOut() {
 	for {
 		items, ok := t.seq.take()
 		if !ok {
@@ -93,14 +93,14 @@ func (t *Tracker) skip() {
 		return
 	}
 	t.gap(Gap{From: from, To: to})
-	t.hand()
+	t.handOut()
 }
 
 // fetch requests the missing segments, if there is a way to get them.
 func (t *Tracker) fetch() {
 	after := t.seq.next - 1
 	switch {
-	case t.o.Missing == nil || t.fetching || t.spelled != spelled1905 || len(t.seq.held) == 0:
+	case t.o.Missing == nil || t.fetching || t.dialect != sep1905 || len(t.seq.held) == 0:
 	case after < 1 || after == t.fetched: // lastSeqNr must be at least 1; what was requested in vain is not requested again
 		t.skip()
 	default:
@@ -111,7 +111,7 @@ func (t *Tracker) fetch() {
 
 // readOn begins to read what is missing, and reports false if it cannot be read.
 func (t *Tracker) readOn() bool {
-	if t.o.Missing == nil || t.spelled != spelled2679 || t.ranged.phase >= rangeOver || t.ranged.other {
+	if t.o.Missing == nil || t.dialect != sep2679 || t.ranged.phase >= rangeOver || t.ranged.other {
 		return false
 	}
 	t.ranged.phase = max(t.ranged.phase, rangeAsked)

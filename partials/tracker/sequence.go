@@ -39,7 +39,7 @@ func (s *sequence) put(n int64, items []json.RawMessage) place {
 		return tooLate
 	}
 	s.held = slices.Insert(s.held, at, numbered{n, items})
-	s.size += weigh(items)
+	s.size += sizeOf(items)
 	return inTime
 }
 
@@ -62,7 +62,7 @@ func (s *sequence) take() ([]json.RawMessage, bool) {
 	} else {
 		s.held = s.held[1:]
 	}
-	s.size -= weigh(items)
+	s.size -= sizeOf(items)
 	s.next++
 	return items, true
 }
@@ -105,7 +105,7 @@ const (
 	itemBytes = 48
 )
 
-func weigh(items []json.RawMessage) int {
+func sizeOf(items []json.RawMessage) int {
 	size := messageBytes + len(items)*itemBytes
 	for _, item := range items {
 		size += len(item)

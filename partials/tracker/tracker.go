@@ -15,7 +15,7 @@ type Tracker struct {
 	o Options
 
 	mu      sync.Mutex
-	spelled spelled
+	dialect dialect
 	bound   int // bytes that may be held: maxHeld
 
 	// The task (response.go).
@@ -96,15 +96,15 @@ func (e End) String() string {
 	return [...]string{"running", "completed", "failed", "cancelled", "expired", "connection lost"}[e]
 }
 
-// spelled is the dialect in which the first content came. Others are ignored: "exactly one carries the content".
-type spelled uint8
+// dialect is the dialect in which the first content came. Others are ignored: "exactly one carries the content".
+type dialect uint8
 
 const (
-	unspelled spelled = iota
-	spelled2679
-	spelled1905
-	spelled383
-	spelled2998
+	unknownDialect dialect = iota
+	sep2679
+	sep1905
+	pr383
+	sep2998
 )
 
 // earlyMessage is a partial or a status that came before the call's handle.
@@ -149,7 +149,7 @@ func (t *Tracker) Stats() Stats {
 func (t *Tracker) Compare(content []json.RawMessage) (c Comparison, beyond []json.RawMessage) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(content) == 0 && t.spelled == spelled383 {
+	if len(content) == 0 && t.dialect == pr383 {
 		return ResultEmpty, nil
 	}
 	result, beyond := t.merged.compare(content)

@@ -522,10 +522,10 @@ func TestTrackerIsBounded(t *testing.T) {
 func TestManyGapsArePassed(t *testing.T) {
 	tracker := New(Options{Missing: func() {}}) // which nobody answers
 	tracker.bound = 8 * maxHeld
-	tracker.speaks(spelled1905)
+	tracker.uses(sep1905)
 	const last = 400_001
 	for n := int64(1); n <= last; n += 2 {
-		tracker.number(spelled1905, n, []json.RawMessage{mcp.Text("")})
+		tracker.takeNumbered(sep1905, n, []json.RawMessage{mcp.Text("")})
 	}
 	passed := make(chan struct{})
 	go func() {

@@ -12,6 +12,6 @@
 //
 //	a page of a log                   server.readResource, AppendText (resources.go)
 //	a change is told                  server.watchLog (subscribe.go), subscription.follow (listen.go)
-//	what a subscription may hear of   subscription.agree (listen.go)
+//	what a subscription may hear of   subscription.watchAll (listen.go)
 //	a resource is not there           NotFound (uri.go)
 package logs

@@ -51,7 +51,7 @@ func (s *server) listen(ctx context.Context, c *rpc.Caller, params json.RawMessa
 	defer l.ending.Wait()
 	following, stop := context.WithCancel(ctx)
 	defer stop() // first
-	if err := l.agree(following, wanted); err != nil {
+	if err := l.watchAll(following, wanted); err != nil {
 		return nil, err
 	}
 	// "The server MUST send notifications/subscriptions/acknowledged as the first message"
@@ -80,8 +80,8 @@ func (s *server) listen(ctx context.Context, c *rpc.Caller, params json.RawMessa
 	}{mcp.ResultComplete, l.meta}, nil
 }
 
-// agree begins to watch what is wanted and is there: what is not is not agreed to.
-func (l *subscription) agree(ctx context.Context, wanted *mcp.SubscriptionFilter) error {
+// watchAll begins to watch what is wanted and is there: what is not is not agreed to.
+func (l *subscription) watchAll(ctx context.Context, wanted *mcp.SubscriptionFilter) error {
 	for _, id := range wanted.TaskIDs {
 		if err := l.watchTask(ctx, id); err != nil {
 			return err
@@ -133,7 +133,7 @@ func (l *subscription) watchTask(ctx context.Context, id string) error {
 	}
 	l.agreed.TaskIDs = append(l.agreed.TaskIDs, id)
 	if run == nil {
-		l.feed(ctx, &l.ending, release, func(ctx context.Context) { l.tellEnded(ctx, id) })
+		l.feed(ctx, &l.ending, release, func(ctx context.Context) { l.writeEnded(ctx, id) })
 		return nil
 	}
 	changed, stop := run.Watch()
@@ -233,13 +233,13 @@ func (l *subscription) line(method string, params any) []byte {
 	return append(line, '}', '}', '\n')
 }
 
-// tellEnded announces a task that has ended.
-func (l *subscription) tellEnded(ctx context.Context, id string) {
+// writeEnded announces a task that has ended.
+func (l *subscription) writeEnded(ctx context.Context, id string) {
 	if t, err := l.server.runner.Head(ctx, id); err == nil {
-		l.tellOutput(ctx, id, t.Log)
+		l.pumpOutput(ctx, id, t.Log)
 	}
 	if t, err := l.server.runner.Detailed(ctx, id); err == nil {
-		l.tell(ctx, t)
+		l.writeTask(ctx, t)
 	}
 }
 
@@ -250,23 +250,23 @@ func (l *subscription) follow(ctx context.Context, run *tasks.View, changed <-ch
 	go func() {
 		defer close(output)
 		if l.takesPartials() {
-			l.tellOutput(ctx, run.ID(), run.Log())
+			l.pumpOutput(ctx, run.ID(), run.Log())
 		} else {
-			l.tellLines(ctx, run)
+			l.pumpLines(ctx, run)
 		}
 	}()
 	if t := run.Detailed(); t.Status == mcp.TaskInputRequired {
-		l.tell(ctx, t)
+		l.writeTask(ctx, t)
 	}
 	for {
 		select {
 		case <-changed:
 			if t := run.Detailed(); !t.Status.Terminal() {
-				l.tell(ctx, t)
+				l.writeTask(ctx, t)
 			}
 		case <-run.Ended():
-			<-output                    // the last partial comes before the terminal status
-			l.tell(ctx, run.Detailed()) // not from the state: that forgets a task whose ttl is over
+			<-output                         // the last partial comes before the terminal status
+			l.writeTask(ctx, run.Detailed()) // not from the state: that forgets a task whose ttl is over
 			return
 		case <-ctx.Done():
 			<-output
@@ -275,8 +275,8 @@ func (l *subscription) follow(ctx context.Context, run *tasks.View, changed <-ch
 	}
 }
 
-// tell writes the task's state, "identical to what tasks/get would have returned at that moment".
-func (l *subscription) tell(ctx context.Context, t mcp.DetailedTask) {
+// writeTask writes the task's state, "identical to what tasks/get would have returned at that moment".
+func (l *subscription) writeTask(ctx context.Context, t mcp.DetailedTask) {
 	t.Meta = nil                                // variables change without a notification; the subscription's id stands here
 	_ = l.notify(ctx, "notifications/tasks", t) // fails only when nobody is there to read it
 }
@@ -285,8 +285,8 @@ func (l *subscription) takesPartials() bool {
 	return l.caller.Capabilities.Extends(mcp.ExtensionTaskPartials)
 }
 
-// tellLines writes the task's state when its last line of output has changed, as often as to a client of 2025-11-25.
-func (l *subscription) tellLines(ctx context.Context, run *tasks.View) {
+// pumpLines writes the task's state when its last line of output has changed, as often as to a client of 2025-11-25.
+func (l *subscription) pumpLines(ctx context.Context, run *tasks.View) {
 	o := partials.PumpOptions{Pace: max(l.server.o.Pump.Pace, tasks.LinePace), Sparse: true}
 	dialect := partials.EndlessDialect(func(dst []byte, _ partials.Batch) []byte {
 		t := run.Detailed()
@@ -299,8 +299,8 @@ func (l *subscription) tellLines(ctx context.Context, run *tasks.View) {
 	_ = partials.NewPump(run.Log().NewTail(), dialect, l.caller, o).Run(ctx) // fails when nobody is there to read it
 }
 
-// tellOutput writes the task's output as partials, if the client asked for them.
-func (l *subscription) tellOutput(ctx context.Context, id string, log *partials.Log) {
+// pumpOutput writes the task's output as partials, if the client asked for them.
+func (l *subscription) pumpOutput(ctx context.Context, id string, log *partials.Log) {
 	if !l.takesPartials() {
 		return
 	}

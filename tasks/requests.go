@@ -5,27 +5,27 @@ import "context"
 // Other processes on the same state can ask this process to cancel a task that it runs. So it looks for such requests as long as it runs
 // something that they can see.
 
-// watch starts to look for requests of others, until nothing that they can see runs any more. r.mu is held.
-func (r *Runner) watch() {
+// startWatching starts to look for requests of others, until nothing that they can see runs any more. r.mu is held.
+func (r *Runner) startWatching() {
 	if !r.watching {
 		r.watching = true
-		r.goWatch(r.heed)
+		r.goLocked(r.watchRequests)
 	}
 }
 
-// heed cancels the tasks of this process that others ask to cancel, and stops those that others have ended.
-func (r *Runner) heed(ctx context.Context) {
-	for failed := false; ctx.Err() == nil && r.watched(); {
+// watchRequests cancels the tasks of this process that others ask to cancel, and stops those that others have ended.
+func (r *Runner) watchRequests(ctx context.Context) {
+	for failed := false; ctx.Err() == nil && r.keepWatching(); {
 		asked, fenced, err := r.o.State.Heed(ctx)
 		if err != nil && !failed && ctx.Err() == nil {
 			r.o.Log.Warn().Err(err).Msg("looking for what other runnels ask and have done")
 		}
 		failed = err != nil
 		for _, id := range fenced {
-			r.endOnce(r.running(id), func(run *Run) { run.cutOff(ErrFenced) })
+			r.endOnce(r.running(id), func(run *Run) { run.abort(ErrFenced) })
 		}
 		for _, id := range asked {
-			r.endOnce(r.asked(id), func(run *Run) {
+			r.endOnce(r.cancellable(id), func(run *Run) {
 				message := "cancelled by the client"
 				if !run.Task().Detached { // a detached task is always cancelled by another process
 					message += ", by another runnel"
@@ -41,14 +41,14 @@ func (r *Runner) heed(ctx context.Context) {
 func (r *Runner) endOnce(run *Run, end func(run *Run)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if run != nil && !run.heeded {
-		run.heeded = true
-		r.goWatch(func(context.Context) { end(run) })
+	if run != nil && !run.endRequested {
+		run.endRequested = true
+		r.goLocked(func(context.Context) { end(run) })
 	}
 }
 
-// asked returns the run that others ask to cancel, nil if it has ended.
-func (r *Runner) asked(id string) *Run {
+// cancellable returns the run that others ask to cancel, nil if it has ended.
+func (r *Runner) cancellable(id string) *Run {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if run := r.hidden[id]; run != nil {
@@ -57,8 +57,8 @@ func (r *Runner) asked(id string) *Run {
 	return r.live[id]
 }
 
-// watched reports whether there still is something to watch for. If not, it notes that nobody watches any more.
-func (r *Runner) watched() bool {
+// keepWatching reports whether there still is something to watch for. If not, it notes that nobody watches any more.
+func (r *Runner) keepWatching() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.watching = len(r.live)+len(r.hidden) > 0

@@ -11,12 +11,12 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// goneOutput is how much of the end of its output the result of a cut-off task shows.
-const goneOutput = mcp.MaxText
+// maxLastOutput is how much of the end of its output the result of a cut-off task shows.
+const maxLastOutput = mcp.MaxText
 
-// remains returns the end of a log as content, for a task that was cut off and has no result of its own. It says how much is left out, even
+// lastOutput returns the end of a log as content, for a task that was cut off and has no result of its own. It says how much is left out, even
 // to clients that have seen the output so far.
-func remains(ctx context.Context, log *partials.Log) (content []mcp.ContentBlock) {
+func lastOutput(ctx context.Context, log *partials.Log) (content []mcp.ContentBlock) {
 	var said strings.Builder
 	flush := func() {
 		if said.Len() > 0 {
@@ -25,7 +25,7 @@ func remains(ctx context.Context, log *partials.Log) (content []mcp.ContentBlock
 		}
 	}
 	end, shown := log.Size(), int64(0)
-	_, _ = tail(ctx, log, max(end-goneOutput, 0), func(b partials.Batch) error { // if it fails, the part that could be read is shown
+	_, _ = tail(ctx, log, max(end-maxLastOutput, 0), func(b partials.Batch) error { // if it fails, the part that could be read is shown
 		if left := b.Start - shown; left > 0 {
 			said.WriteString(shorten.LeftOut(left, "bytes") + "\n")
 		}
