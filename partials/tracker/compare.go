@@ -9,18 +9,18 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// Comparison says how the content of the partials compares with the result's: "the concatenation of all partial content items is not
+// Comparison says how the content that came compares with the result's: "the concatenation of all partial content items is not
 // guaranteed to equal the final tasks/result content" (SEP-2679, 1.3.8).
 // Use it to decide what of the result is still to be shown.
 type Comparison uint8
 
 // These are the outcomes of [Tracker.Compare].
 const (
-	Same         Comparison = iota // equal, except for where text is cut into items
+	Same         Comparison = iota // equal, except for where text is divided into items
 	NoneStreamed                   // nothing came; the result is everything
 	ResultEmpty                    // the result has no content: the partials are the content (PR #383)
 	ResultAdds                     // the result begins with what came, and has more
-	Excerpt                        // the result is what came without its middle
+	Excerpt                        // the result is what came, without its middle
 	Different
 	NotCompared // more came than is kept for comparing
 )
@@ -40,8 +40,8 @@ const (
 	maxMark = 256
 )
 
-// merged is content in one piece: its text, and its other items between marks that no text contains. What a command wrote to stderr is kept
-// apart, because a result has it after the rest.
+// merged is content in one piece: its text, and its other items between marks that no text contains. Text of stderr is kept apart, because a
+// result has it after the rest.
 type merged struct {
 	flat [3][]byte // stdout, stderr, and how a command ended
 	most int       // limit in bytes
@@ -65,7 +65,7 @@ func (m *merged) add(p piece) {
 	}
 }
 
-// stream says what kind of text it is, and where merged keeps it.
+// stream says what kind of text a piece is, and where merged keeps it.
 type stream uint8
 
 const (
@@ -74,7 +74,7 @@ const (
 	ended // how a command ended
 )
 
-// piece is a content item.
+// piece is an item.
 type piece struct {
 	item   json.RawMessage
 	isText bool
@@ -190,8 +190,7 @@ func isExcerpt(whole, part []byte) bool {
 	return false
 }
 
-// content returns what was added: text in one piece, with what a command wrote to stderr after the rest. It is nil if there was more than
-// is kept.
+// content returns what was added: text in one piece, with that of stderr after the rest. It is nil if there was more than is kept.
 func (m *merged) content() (items []json.RawMessage) {
 	for _, flat := range m.flat {
 		for i, part := range bytes.Split(flat, []byte("\xff")) {

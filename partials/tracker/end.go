@@ -38,8 +38,8 @@ func (t *Tracker) finish(e End, message string) {
 	}
 }
 
-// Flush is for when nothing more comes: it hands out what is held, and reports what is missing. After the end of a call only SEP-1905 can
-// have a rest.
+// Flush hands out what is held, and reports what is missing.
+// Call it when nothing more comes. After the end of a call, only content of SEP-1905 can be left.
 func (t *Tracker) Flush() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -52,8 +52,8 @@ type Wanted struct {
 	Log   bool  // read it from the task's log as text, for FetchedRange; otherwise as a result with lastSeqNr, for Fetched
 }
 
-// Wanted returns missing output that can be fetched, and with rest also what a server of SEP-1905 has not pushed, unless that comes after
-// asked, which was fetched in vain. It returns each only once: the caller passes on the answer before asking again.
+// Wanted returns missing output that can be fetched. With rest it also returns what a server of SEP-1905 has not pushed, unless that comes
+// after number asked, which was fetched in vain. It returns each only once: the caller passes on the answer before it calls Wanted again.
 func (t *Tracker) Wanted(rest bool, asked int64) (w Wanted, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -97,7 +97,7 @@ func (t *Tracker) FetchedRange(text string, next int64, err error) {
 	if !r.active() {
 		return
 	}
-	has := t.stats.Bytes - r.from // bytes of the text that are known, at least the tail: it may have grown since
+	has := t.stats.Bytes - r.from // bytes of the text that have already come: at least the tail, which may have grown since
 	// Where text replaces something else (an image, output that is no longer kept), its length differs.
 	if err != nil || r.from+int64(len(text)) != next || has > int64(len(text)) || !strings.HasSuffix(text[:has], string(r.tail)) {
 		t.giveUp()
@@ -111,7 +111,7 @@ func (t *Tracker) FetchedRange(text string, next int64, err error) {
 	switch {
 	case text != "":
 		t.want()
-	case t.end != Running && !t.wanted: // it was asked for after the end, and there was nothing more
+	case t.end != Running && !t.wanted: // it was requested after the end, and there was nothing more
 		r.phase = rangeOver
 	}
 }

@@ -5,7 +5,7 @@ import "fmt"
 // Gap is output that did not come.
 // Options.Gap gets it; show it, since the output around it reads as if it were whole.
 type Gap struct {
-	From, To int64 // the first and the last missing sequence number; To < From: up to an unknown end
+	From, To int64 // the first and the last missing number; To < From: up to an unknown end
 	Bytes    int64 // bytes of the text before the gap
 }
 

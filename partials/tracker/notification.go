@@ -9,7 +9,7 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// Notification takes a notification from the server. It reports whether it belongs to the call.
+// Notification takes a notification from the server, and reports whether it belongs to the call.
 func (t *Tracker) Notification(method string, params json.RawMessage) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -91,7 +91,7 @@ func (t *Tracker) progress(params []byte) bool {
 	var token, partial []byte
 	var progress float64
 	var err error
-	for it := rawjson.Over(params); it.Next(); { // most are plain, and decoding each would be a quarter of the cost of a notification
+	for it := rawjson.Over(params); it.Next(); { // most have no partial result; decoding them would be a quarter of the cost of a notification
 		switch string(it.Name) {
 		case "progressToken":
 			token = it.Value

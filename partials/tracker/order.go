@@ -7,7 +7,7 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// uses reports whether a dialect is the one of this call.
+// uses reports whether a dialect is that of this call. The first one becomes it.
 func (t *Tracker) uses(s dialect) bool {
 	if t.dialect == unknownDialect {
 		t.dialect = s
@@ -36,7 +36,7 @@ func (t *Tracker) takeNumbered(s dialect, n int64, items []json.RawMessage) {
 	}
 }
 
-// put puts content in order. It reports false for a duplicate, and for content that comes after its gap was reported.
+// put puts content into the order. It reports false for a duplicate, and for content that comes after its gap was reported.
 func (t *Tracker) put(n int64, items []json.RawMessage) bool {
 	at := t.seq.put(n, items)
 	switch {
@@ -53,7 +53,7 @@ func (t *Tracker) isMissing(n int64) bool {
 	return slices.ContainsFunc(t.gaps, func(g Gap) bool { return g.From <= n && n <= g.To })
 }
 
-// handOut hands out what is in order.
+// handOut hands out the content for which nothing before it is missing.
 func (t *Tracker) handOut() {
 	for {
 		items, ok := t.seq.take()
@@ -64,7 +64,7 @@ func (t *Tracker) handOut() {
 	}
 }
 
-// limit gives up what is missing if too much waits for it. More may wait while it is being fetched.
+// limit gives up missing content if too much waits for it. More may wait while it is being fetched.
 func (t *Tracker) limit() {
 	if t.ranged.phase == rangeAsked && t.seq.size > 2*t.bound {
 		t.giveUp()
@@ -74,7 +74,7 @@ func (t *Tracker) limit() {
 	}
 }
 
-// holdsTooMuch reports whether what is missing must be given up.
+// holdsTooMuch reports whether missing content must be given up.
 func (t *Tracker) holdsTooMuch() bool {
 	if t.fetching {
 		return t.seq.size > 2*t.bound
@@ -82,7 +82,7 @@ func (t *Tracker) holdsTooMuch() bool {
 	return len(t.seq.held) > t.o.Window || t.seq.size > t.bound
 }
 
-// skip gives up what is missing before the first held number, if there is one.
+// skip gives up the content that is missing before the first held number, if there is one.
 func (t *Tracker) skip() {
 	if t.readOn() {
 		return
@@ -101,7 +101,7 @@ func (t *Tracker) fetch() {
 	after := t.seq.next - 1
 	switch {
 	case t.o.Missing == nil || t.fetching || t.dialect != sep1905 || len(t.seq.held) == 0:
-	case after < 1 || after == t.fetched: // lastSeqNr must be at least 1; what was requested in vain is not requested again
+	case after < 1 || after == t.fetched: // lastSeqNr must be at least 1; a request that failed is not repeated
 		t.skip()
 	default:
 		t.fetching, t.fetched = true, after
@@ -109,7 +109,7 @@ func (t *Tracker) fetch() {
 	}
 }
 
-// readOn begins to read what is missing, and reports false if it cannot be read.
+// readOn begins to read missing content from the log, and reports false if it cannot be read.
 func (t *Tracker) readOn() bool {
 	if t.o.Missing == nil || t.dialect != sep2679 || t.ranged.phase >= rangeOver || t.ranged.other {
 		return false
@@ -125,15 +125,15 @@ func (t *Tracker) want() {
 	t.o.Missing()
 }
 
-// Interrupted is for when a stream of notifications was lost and another one begins. It makes Wanted ask for what is missing: if nothing
-// more comes, no number would show it.
+// Interrupted lets Wanted ask for what may be missing: if nothing more comes, no number would show a gap.
+// Call it when a stream of notifications was lost and another one begins.
 func (t *Tracker) Interrupted() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.readOn()
 }
 
-// giveUp reports what could not be read.
+// giveUp reports content that could not be read.
 func (t *Tracker) giveUp() {
 	switch t.ranged.phase {
 	case rangeAsked:
@@ -147,7 +147,7 @@ func (t *Tracker) giveUp() {
 	}
 }
 
-// gap reports what is missing.
+// gap records and reports missing content.
 func (t *Tracker) gap(g Gap) {
 	g.Bytes = t.stats.Bytes
 	t.stats.Gaps++

@@ -2,9 +2,9 @@ package tracker
 
 import "unicode/utf8"
 
-// Some servers have the whole output as text that can be read from a position on (runnel://tasks/ID/log?after=N); there the tracker reads
-// what SEP-2679 did not deliver. Its numbers are not positions, so what comes after a gap cannot be joined with what was read: from the gap
-// on everything is read, and the notifications only show that there is more.
+// Some servers have the whole output as text that can be read from a position on (runnel://tasks/ID/log?after=N). The tracker reads there
+// what SEP-2679 did not deliver. The numbers of SEP-2679 are not positions, so what comes after a gap cannot be joined with what was read:
+// from the gap on everything is read, and the notifications only show that there is more.
 
 // rangeOverlap is how many bytes that have come are read again: if they differ, the position is wrong.
 const rangeOverlap = 256
@@ -22,10 +22,10 @@ type rangePhase uint8
 
 const (
 	rangeIdle    rangePhase = iota // nothing needs to be read: what is missing may be on its way
-	rangeAsked                     // something is requested, without an answer so far: what comes is held, since the gap may close by itself
+	rangeAsked                     // the text is requested, and there is no answer so far: what comes is held, since the gap may close by itself
 	rangeReading                   // there was an answer: from here on everything is read
-	rangeOver                      // everything has been read, or what could not be read was reported
-	rangeRefused                   // it cannot be read: the numbers show what is missing
+	rangeOver                      // everything has been read, or was reported as missing
+	rangeRefused                   // the text cannot be read: the numbers show what is missing
 )
 
 // active reports whether there is something left to read.

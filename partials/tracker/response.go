@@ -66,7 +66,8 @@ func (t *Tracker) Response(result json.RawMessage) Answer {
 	return AnswerResult
 }
 
-// Handle sets the id of the call's task if no response of the call has it, but something else does.
+// Handle sets the id of the call's task.
+// Call it if the id comes in another way than in a response of the call.
 func (t *Tracker) Handle(taskID string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -85,7 +86,7 @@ func (t *Tracker) follow(id string) {
 	}
 }
 
-// keep keeps a task's notification until it is known whether the task is the call's.
+// keep keeps a notification about a task until it is known whether the task is the call's.
 func (t *Tracker) keep(method string, params []byte) {
 	if t.size += len(params) + messageBytes; t.end == Running && t.size <= t.bound {
 		t.early = append(t.early, earlyMessage{method, bytes.Clone(params)})

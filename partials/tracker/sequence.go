@@ -9,13 +9,13 @@ import (
 // sequence puts numbered messages in order. Each number is handed out once.
 type sequence struct {
 	next   int64      // the number to be handed out next
-	held   []numbered // sorted by number, none of which is before next
+	held   []numbered // sorted by number; none is before next
 	size   int        // bytes of held
 	last   int64
 	closed bool // last is the last number
 }
 
-// numbered is a message that waits for those before it.
+// numbered is a message that waits for earlier ones.
 type numbered struct {
 	number int64
 	items  []json.RawMessage
@@ -67,7 +67,7 @@ func (s *sequence) take() ([]json.RawMessage, bool) {
 	return items, true
 }
 
-// drop drops what is held: it comes in another way.
+// drop drops the held messages: their content comes in another way.
 func (s *sequence) drop() {
 	s.next = s.highest() + 1
 	s.held, s.size = nil, 0
@@ -99,9 +99,9 @@ func (s *sequence) missing() Gap {
 }
 
 const (
-	// messageBytes is about what a message takes in memory in addition to its items.
+	// messageBytes is about how much memory a message takes in addition to its items.
 	messageBytes = 128
-	// itemBytes is about what an item takes in memory in addition to its text.
+	// itemBytes is about how much memory an item takes in addition to its text.
 	itemBytes = 48
 )
 

@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// Tracker follows the output of one call as its client sees it, in whichever dialect the server speaks. It takes what comes over the wire,
-// in the order of its arrival, and hands out each piece of content once and in order. What is missing is fetched if the dialect has a way
-// to; otherwise it is reported, and never made up (SEP-2679 1.3.4).
+// Tracker follows the output of one call as its client sees it, in the dialect that the server speaks. It takes messages as they arrive, and
+// hands out each piece of content once and in order. Missing content is fetched if the dialect has a way to; otherwise it is reported, and
+// never made up (SEP-2679 1.3.4).
 //
 // It starts nothing and waits for nothing. Its methods may be called by several goroutines. The functions of its Options are called with
 // its lock held, and must not call it.
@@ -15,24 +15,24 @@ type Tracker struct {
 	o Options
 
 	mu      sync.Mutex
-	dialect dialect
-	bound   int // bytes that may be held: maxHeld
+	dialect dialect // in which the first content came
+	bound   int     // how many bytes may be held: maxHeld
 
 	// The task (response.go).
 	taskID string         // "" until the handle has come
 	early  []earlyMessage // messages that came before the handle
 	size   int            // bytes of early
 
-	// The order of what comes (order.go).
+	// The order of the content (order.go).
 	seq   sequence // in dialects with numbers
 	seen  rising   // PR #383
 	begun bool     // content has come
-	last  bool     // the dialect's end mark has come, or its absence was reported
+	last  bool     // the dialect's end mark has come, or was reported as missing
 
 	// How missing content is fetched: as segments, or as text (fetched.go).
 	wanted   bool  // something can be fetched, and Wanted has not returned it yet
 	fetching bool  // segments are requested
-	fetched  int64 // the number after which segments were last requested because of a gap, -1 = never
+	fetched  int64 // the number after which segments were last requested because of a gap; -1 = never
 	ranged   ranged
 
 	// The outcome.
@@ -43,13 +43,13 @@ type Tracker struct {
 	gaps    []Gap // the first ones
 }
 
-// Options say which call it is, and who gets its output. The zero value works.
+// Options say which call is tracked, and who gets its output. The zero value works.
 type Options struct {
 	Token json.RawMessage // the call's progressToken or partialResultToken, nil = none
 
-	// Content gets new content items, and may keep them. replaces: they replace everything that came before (PR #383).
+	// Content gets new items, and may keep them. replaces says that they replace everything that came before (PR #383).
 	Content func(items []json.RawMessage, replaces bool)
-	// Gap is told what is missing, in between the Content before and after it.
+	// Gap gets what is missing, after the Content before it and before the Content after it.
 	Gap func(Gap)
 	// Missing is called when something can be fetched: Wanted says what. nil = nothing can be fetched.
 	Missing func()
@@ -59,7 +59,7 @@ type Options struct {
 
 const (
 	defaultWindow = 32
-	// maxHeld bounds what is held, in bytes: before the handle has come, and while a number is missing.
+	// maxHeld limits how many bytes are held: before the handle has come, and while a number is missing.
 	maxHeld = 4 << 20
 	// maxGaps is how many gaps are remembered individually.
 	maxGaps = 1000
@@ -67,7 +67,7 @@ const (
 	maxNumber = 1 << 53
 )
 
-// Stats counts what came.
+// Stats counts what has come.
 type Stats struct {
 	Partials   int   // messages whose content was handed out
 	Bytes      int64 // of their text
@@ -96,7 +96,7 @@ func (e End) String() string {
 	return [...]string{"running", "completed", "failed", "cancelled", "expired", "connection lost"}[e]
 }
 
-// dialect is the dialect in which the first content came. Others are ignored: "exactly one carries the content".
+// dialect is how content comes. Only the one in which the first content came counts: "exactly one carries the content".
 type dialect uint8
 
 const (
@@ -113,8 +113,8 @@ type earlyMessage struct {
 	params []byte
 }
 
-// New makes a tracker for a call that is about to be sent.
-// Make one for each call before the request is sent, since output may come before the answer.
+// New makes a tracker for one call.
+// Call it before the request is sent, since output may come before the answer.
 func New(o Options) *Tracker {
 	if o.Window == 0 {
 		o.Window = defaultWindow
@@ -122,14 +122,14 @@ func New(o Options) *Tracker {
 	return &Tracker{o: o, fetched: -1, bound: maxHeld, merged: merged{most: maxMerge}}
 }
 
-// TaskID returns the call's task, to query or cancel it; "" if it has none (yet).
+// TaskID returns the id of the call's task, to query or cancel it; "" if there is none (yet).
 func (t *Tracker) TaskID() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.taskID
 }
 
-// End returns how the call ended, with the server's message.
+// End returns how the call ended, with the server's message about it.
 func (t *Tracker) End() (End, string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -143,8 +143,8 @@ func (t *Tracker) Stats() Stats {
 	return t.stats
 }
 
-// Compare compares what came with the result's content, which is the canonical one. If the result begins with what came, beyond is the rest
-// of the result.
+// Compare compares the content that came with the result's, which is the canonical one. If the result begins with what came, beyond is the
+// rest of the result.
 // Call it when the result is there and all output has come.
 func (t *Tracker) Compare(content []json.RawMessage) (c Comparison, beyond []json.RawMessage) {
 	t.mu.Lock()
