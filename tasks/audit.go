@@ -11,7 +11,7 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Each event of a task is reported twice: to the log, with ids and the owner but never with content, and to an Observer that counts.
+// Each event of a task is recorded twice: in the log, with ids and the owner but never with content, and by an Observer that counts.
 
 func (r *Runner) event(id string) *zerolog.Event {
 	return r.o.Log.Info().Str("taskId", id).Str("owner", r.o.Owner)
@@ -28,23 +28,24 @@ func (r *Runner) recordEnded(t *Task) {
 	r.o.Observer.Ended(t.Tool, t.Status, took)
 }
 
-// RecordRetrieved notes that a client has got a task's result. "runnel tasks prune" keeps the task until then.
+// RecordRetrieved records that a client has got a task's result. "runnel tasks prune" keeps the task until then.
+// Call it wherever a client gets a result.
 func (r *Runner) RecordRetrieved(id string) {
 	if err := r.o.State.MarkFetched(context.Background(), r.o.Owner, id); err != nil { // the client gets its result all the same
-		r.o.Log.Warn().Err(err).Str("taskId", id).Msg("noting that the result was fetched")
+		r.o.Log.Warn().Err(err).Str("taskId", id).Msg("recording that the result was fetched")
 	}
 	r.event(id).Msg("task result retrieved")
 	r.o.Observer.Retrieved()
 }
 
-// refuse reports a refusal and returns the error for the client.
+// refuse records a refusal and returns the error for the client.
 func (r *Runner) refuse(id, tool, why string, err error) error {
 	r.o.Log.Warn().Str("taskId", id).Str("owner", r.o.Owner).Str("tool", tool).Str("limit", why).Msg("task refused")
 	r.o.Observer.Refused(why)
 	return err
 }
 
-// refused reports a task that a limit or the state has refused, and returns the error for the client.
+// refused records that a limit or the state has refused a task, and returns the error for the client.
 func (r *Runner) refused(run *Run, err error) error {
 	var why string
 	switch {

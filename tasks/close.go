@@ -10,7 +10,7 @@ import (
 	"runnel/rpc"
 )
 
-// counter is a sync.WaitGroup that may be added to while somebody waits, where a WaitGroup may panic.
+// counter is a sync.WaitGroup to which may be added while somebody waits: a WaitGroup may panic then.
 type counter struct {
 	count atomic.Int64
 	none  rpc.Broadcast
@@ -47,6 +47,7 @@ func (c *counter) Wait(ctx context.Context) error {
 }
 
 // Wait returns nil when no task runs any more, or ctx's error.
+// Use it to let tasks end before Close.
 func (r *Runner) Wait(ctx context.Context) error { return r.all.Wait(ctx) }
 
 // Idle reports whether no task is running or being stored.
@@ -57,10 +58,11 @@ func (r *Runner) Idle() bool {
 	return len(r.live)+len(r.working)+len(r.hidden) == 0
 }
 
-// Close cancels everything that runs and returns when it has ended: no goroutine of a tool and no child is left, except what GiveUp leaves
-// behind.
+// Close cancels everything that runs and returns when it has ended: no goroutine of a tool and no child is left, except those that GiveUp
+// leaves.
+// Call it at the end of the process.
 func (r *Runner) Close() {
-	r.mu.Lock() // see goWatch
+	r.mu.Lock() // see goLocked
 	r.end()
 	r.mu.Unlock()
 	_ = r.Wait(r.givenUp) // an error only says that GiveUp has been called

@@ -9,7 +9,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Delivering starts a delivery: the caller writes out the task's output, and calls delivered when it will write no more.
+// Delivering starts a delivery: the caller writes the task's output to a client, and calls delivered when it will write no more.
+// Use it where a delivery needs no goroutine, and Deliver otherwise.
 func (r *Run) Delivering() (delivered func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -25,8 +26,8 @@ func (r *Run) Delivering() (delivered func()) {
 	}
 }
 
-// Deliver starts a delivery in a goroutine of its own.
-// Call it, or Delivered, once for each run: the task does not end before.
+// Deliver starts a delivery in a goroutine.
+// Call Deliver, Delivering or Delivered once for each run: the task does not end before.
 func (r *Run) Deliver(deliver func(ctx context.Context)) {
 	delivered := r.Delivering()
 	go func() {
@@ -36,30 +37,26 @@ func (r *Run) Deliver(deliver func(ctx context.Context)) {
 }
 
 // Delivered replaces Deliver where nothing is written while the work goes on.
-func (r *Run) Delivered() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.expected--
-	r.checkDrained()
-}
+func (r *Run) Delivered() { r.Delivering()() }
 
-// Hold makes the run wait for one more Deliver: the client will come back with another request.
+// Hold makes the run wait for one more Deliver.
+// Call it when the client will come back with another request.
 func (r *Run) Hold() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.expected++
 }
 
-// checkDrained announces, once, that the last of the output has been written. It cannot be while the work goes on: a delivery with nothing to
-// write returns at once, and the work may still ask, which holds another delivery. r.mu is held.
+// checkDrained sets drained if the last of the output has been written. That is never so while the work goes on: a delivery with nothing to
+// write returns at once, and a question of the work may add another delivery. r.mu is held.
 func (r *Run) checkDrained() {
-	if (r.worked.IsSet() || r.finishing) && r.expected+r.delivering == 0 { // after that, a call that was parked while its work ended may still hold one
+	if (r.worked.IsSet() || r.finishing) && r.expected+r.delivering == 0 { // even then, a call that was parked while its work ended may add one
 		r.drained.Set()
 	}
 }
 
-// awaitDelivery closes the log and waits until the last of it has been delivered, or the task is cut off. "Drain, then end": the terminal
-// status comes after the last partial. So a delivery whose client does not read delays the end.
+// awaitDelivery closes the log and waits until the last of it has been delivered, or the task is aborted. "Drain, then end": the terminal
+// status comes after the last partial, so a client that does not read delays the end.
 func (r *Run) awaitDelivery() {
 	r.log.Close()
 	r.mu.Lock()
@@ -76,24 +73,24 @@ func (r *Run) awaitDelivery() {
 }
 
 const (
-	// drainWait is how long a task that is cut off waits for its deliveries at a time. If the process is suspended meanwhile, only one
-	// such wait is lost.
+	// drainWait is how long an aborted task waits for its deliveries at a time. If the process is suspended meanwhile, only one such wait
+	// is lost.
 	drainWait = 100 * time.Millisecond
-	// drainIdle is how many waits may pass without the client reading anything: together as long as it has at the end of a session.
+	// drainIdle is how many waits may pass while the client reads nothing: together as long as a client has at the end of a session.
 	drainIdle = 20
-	// drainWaits is how many waits there are in total, for a client that reads slowly.
+	// drainWaits is how many waits there are in all, for a client that reads slowly.
 	drainWaits = 100
 )
 
-// deliverRest lets the deliveries of a task that is cut off write what is in the log, as long as their client reads: no partial may be
-// missing before this end, either. finishing is set.
+// deliverRest lets the deliveries of an aborted task write what is in the log, as long as the client reads: no partial may be missing before
+// this end, either. finishing is set.
 func (r *Run) deliverRest() {
 	r.log.Close()
 	lag, idle := r.log.Lag(), 0
 	for range drainWaits {
 		r.mu.Lock()
 		r.checkDrained()
-		waits := r.delivering > 0 || r.expected > 0 && r.handle // a parked call is owed a delivery, but its client may never come back
+		waits := r.delivering > 0 || r.expected > 0 && r.handle // a parked call expects a delivery, but its client may never come back
 		r.mu.Unlock()
 		if !waits || idle == drainIdle {
 			return
@@ -110,8 +107,8 @@ func (r *Run) deliverRest() {
 	}
 }
 
-// setEnding tells the readers of the output how it ends, unless they know already. rest are the items of the result that do not repeat the
-// output; nil: all of them.
+// setEnding sets how the output ends, unless that is already known. rest are the items of the result that do not repeat the output; nil
+// means all of them.
 func (r *Run) setEnding(result *mcp.CallToolResult, rest *[]mcp.ContentBlock, err *rpc.Error) {
 	if err != nil {
 		result, rest = mcp.ErrorResult(err.Message), nil
@@ -122,8 +119,9 @@ func (r *Run) setEnding(result *mcp.CallToolResult, rest *[]mcp.ContentBlock, er
 	r.segments.Finish(partials.Ending{Rest: *rest, IsError: result.IsError})
 }
 
-// Complete lets the task end as completed whatever its result: "Tasks in immediate mode that return results immediately MUST have status
-// completed" (SEP-1905, "Task Status"). The task's own result counts then, even if Spec.Merge is set. Call it before Deliver.
+// Complete lets an error result complete the task, too: "Tasks in immediate mode that return results immediately MUST have status
+// completed" (SEP-1905, "Task Status"). The task's own result is then its result, even if Spec.Merge is set.
+// Call it before Deliver.
 func (r *Run) Complete() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -16,7 +16,7 @@ func (r *Run) Detach(ctx context.Context, start func() error) error {
 	if err := r.Promote(ctx); err != nil {
 		return err
 	}
-	// Until it is known who runs the task, nobody may end it (handover) or change it (door).
+	// Until it is known which process runs the task, it must not end (handover) or change (changing).
 	r.handover.Lock()
 	defer r.handover.Unlock()
 	r.changing.Lock()
@@ -29,7 +29,7 @@ func (r *Run) Detach(ctx context.Context, start func() error) error {
 	}
 	err := start()
 	taken, unknown := r.runner.o.State.Taken(context.WithoutCancel(ctx), r.id)
-	for unknown != nil && r.taken { // another one may run it by now: this one must know
+	for unknown != nil && r.taken { // another process may run it by now: this one must know
 		if !pause(ctx, watchRetry) {
 			return context.Cause(ctx)
 		}
@@ -53,13 +53,13 @@ func (r *Run) Detach(ctx context.Context, start func() error) error {
 // follow ends the run when the task has ended where it runs, or when the Runner is closed.
 func (r *Run) follow() {
 	t, err := r.watchUntilEnd(r.spec.Client)
-	delivered := t.Status.Terminal() && t.Status != mcp.TaskCancelled
-	if delivered {
+	delivers := t.Status.Terminal() && t.Status != mcp.TaskCancelled // the rest of the output
+	if delivers {
 		r.setEnding(t.Outcome.Result, nil, t.Outcome.Err)
 		if err == nil {
 			r.log.Close()
 			r.worked.Set()
-			if t.Expired(r.runner.o.now()) { // its alarm may have come before the end
+			if t.Expired(r.runner.o.now()) { // its alarm may have gone off before the end
 				r.cancel(errExpired)
 			}
 			r.awaitDelivery()
@@ -68,15 +68,15 @@ func (r *Run) follow() {
 	r.mu.Lock()
 	r.finishing = true
 	r.mu.Unlock()
-	if delivered {
+	if delivers {
 		r.deliverRest()
 	}
 	r.stop(err)
 	r.worked.Set()
 	r.changing.Lock()
 	defer r.changing.Unlock()
-	if told := r.Task().UpdatedAt; t.UpdatedAt.Before(told) {
-		t.UpdatedAt = told // this process saw output before the end
+	if shown := r.Task().UpdatedAt; t.UpdatedAt.Before(shown) {
+		t.UpdatedAt = shown // this process saw output before the end
 	}
 	r.announceEnd(t, true)
 	if r.offered && t.Status.Terminal() && !r.gaveBack() {
@@ -84,7 +84,8 @@ func (r *Run) follow() {
 	}
 }
 
-// Take runs spec.Work, as a supervisor, for a task that another process has stored. work describes this process to people.
+// Take runs spec.Work for a task that another process has stored. work describes this process to people.
+// Use it in a supervisor or a worker.
 func (r *Runner) Take(ctx context.Context, id string, work []byte, spec Spec) (*Run, error) {
 	spec.Handle = true
 	run := r.newRun(spec, Task{ID: id, Owner: r.o.Owner})

@@ -8,7 +8,7 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Cancel ends the run as cancelled. It reports false if the task had already ended.
+// Cancel ends the run as cancelled, and reports false if the task had already ended.
 // Use Runner.Cancel for a task that another process may run.
 func (r *Run) Cancel(message string) bool {
 	return r.finish(errCancelled, mcp.TaskCancelled, message, &Outcome{Result: mcp.ErrorResult("The task was cancelled.")})
@@ -16,17 +16,17 @@ func (r *Run) Cancel(message string) bool {
 
 const expiredMessage = "the task's ttl is over"
 
-// expire ends the work of a task whose ttl is over.
+// expire ends the run when its ttl is over.
 func (r *Run) expire() {
 	r.finish(errExpired, mcp.TaskFailed, expiredMessage, &Outcome{Result: mcp.ErrorResult("The task's ttl is over.")})
 }
 
-// abort ends the run as failed, whatever its work returns.
+// abort ends the run as failed. The result of its work does not count.
 func (r *Run) abort(why error) {
 	r.finish(errClosed, mcp.TaskFailed, why.Error(), &Outcome{Result: mcp.ErrorResult(why.Error())})
 }
 
-// abortReason returns the reason why the task ends as failed whatever its work returned, nil if there is none.
+// abortReason returns why the result of the work must not count, nil if it may.
 func (r *Run) abortReason() error {
 	if err := r.log.Failed(); err != nil {
 		return err
@@ -37,11 +37,11 @@ func (r *Run) abortReason() error {
 	return nil
 }
 
-// finish moves the task to a terminal status. cause is why it is cut off, nil if its work has returned. If somebody else ends the task
+// finish moves the task to a terminal status. cause is why the run ends early, nil if its work has returned. If another call ends the task
 // first, finish waits for that end and reports false.
 func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome *Outcome) bool {
-	switch first, away := r.claimEnd(status); {
-	case away:
+	switch first, elsewhere := r.claimEnd(status); {
+	case elsewhere:
 		return r.cancelRemote(cause)
 	case !first:
 		<-r.ended.Done()
@@ -55,7 +55,7 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 		r.deliverRest()
 	}
 	r.stop(cause)
-	r.changing.Lock() // only now: the holder of the door may wait for what stop ends
+	r.changing.Lock() // only now: its holder may wait for what stop ends
 	defer r.changing.Unlock()
 	r.mu.Lock()
 	t, handle := r.task, r.handle
@@ -79,8 +79,8 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 	return true
 }
 
-// claimEnd makes its first caller the one that ends the task, unless another process runs it (away).
-func (r *Run) claimEnd(status mcp.TaskStatus) (first, away bool) {
+// claimEnd reports whether its caller is the first, which then ends the task, and whether the task runs elsewhere, where it ends.
+func (r *Run) claimEnd(status mcp.TaskStatus) (first, elsewhere bool) {
 	r.handover.Lock()
 	defer r.handover.Unlock()
 	r.mu.Lock()
@@ -100,11 +100,11 @@ func (r *Run) claimEnd(status mcp.TaskStatus) (first, away bool) {
 	return true, false
 }
 
-// cancelRemote is finish for a task that another process runs. It asks that process to cancel the task, and reports whether it could ask. At
-// the ttl that process stops the task and stores its end. The end of this process does not end the task; do sees that for itself.
+// cancelRemote is finish for a task that another process runs. If the cause is a cancel, it asks that process to cancel the task, and reports
+// whether it could ask. At the ttl that process ends the task by itself. The end of this process does not end the task.
 func (r *Run) cancelRemote(cause error) bool {
 	if r.worked.IsSet() && (cause == errCancelled || cause == errExpired) {
-		r.cancel(cause) // the task has ended there, and only the delivery of its output is still going on here
+		r.cancel(cause) // the task has ended there, and only its output is still being delivered here
 	}
 	if cause != errCancelled {
 		return false
@@ -118,17 +118,17 @@ func (r *Run) cancelRemote(cause error) bool {
 
 // stop ends the deliveries, the work's context and the log. finishing is set.
 func (r *Run) stop(cause error) {
-	<-r.begun.Done() // whoever finds the task in the state may end it before Start returns
+	<-r.begun.Done() // another process may find the task in the state and end it before Start returns
 	// "Receivers MUST NOT send notifications/tasks/partial after the task reaches a terminal status" (SEP-2679, 1.3.2)
 	r.spec.Client.Silence()
 	r.cancel(cause)
 	r.log.Close()
 }
 
-// announceEnd sets the task's last state to t, and announces it. The door is held.
+// announceEnd sets the task's last state to t, and announces it. changing is held.
 func (r *Run) announceEnd(t Task, handle bool) {
 	r.end(t)
-	over := t.Status.Terminal() // otherwise it goes on in another process
+	over := t.Status.Terminal() // otherwise another process still runs it
 	if over {
 		r.spec.Client.Status(t.wire(r.runner.o.PollInterval))
 	}
@@ -142,7 +142,7 @@ func (r *Run) announceEnd(t Task, handle bool) {
 	r.changes.Send()
 }
 
-// endsWithin waits for an end that is being stored. It reports false if that takes too long.
+// endsWithin waits for the end of a run that is being stored, and reports false if that takes too long.
 func (r *Run) endsWithin(ctx context.Context, limit time.Duration) bool {
 	r.mu.Lock()
 	finishing := r.finishing
@@ -160,19 +160,19 @@ func (r *Run) endsWithin(ctx context.Context, limit time.Duration) bool {
 	}
 }
 
-// forget removes a run from the live ones. Its door is held.
+// forget removes a run from the live ones. Its lock changing is held.
 func (r *Runner) forget(run *Run) {
 	if run.expiryTimer != nil {
 		run.expiryTimer.Stop()
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if run.unstored == nil { // otherwise it is found only here
+	if run.unstored == nil { // otherwise its end can be found only here
 		delete(r.live, run.id)
 	}
 }
 
-// unhide removes a run from the hidden ones: it has a handle now, or has ended. The door is held.
+// unhide removes a run from the hidden ones: it has a handle now, or has ended. changing is held.
 func (r *Run) unhide() {
 	r.hidden = false
 	r.runner.mu.Lock()
@@ -180,7 +180,7 @@ func (r *Run) unhide() {
 	delete(r.runner.hidden, r.id)
 }
 
-// deleteSpilled deletes what the state kept of a run that has ended without a handle. The door is held.
+// deleteSpilled deletes what the state keeps of a run that has ended without a handle. changing is held.
 func (r *Run) deleteSpilled(t *Task) {
 	r.unhide()
 	if err := r.runner.o.State.Delete(context.Background(), t.Owner, t.ID); err != nil {

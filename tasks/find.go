@@ -9,14 +9,14 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// running returns the Run of a task that has a handle and has not ended, or nil.
+// running returns the Run of a task that has a handle and has not ended, or whose end is not stored; nil if there is none.
 func (r *Runner) running(id string) *Run {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.live[id]
 }
 
-// view returns the view of a task that is run or followed here, or nil.
+// view returns the view of a task that this process runs or follows, or nil.
 func (r *Runner) view(id string) *View {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -32,6 +32,7 @@ func (r *Runner) viewLocked(id string) *View {
 }
 
 // Get returns a task of the owner as it is now, or ErrNotFound.
+// Use it for the result or the segments, and Head otherwise.
 func (r *Runner) Get(ctx context.Context, id string) (Task, error) {
 	return r.get(ctx, id, r.o.State.Get)
 }
@@ -47,13 +48,14 @@ func (r *Runner) get(ctx context.Context, id string, stored func(ctx context.Con
 	}
 	t, err := stored(ctx, r.o.Owner, id)
 	t.applyNotes()
-	if err == nil && t.Status == mcp.TaskWorking { // elsewhere
+	if err == nil && t.Status == mcp.TaskWorking { // in another process
 		t.showLine(t.LastLine(ctx))
 	}
 	return t, err
 }
 
-// List returns a page of the owner's tasks (see State).
+// List returns a page of the owner's tasks, as State.List does.
+// Use it to go through all tasks, and Newest or Last for the latest ones.
 func (r *Runner) List(ctx context.Context, cursor string, n int) ([]Task, string, error) {
 	page, next, err := r.o.State.List(ctx, r.o.Owner, cursor, n)
 	for i := range page {
@@ -64,20 +66,21 @@ func (r *Runner) List(ctx context.Context, cursor string, n int) ([]Task, string
 	return page, next, err
 }
 
-// While a task works, its status message is the last line of its output: some hosts show nothing else.
+// While a task is working, its status message is the last line of its output: some hosts show nothing else.
 
-// LinePace is the shortest time between two status notifications that only show the last line of output. The handle counts as one, the
-// terminal status does not: a task that ends sooner shows no line.
+// LinePace is the shortest time between two status notifications that only show the last line of output. The handle counts as one, so a task
+// that ends sooner shows no line; the terminal status does not.
 const LinePace = time.Second
 
 // Status returns the task as it is now, with a message that says what it is doing.
+// Use it for a status notification that shows the last line of output.
 func (v *View) Status(message string) mcp.Task {
 	t := v.show(message)
 	t.StatusMessage = clip(message)
 	return t.wire(v.runner.o.PollInterval)
 }
 
-// live returns the task as it is now; while it works, its message is the last line of its output.
+// live returns the task as it is now; while it is working, its message is the last line of its output.
 func (v *View) live() Task {
 	line := v.log.Tail(tailBytes).LastLine()
 	t := v.show(line)
@@ -107,7 +110,7 @@ func (v *View) show(line string) Task {
 // maxMade is how many of its own tasks this process remembers.
 const maxMade = 10_000
 
-// remember notes a task as made by this process. r.mu is held.
+// remember records a task as made by this process. r.mu is held.
 func (r *Runner) remember(t *Task) {
 	if len(r.made) == maxMade {
 		r.made = append(r.made[:0], r.made[maxMade/2:]...)
@@ -115,7 +118,7 @@ func (r *Runner) remember(t *Task) {
 	r.made = append(r.made, madeTask{t.ID, t.CreatedAt.Round(0).Add(t.TTL)})
 }
 
-// Newest returns up to n of the owner's tasks, newest first: those older than the task before, unless that is ""; with own, only those that
+// Newest returns up to n of the owner's tasks, newest first: if before is not "", only those older than that task; with own, only those that
 // this process has made. more reports whether there are others. It fails with ErrCursor if the task before is unknown.
 func (r *Runner) Newest(ctx context.Context, n int, before string, own bool) (page []Task, more bool, err error) {
 	var ids []string
@@ -130,8 +133,7 @@ func (r *Runner) Newest(ctx context.Context, n int, before string, own bool) (pa
 	return backwards(ctx, ids, n, r.Get)
 }
 
-// Last is Newest for those of the owner's tasks that wanted accepts; they are as Head returns them. wanted gets tasks without outcome and
-// output.
+// Last is Newest for the tasks that wanted accepts; they are as Head returns them. wanted gets tasks without outcome and output.
 func (r *Runner) Last(ctx context.Context, n int, before string, wanted func(*Task) bool) (page []Task, more bool, err error) {
 	ids, err := r.lastIDs(ctx, n+1, before, wanted)
 	if err != nil {
@@ -140,7 +142,7 @@ func (r *Runner) Last(ctx context.Context, n int, before string, wanted func(*Ta
 	return backwards(ctx, ids, n, r.Head)
 }
 
-// backwards gets up to n tasks, the last one first, and reports whether there are more.
+// backwards returns up to n tasks, the last id first, and reports whether there are more.
 func backwards(ctx context.Context, ids []string, n int, get func(context.Context, string) (Task, error)) (page []Task, more bool, err error) {
 	for _, id := range slices.Backward(ids) {
 		t, err := get(ctx, id)
@@ -157,7 +159,7 @@ func backwards(ctx context.Context, ids []string, n int, get func(context.Contex
 	return page, false, nil
 }
 
-// ownIDs returns the ids of the tasks that this process made before another one, as far as they can still be found.
+// ownIDs returns the ids of the tasks that this process made before another task, as far as they can still be found.
 func (r *Runner) ownIDs(before string) (ids []string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -175,7 +177,7 @@ func (r *Runner) ownIDs(before string) (ids []string, err error) {
 	return ids, nil
 }
 
-// lastIDs returns the ids of the last n wanted tasks of the owner before another one.
+// lastIDs returns the ids of at least the last n wanted tasks of the owner before another task.
 func (r *Runner) lastIDs(ctx context.Context, n int, before string, wanted func(*Task) bool) (ids []string, err error) {
 	const page = 200
 	for cursor := ""; ; {

@@ -10,15 +10,16 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// This process follows a task that another process runs while somebody here wants to see it: the state keeps its View up to date, and the
-// View's own log grows as the other process's does. The View belongs to the Run that has detached the task, and lasts until the task's end
-// (detach.go), or to Runner.Follow, and lasts until its last follower releases it.
+// This process follows a task that another process runs while it is wanted here: the state keeps its View up to date, and the View's own log
+// grows as that of the other process does. The View belongs either to the Run that has detached the task (detach.go), and lasts until the
+// task's end, or to Runner.Follow, and lasts until its last follower releases it.
 
-// watchRetry is the time until the next look at a followed task after one has failed.
+// watchRetry is the time between two tries to read what other processes have stored.
 const watchRetry = 400 * time.Millisecond
 
-// Follow returns the view of a task: the present one, or a new one that follows the task. The view is nil if the task has ended and its end
-// is stored. The caller must call release when done.
+// Follow returns the view of a task: that of this process, or a new one that follows the task. The view is nil if the task has ended and its
+// end is stored. The caller must call release when done.
+// Use it to see a task change, or its output grow, wherever it runs.
 func (r *Runner) Follow(ctx context.Context, id string) (v *View, release func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -29,7 +30,7 @@ func (r *Runner) Follow(ctx context.Context, id string) (v *View, release func()
 		if err != nil || t.Status.Terminal() {
 			return nil, func() {}, err
 		}
-		if v = r.viewLocked(id); v == nil { // otherwise somebody follows it by now
+		if v = r.viewLocked(id); v == nil { // otherwise another caller follows it by now
 			t.Log.Follow()
 			t.Segments.Follow()
 			t.applyNotes()
@@ -54,13 +55,13 @@ func (r *Runner) Follow(ctx context.Context, id string) (v *View, release func()
 	}, nil
 }
 
-// follow returns when the task has ended where it runs, when nobody follows it any more, or when the Runner is closed.
+// follow keeps the view up to date until the task has ended where it runs, nobody follows it any more, or the Runner is closed.
 func (v *View) follow() {
 	t, err := v.watchUntilEnd(nobody{})
 	v.cancel(err)
 	v.log.Close()
 	v.runner.mu.Lock()
-	if v.runner.followed[v.id] == v { // otherwise somebody follows it anew
+	if v.runner.followed[v.id] == v { // otherwise it has been released, and may be followed again
 		delete(v.runner.followed, v.id)
 	}
 	v.runner.mu.Unlock()
@@ -69,10 +70,10 @@ func (v *View) follow() {
 	v.changes.Send()
 }
 
-// watchUntilEnd keeps the view up to date, and announces each change of the status, until the task has ended. It returns the task's last state; if
-// the view's context ends first, with its cause as the error.
+// watchUntilEnd keeps the view up to date, and announces each change of the status, until the task has ended. It returns the task's last
+// state, with the cause of the view's context if that ends first.
 func (v *View) watchUntilEnd(client Client) (Task, error) {
-	defer func() { v.applyNotes(nil, nobody{}) }() // its questions are over
+	defer func() { v.applyNotes(nil, nobody{}) }() // closes its questions
 	for {
 		t := v.Task()
 		before := t
@@ -111,16 +112,16 @@ func (r *Runner) watchStored(ctx context.Context, t *Task) error {
 	return r.retryWatch(ctx, t.ID, func() error { return r.o.State.Watch(ctx, t) })
 }
 
-// retryWatch calls look, which looks at a task that other processes change, until it succeeds. It returns ErrNotFound or the cause of
+// retryWatch calls read, which reads what other processes have stored about a task, until it succeeds. It returns ErrNotFound or the cause of
 // ctx.
-func (r *Runner) retryWatch(ctx context.Context, id string, look func() error) error {
+func (r *Runner) retryWatch(ctx context.Context, id string, read func() error) error {
 	for failed := false; ; failed = true {
-		err := look()
+		err := read()
 		if err == nil || errors.Is(err, ErrNotFound) {
 			return err
 		}
-		if !failed && ctx.Err() == nil { // a full disk stays full for many looks
-			r.o.Log.Warn().Err(err).Str("taskId", id).Msg("looking at a task that other processes change")
+		if !failed && ctx.Err() == nil { // a full disk stays full for many tries
+			r.o.Log.Warn().Err(err).Str("taskId", id).Msg("reading a task that another process changes")
 		}
 		if !pause(ctx, watchRetry) {
 			return context.Cause(ctx)
@@ -128,7 +129,7 @@ func (r *Runner) retryWatch(ctx context.Context, id string, look func() error) e
 	}
 }
 
-// Await returns a task once it has ended.
+// Await waits until a task has ended, and returns it.
 // Use it where only the result matters, and Follow where the output does.
 func (r *Runner) Await(ctx context.Context, id string) (Task, error) {
 	v, release, err := r.Follow(ctx, id)
@@ -151,7 +152,7 @@ func (r *Runner) await(ctx context.Context, id string, v *View) (Task, error) {
 	}
 	t := v.Task()
 	switch {
-	case !t.Status.Terminal(): // following ended with the Runner, and so does the request
+	case !t.Status.Terminal(): // the Runner is closed, and the request ends, too
 		<-ctx.Done()
 		return t, context.Cause(ctx)
 	case v.detached.IsSet(): // the process that ran it may have forgotten it
@@ -162,15 +163,15 @@ func (r *Runner) await(ctx context.Context, id string, v *View) (Task, error) {
 	return t, nil
 }
 
-// Cancel cancels a task of the owner. It returns the task as it then is, with ErrEnded if it had ended before.
+// Cancel cancels a task of the owner, wherever it runs. It returns the task as it then is, with ErrEnded if it had ended before.
 func (r *Runner) Cancel(ctx context.Context, id string) (Task, error) {
 	return r.cancelWithReason(ctx, id, "")
 }
 
-// maxReason is how long the reason for a cancel may be, in bytes.
+// maxReason is how much of a client's reason is kept, in bytes.
 const maxReason = 200
 
-// cancelWithReason is Cancel for the client's reason, if it gave one. A task elsewhere does not learn it.
+// cancelWithReason is Cancel with the client's reason, or "". The reason is not passed to other processes.
 func (r *Runner) cancelWithReason(ctx context.Context, id, reason string) (Task, error) {
 	message := "cancelled by the client"
 	if reason != "" {
@@ -201,7 +202,7 @@ func (r *Runner) cancelWithReason(ctx context.Context, id, reason string) (Task,
 func (r *Runner) cancelElsewhere(ctx context.Context, working Task) (Task, error) {
 	id, cancelled := working.ID, working
 	cancelled.Status, cancelled.StatusMessage = mcp.TaskCancelled, ""
-	outlives := cancelled.Expired(r.o.now()) // a call without a handle does not end at its ttl
+	outlived := cancelled.Expired(r.o.now()) // its ttl, as a call without a handle does
 	if err := r.o.State.Ask(ctx, r.o.Owner, id); err != nil {
 		return Task{}, err
 	}
@@ -213,8 +214,8 @@ func (r *Runner) cancelElsewhere(ctx context.Context, working Task) (Task, error
 	}
 	if errors.Is(err, ErrNotFound) {
 		t = cancelled
-		if outlives || !t.Expired(r.o.now()) { // otherwise its ttl may have ended it, as failed
-			err = nil // a call without a handle is forgotten when it ends
+		if outlived || !t.Expired(r.o.now()) { // otherwise its ttl may have ended it, as failed
+			err = nil // a call without a handle is deleted when it ends
 		}
 	}
 	if err == nil && t.Status != mcp.TaskCancelled {

@@ -15,8 +15,9 @@ import (
 const pageSize = 50
 
 // Handle returns the answer to the task-augmented request that started the run.
+// Use it in the handshake era, and Created in the stateless one.
 func (r *Run) Handle() mcp.CreateTaskResult {
-	// A handle always shows the status working, whatever has happened since ("Task Status Lifecycle": tasks begin in the working status);
+	// A handle always shows the status working, even if that has changed since ("Task Status Lifecycle": tasks begin in the working status);
 	// later statuses follow it.
 	t := r.Task()
 	t.Status, t.StatusMessage, t.UpdatedAt = mcp.TaskWorking, "", t.CreatedAt
@@ -26,8 +27,8 @@ func (r *Run) Handle() mcp.CreateTaskResult {
 	}
 }
 
-// beforeTheEnd wraps an answer that shows a task, so that one that shows it before its end is not queued after the notification of that
-// end. Answers that may be large, and so wait for the client, do not hold up the end; nor do those in a batch, which may wait for others
+// beforeTheEnd wraps an answer that shows a task: if it shows the task before its end, it is queued before the notification of that end. An
+// answer that may be large, and so wait for the client, does not delay the end; nor does one in a batch, which may wait for other answers
 // that wait for the end.
 func (r *Runner) beforeTheEnd(c *rpc.Caller, id string, show func() (any, error)) (any, error) {
 	v := r.view(id)
@@ -53,7 +54,7 @@ func (r *Runner) getTask(ctx context.Context, c *rpc.Caller, p mcp.TaskParams) (
 	return r.beforeTheEnd(c, p.TaskID, func() (any, error) { return r.head(ctx, p.TaskID) })
 }
 
-// head returns what tasks/get shows in the handshake era.
+// head returns the result of tasks/get in the handshake era.
 func (r *Runner) head(ctx context.Context, id string) (any, error) {
 	t, err := r.Head(ctx, id)
 	if err != nil {
@@ -67,7 +68,7 @@ func (r *Runner) head(ctx context.Context, id string) (any, error) {
 	return shown, nil
 }
 
-// taskResult answers what the task's own request would have returned. "When a receiver receives a tasks/result request for a task in any
+// taskResult answers with what the task's own request would have returned. "When a receiver receives a tasks/result request for a task in any
 // other non-terminal status, it MUST block the response until the task reaches a terminal status" (basic/utilities/tasks, "Result
 // Retrieval").
 func (r *Runner) taskResult(ctx context.Context, c *rpc.Caller, p mcp.TaskParams) (any, error) {
@@ -107,7 +108,7 @@ func (r *Runner) taskResult(ctx context.Context, c *rpc.Caller, p mcp.TaskParams
 }
 
 const (
-	// maxResumed limits the content of a response that resumes.
+	// maxResumed limits the content of a response to tasks/result with lastSeqNr.
 	maxResumed = mcp.MaxPage
 	// maxSeqNr is larger than any segment number, and adding one to it does not overflow.
 	maxSeqNr = 1 << 53

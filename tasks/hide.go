@@ -10,10 +10,12 @@ import (
 	"runnel/tools/secrets"
 )
 
-// Secrets are the values that the run must not show, as they were when it began; nil = none.
+// Secrets returns the values that the run must not show, as they were when it began; nil if there are none.
+// Use it to mask output before it is appended to the log.
 func (r *Run) Secrets() *secrets.Set { return r.secrets }
 
-// Secrets are the values that a run starting now must not show; nil = none.
+// Secrets returns the values that a run which starts now must not show; nil if there are none.
+// Use it where there is no Run.
 func (r *Runner) Secrets() *secrets.Set { return r.o.Secrets.Set() }
 
 // hide masks secrets in the outcome of work. Its output was masked before it reached the log.
@@ -27,7 +29,8 @@ func (d *Done) hide(s *secrets.Set) {
 	}
 }
 
-// HideResult returns a result without secrets.
+// HideResult returns a result with its secrets masked.
+// Use it on a result that is not the outcome of work, which is masked anyway.
 func HideResult(s *secrets.Set, result *mcp.CallToolResult) *mcp.CallToolResult {
 	if s == nil || result == nil {
 		return result
@@ -42,7 +45,7 @@ func HideResult(s *secrets.Set, result *mcp.CallToolResult) *mcp.CallToolResult 
 	return &masked
 }
 
-// HideContent returns content without secrets, masking each item separately.
+// HideContent returns content with its secrets masked, each item separately.
 // Use it on items that are not part of a result, and HideResult on a result.
 func HideContent(s *secrets.Set, content []mcp.ContentBlock) []mcp.ContentBlock {
 	if s == nil {
@@ -55,7 +58,7 @@ func HideContent(s *secrets.Set, content []mcp.ContentBlock) []mcp.ContentBlock 
 	return masked
 }
 
-// HideError returns an error without secrets.
+// HideError returns an error with its secrets masked.
 // Use it on an error that quotes what a server or a tool says.
 func HideError(s *secrets.Set, e *rpc.Error) *rpc.Error {
 	if s == nil || e == nil {

@@ -10,8 +10,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Limits are what one owner may do. A state counts the tasks of all its processes; each process counts the requests of the one client that
-// it serves.
+// Limits are how much one owner may do. A state counts the tasks of all its processes; each process counts the requests of the client that it
+// serves.
 type Limits struct {
 	MaxLive              int // tasks with a handle that have not ended; 0 = DefaultMaxLive
 	MaxStartsPerMinute   int // 0 = no limit
@@ -26,7 +26,7 @@ const (
 	refusedStore    = "store"    // it could not be stored
 )
 
-// window allows a number of events in any period of a given length, so there is no burst at the edge of two periods.
+// window allows a number of events in any period of a given length, so there is no burst where two periods meet.
 type window struct {
 	limit  int
 	period time.Duration
@@ -53,7 +53,7 @@ func (w *window) take() bool {
 	return true
 }
 
-// addLive adds a run to the live ones if the limits allow it.
+// addLive adds a run to the live ones if the limits of this process allow it.
 func (r *Runner) addLive(run *Run) error {
 	ending := run.Task().Ending
 	r.mu.Lock()
@@ -70,7 +70,7 @@ func (r *Runner) addLive(run *Run) error {
 	return nil
 }
 
-// limited counts a request about tasks against the limit.
+// limited refuses requests about tasks that exceed the limit.
 func (r *Runner) limited(h rpc.Handler) rpc.Handler {
 	return func(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 		if !r.requests.take() {

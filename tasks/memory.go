@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// maxMemory bounds what ended tasks hold of a Memory, in bytes of results and logs. Beyond it, the tasks that ended first are forgotten
+// maxMemory limits how many bytes of results and logs a Memory keeps of ended tasks. Beyond that, the tasks that ended first are forgotten
 // before their ttl is over.
 const maxMemory = 64 << 20
 
 // Memory is a State in the memory of one process, and ends with it. Use it where tasks need not outlive the process.
 type Memory struct {
-	now func() time.Time // time.Now but in tests
+	now func() time.Time // time.Now, except in tests
 
 	mu    sync.Mutex
 	tasks map[string]*inMemory
@@ -135,9 +135,9 @@ func (m *Memory) Delete(_ context.Context, owner, id string) error {
 	return nil
 }
 
-// The rest of the contract concerns other processes and the people who look at them: there are none.
+// The rest of the contract is for other processes: there are none.
 
-// Hide implements State: the memory of the log is as good a place as any.
+// Hide implements State: the log itself is in memory.
 func (m *Memory) Hide(Task) error { return errors.ErrUnsupported }
 
 // MarkFetched implements State.
@@ -146,7 +146,7 @@ func (m *Memory) MarkFetched(context.Context, string, string) error { return nil
 // Ask implements State.
 func (m *Memory) Ask(context.Context, string, string) error { return nil }
 
-// Heed implements State: nobody ever asks.
+// Heed implements State: there are no requests.
 func (m *Memory) Heed(ctx context.Context) (asked, fenced []string, err error) {
 	<-ctx.Done()
 	return nil, nil, context.Cause(ctx)
@@ -182,13 +182,13 @@ func (m *Memory) remove(s *inMemory) {
 	}
 }
 
-// index is the position in order of the task with a number, or of the next one. m.mu is held.
+// index returns the index in order of the task with a number, or of the next one. m.mu is held.
 func (m *Memory) index(number uint64) int {
 	i, _ := slices.BinarySearchFunc(m.order, number, func(s *inMemory, n uint64) int { return cmp.Compare(s.number, n) })
 	return i
 }
 
-// weight is how much memory an ended task takes, in bytes.
+// weight returns how much memory an ended task takes, in bytes.
 func weight(t *Task) int64 {
 	const record = 512
 	n := record + t.Log.Held()

@@ -43,7 +43,7 @@ func (r *Runner) Register(srv *rpc.Server) {
 	}))
 }
 
-// withTasks refuses a method in sessions of versions that do not have it. A client that sends one in another session can do tasks.
+// withTasks refuses a method in a session whose version has no tasks. A client that uses one in another session can use tasks.
 func withTasks(h rpc.Handler) rpc.Handler {
 	return func(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 		if !c.Version.Tasks {
@@ -54,7 +54,7 @@ func withTasks(h rpc.Handler) rpc.Handler {
 	}
 }
 
-// withTasks refuses a method in a session whose version does not have it. A client that uses one in another session can do tasks.
+// withTask is withTasks for a method whose params name a task.
 func withTask(h func(ctx context.Context, c *rpc.Caller, p mcp.TaskParams) (any, error)) rpc.Handler {
 	return withTasks(func(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 		var p mcp.TaskParams

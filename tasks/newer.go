@@ -8,25 +8,27 @@ import (
 	"runnel/partials"
 )
 
-// Newer is a state's current version of a task that another process runs, for State.Watch.
+// Newer is what a state has stored about a task that another process runs.
+// A state makes one in Watch, for Task.Update.
 type Newer struct {
 	Task
-	Ending *partials.Ending // how its output has ended, nil if it has not
+	Ending *partials.Ending // how its output ended; nil if it has not
 	End    int64            // where its log ends
-	Output partials.Backing // what is stored of its log
+	Output partials.Backing // reads what is stored of its log
 	// Ends returns where its segments after number n end, up to End; segment n ends at position last. It fails with partials.ErrEnds if
 	// they are damaged.
 	Ends func(ctx context.Context, n int, last int64) ([]int64, error)
 }
 
-// lookBytes is how much new output a follower takes into memory at once: as much as its log keeps.
+// lookBytes is how much new output a followed log takes into memory at once: as much as it keeps.
 const lookBytes = 256 << 10
 
-// Update brings a followed task up to date, with its log and its segments. It reports whether there is anything new for its followers.
+// Update brings a followed task up to date, with its log and its segments, and reports whether there is anything new for its followers.
+// A state calls it in Watch.
 func (t *Task) Update(ctx context.Context, now Newer) (bool, error) {
 	grows := now.End > t.Log.Size()
 	if grows {
-		tail, err := now.Output.Load(ctx, max(t.Log.Size(), now.End-lookBytes), 2*lookBytes) // the first stretch may begin earlier
+		tail, err := now.Output.Load(ctx, max(t.Log.Size(), now.End-lookBytes), 2*lookBytes) // the first extent may begin earlier
 		if err != nil {
 			return false, err
 		}

@@ -15,9 +15,9 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// A process that has taken a task has no client. It stores questions and progress as notes: members of the task's variables whose names
-// begin with notePrefix, which every state keeps and announces. Followers of the task read the questions, and answer them with notes.
-// People and tools see the variables without notes (OwnVariables), and cannot set any (CheckVariables).
+// A process that has taken a task has no client. It stores questions and progress as notes: members of the task's variables with names that
+// begin with notePrefix. Every state keeps and announces them. Followers of the task read the questions, and answer them with notes. People
+// and tools see the variables without notes (OwnVariables), and cannot set notes (CheckVariables).
 //
 //	runnel/question/KEY  set by the process that runs the task: an open question
 //	runnel/answer/KEY    set by a follower: the first answer counts
@@ -25,7 +25,7 @@ import (
 //	runnel/times         set by the process that runs the task: when its output came (times.go)
 //
 // Every process sets the last two for the tasks that it runs, so that others see them, now or later. From a task's second attempt on, KEY,
-// progress and times begin with "attempt-N-": a worker that was taken for dead may still write, and is not heard (ofAttempt).
+// progress and times begin with "attempt-N-": a worker that was believed dead may still write, and is ignored (ofAttempt).
 const (
 	notePrefix     = "runnel/"
 	questionPrefix = notePrefix + "question/"
@@ -36,7 +36,7 @@ func progressNote(attempt int) string { return notePrefix + ofAttempt(attempt, "
 
 func timesNote(attempt int) string { return notePrefix + ofAttempt(attempt, "times") }
 
-// ofAttempt is the name of what an attempt of a task notes.
+// ofAttempt is the name, or the key, under which an attempt of a task sets a note.
 func ofAttempt(attempt int, name string) string {
 	if attempt > 1 {
 		return fmt.Sprintf("attempt-%d-%s", attempt, name)
@@ -62,15 +62,15 @@ type notes struct {
 	answers   map[string]answerNote
 	progress  Progress
 	times     Times
-	names     []string // of all
+	names     []string // of all notes
 }
 
-// hasNotes reports whether there may be notes among variables. Most have none, and need not be decoded.
+// hasNotes reports whether there may be notes among variables. Most tasks have none, and their variables need not be decoded.
 func hasNotes(variables json.RawMessage) bool {
 	return bytes.Contains(variables, []byte(`"`+notePrefix))
 }
 
-// readNotes reads the notes of an attempt among variables, and the names of all notes. Damaged ones read as absent.
+// readNotes reads the notes of an attempt from variables, and the names of all notes. Damaged ones count as absent.
 func readNotes(variables json.RawMessage, attempt int) *notes {
 	n := &notes{answers: map[string]answerNote{}}
 	if !hasNotes(variables) {
@@ -111,7 +111,7 @@ func newQuestion(key string, n questionNote) *Question {
 	return q
 }
 
-// OwnVariables returns variables without the notes among them; nil if nothing is left.
+// OwnVariables returns variables without notes; nil if nothing is left.
 // Use it wherever variables are shown.
 func OwnVariables(variables json.RawMessage) json.RawMessage {
 	if !hasNotes(variables) {
@@ -132,7 +132,7 @@ func OwnVariables(variables json.RawMessage) json.RawMessage {
 	return rawjson.Encode(members)
 }
 
-// onlyNotes reports whether a patch sets notes and nothing else: the limits on people's variables do not apply to those.
+// onlyNotes reports whether a patch sets notes and nothing else: the limits of variables do not apply to notes.
 func onlyNotes(patch map[string]json.RawMessage) bool {
 	for name := range patch {
 		if !strings.HasPrefix(name, notePrefix) {
@@ -142,14 +142,14 @@ func onlyNotes(patch map[string]json.RawMessage) bool {
 	return len(patch) > 0
 }
 
-// setNotes sets notes of the task; null deletes one. Those that are left at its end stay: how far it came, and when its output came, are still
-// shown then, and nobody looks for the others any more.
+// setNotes sets notes of the task, and returns its variables; null deletes a note. The notes that are left at its end stay: progress and
+// times are still shown then, and the others are not used any more.
 func (v *View) setNotes(ctx context.Context, patch map[string]any) (json.RawMessage, error) {
 	return v.runner.setStored(ctx, v.id, rawjson.Encode(patch))
 }
 
-// applyNotes takes the notes of a task that another process runs: new and closed questions, and progress. tell passes the news to the client,
-// after the status that came with it.
+// applyNotes takes over the notes of a task that another process runs: new and closed questions, progress and times. tell passes what is new
+// to the client; call it after the status that came with the notes.
 func (v *View) applyNotes(variables json.RawMessage, client Client) (tell func()) {
 	n := readNotes(variables, v.Task().Attempt)
 	v.mu.Lock()
@@ -210,7 +210,7 @@ func (v *View) reply(ctx context.Context, answers map[string]answerNote) error {
 	if len(patch) == 0 {
 		return nil
 	}
-	if _, err := v.setNotes(ctx, patch); err != nil && !errors.Is(err, ErrEnded) { // nobody waits for the answers once the task has ended
+	if _, err := v.setNotes(ctx, patch); err != nil && !errors.Is(err, ErrEnded) { // answers for a task that has ended are ignored
 		return err
 	}
 	v.mu.Lock()
@@ -219,7 +219,7 @@ func (v *View) reply(ctx context.Context, answers map[string]answerNote) error {
 		v.answered = map[string]bool{}
 	}
 	for key := range answers {
-		v.answered[key] = true // a version read before the answer was stored may still arrive
+		v.answered[key] = true // variables that were read before the answer was stored may still come
 	}
 	v.open = slices.DeleteFunc(v.open, func(q *Question) bool {
 		if v.answered[q.key] {

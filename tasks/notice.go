@@ -3,9 +3,9 @@ package tasks
 // Each end of a task is reported to Options.Ended of exactly one process, however many share the state:
 //
 //   - the one that has stored the end: the process that ran the task, or its supervisor (finish, retryEnd);
-//   - the one that found the keeper gone, and so has ended the task: a state gets a function of its own for that;
-//   - the one that has offered the task to workers, for as long as it follows the task (follow). A worker reports nothing: the person who waits
-//     is not there.
+//   - the one that found the keeper gone, and so has ended the task: a state has an option of its own for that;
+//   - the one that has offered the task to workers, as long as it follows the task (Run.follow). A worker reports nothing: the person who waits
+//     is elsewhere.
 //
 // A call without a handle is reported where it runs, unless it is of a kind that always ends soon.
 

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// publish shows a question to the followers of the task, and waits for their answer in a goroutine of its own until the question is closed.
-// The door is held.
+// publish shows a question to the followers of the task, and starts a goroutine that waits for their answer until the question is closed.
+// changing is held.
 func (r *Run) publish(q *Question) error {
 	if _, err := r.setNotes(r.ctx, map[string]any{questionPrefix + q.key: questionNote{q.Request, q.Message}}); err != nil {
 		return err
@@ -21,13 +21,13 @@ func (r *Run) publish(q *Question) error {
 		case a.Error != nil:
 			q.refused <- a.Error
 		default:
-			_ = r.Answer(ctx, map[string]json.RawMessage{q.key: a.Result}) // it has no other end to go to
+			_ = r.Answer(ctx, map[string]json.RawMessage{q.key: a.Result}) // it cannot fail here
 		}
 	})
 	return nil
 }
 
-// awaitAnswer waits until somebody has answered a question. A question that stays open for hours costs as much as following a task.
+// awaitAnswer waits until a follower has answered a question. That costs as much as following a task.
 func (r *Run) awaitAnswer(ctx context.Context, key string) (answerNote, error) {
 	var t Task
 	err := r.runner.retryWatch(ctx, r.id, func() (err error) {
@@ -52,8 +52,8 @@ func (r *Run) awaitAnswer(ctx context.Context, key string) (answerNote, error) {
 // unpublish deletes a question and its answer.
 func (r *Run) unpublish(q *Question) {
 	_, err := r.setNotes(context.WithoutCancel(r.ctx), map[string]any{questionPrefix + q.key: nil, answerPrefix + q.key: nil})
-	if err != nil { // who follows the task may show the question until the task ends
-		r.runner.o.Log.Debug().Err(err).Str("taskId", r.id).Msg("taking a question back")
+	if err != nil { // followers may show the question until the task ends
+		r.runner.o.Log.Debug().Err(err).Str("taskId", r.id).Msg("withdrawing a question")
 	}
 }
 
@@ -62,6 +62,7 @@ const progressPace = 250 * time.Millisecond
 
 // PublishProgress shows the progress (Report) to the followers of a task that this process has taken. Progress that comes too soon after the
 // last note is stored later, unless there is newer progress by then.
+// Call it after Report if the client of the call wants progress.
 func (r *Run) PublishProgress() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -78,7 +79,7 @@ func (r *Run) PublishProgress() {
 	}
 }
 
-// publishProgress stores the progress of the task until its work should end.
+// publishProgress stores the progress of the task until the context of its work ends.
 func (r *Run) publishProgress(ctx context.Context) {
 	for {
 		select {
@@ -89,7 +90,7 @@ func (r *Run) publishProgress(ctx context.Context) {
 		r.mu.Lock()
 		p, name := r.task.Progress, progressNote(r.task.Attempt)
 		r.mu.Unlock()
-		_, _ = r.setNotes(ctx, map[string]any{name: p}) // the next one may be told
+		_, _ = r.setNotes(ctx, map[string]any{name: p}) // the next note may succeed
 		if !pause(r.ctx, progressPace) {
 			return
 		}

@@ -13,10 +13,11 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// questionKey begins the key of a question.
+// questionKey begins the key of every question.
 const questionKey = "question-"
 
-// Ask opens a question. It fails with ErrEnded.
+// Ask opens a question. It fails with ErrEnded if the task has ended, and if the question cannot be stored.
+// Wait for Answered, Refused or Closed, and then call Close.
 func (r *Run) Ask(q *Question) error {
 	r.changing.Lock()
 	defer r.changing.Unlock()
@@ -28,7 +29,7 @@ func (r *Run) Ask(q *Question) error {
 	r.open = append(r.open, q)
 	r.mu.Unlock()
 	var err error
-	if r.taken { // before the status: whoever sees that there is a question finds it
+	if r.taken { // before the status, so that whoever sees that status finds the question
 		err = r.publish(q)
 	}
 	if err == nil {
@@ -37,7 +38,7 @@ func (r *Run) Ask(q *Question) error {
 	if err != nil {
 		q.close()
 		r.forget(q)
-		_ = r.updateStatus(true) // it cannot be stored either, but it is announced
+		_ = r.updateStatus(true) // it may not be stored either, but it is announced
 	}
 	return err
 }
@@ -45,29 +46,29 @@ func (r *Run) Ask(q *Question) error {
 // Answered receives the answer, once: an encoded [mcp.ElicitResult].
 func (q *Question) Answered() <-chan json.RawMessage { return q.answer }
 
-// Refused receives the reason, once, if the client refused to put the question to its user.
+// Refused receives the reason, once, if the client of a task that runs in another process cannot be asked.
 func (q *Question) Refused() <-chan error { return q.refused }
 
-// Closed is closed when nobody waits for the answer any more.
+// Closed is closed when the answer is no longer wanted.
 func (q *Question) Closed() <-chan struct{} { return q.closed.Done() }
 
-// Answer answers the question.
+// Answer answers the question. It fails like View.Answer.
 func (q *Question) Answer(ctx context.Context, response json.RawMessage) error {
 	return q.view.Answer(ctx, map[string]json.RawMessage{q.key: response})
 }
 
-// Refuse stores that the question of a task in another process gets no answer, and why.
+// Refuse refuses a question of a task that another process runs: it stores that there will be no answer, and why.
 func (q *Question) Refuse(ctx context.Context, why error) {
 	wire, ok := errors.AsType[*rpc.Error](why)
 	if !ok {
 		wire = rpc.Errorf(mcp.CodeInternalError, "%v", why)
 	}
-	if err := q.view.reply(ctx, map[string]answerNote{q.key: {Error: wire}}); err != nil && ctx.Err() == nil { // the asker gives up by itself
-		q.view.runner.o.Log.Warn().Err(err).Str("taskId", q.view.id).Msg("refusing to put a question")
+	if err := q.view.reply(ctx, map[string]answerNote{q.key: {Error: wire}}); err != nil && ctx.Err() == nil { // the work gives up by itself
+		q.view.runner.o.Log.Warn().Err(err).Str("taskId", q.view.id).Msg("refusing a question")
 	}
 }
 
-// Close closes the question, answered or not. With the last one closed the task goes on.
+// Close closes the question, answered or not. When the last one is closed the task is working again.
 func (q *Question) Close() error {
 	q.close()
 	q.run.changing.Lock()
@@ -89,7 +90,7 @@ func (v *View) question(key string) *Question {
 	return nil
 }
 
-// forget removes a question from the open ones, and reports whether it was one.
+// forget removes a question from the open ones, and reports whether it was among them.
 func (r *Run) forget(q *Question) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -98,8 +99,9 @@ func (r *Run) forget(q *Question) bool {
 	return len(r.open) < before
 }
 
-// updateStatus sets the status from the open questions: the message of the first one, or working if there is none. It stores the task, which
-// other processes read, and announces a change. It fails only if the task has moved between working and input_required. The door is held.
+// updateStatus sets the status and its message from the open questions: those of the first one, or working if there is none. It stores the
+// task and announces a change. A failure to store is an error only if the task has moved between working and input_required. changing is
+// held.
 func (r *Run) updateStatus(changed bool) error {
 	r.mu.Lock()
 	if r.finishing {
@@ -125,13 +127,13 @@ func (r *Run) updateStatus(changed bool) error {
 	}
 	err := r.runner.o.State.Put(r.ctx, t)
 	if !moved {
-		return nil // the earlier question has already been stored
+		return nil // what is stored still says input_required
 	}
 	return err
 }
 
-// CheckResponses returns an error if an answer to an open question is not a valid result for it.
-// Call it before Answer, so that a bad answer reaches nobody.
+// CheckResponses returns an error if an answer is not a valid result for its open question.
+// Call it before Answer, so that no question gets a bad answer.
 func (v *View) CheckResponses(responses map[string]json.RawMessage) error {
 	for key, response := range responses {
 		v.mu.Lock()
@@ -147,8 +149,8 @@ func (v *View) CheckResponses(responses map[string]json.RawMessage) error {
 	return nil
 }
 
-// Read decodes and checks an answer, whoever gives it; the error says what is wrong. An answer to anything but an elicitation must only be
-// an object.
+// Read decodes and checks an answer; the error says what is wrong. An answer to anything but an elicitation must only be an object.
+// Call it on each answer, wherever it comes from.
 func (q *Question) Read(response json.RawMessage) (mcp.ElicitResult, error) {
 	if q.Request.Method != "elicitation/create" {
 		if !rawjson.IsObject(response) {

@@ -10,7 +10,7 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// relay puts the questions of a task of the stateless era to a client of a session that waits for its result: "When the requestor
+// relay sends the questions of a task to a client of the handshake era that waits for its result: "When the requestor
 // encounters the input_required status, it SHOULD preemptively call tasks/result" (2025-11-25 basic/utilities/tasks). Each question is with
 // one client at a time. stop withdraws those that are open.
 //
@@ -40,7 +40,7 @@ func (v *View) relay(ctx context.Context, c *rpc.Caller) (stop func()) {
 	}
 }
 
-// unsent returns the open questions with a form that no client has been sent. From now on they count as sent.
+// unsent returns the open questions with a form that have not been sent to a client. From now on they count as sent.
 func (v *View) unsent() (list []*Question) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -53,15 +53,16 @@ func (v *View) unsent() (list []*Question) {
 	return list
 }
 
-// form returns the params of a question with a form. Another server or a worker may have made them, so they may be anything.
+// form returns the params of a question, and reports whether it has a form. Another server or a worker may have made it, so it may be
+// anything.
 func (q *Question) form() (params mcp.ElicitParams, is bool) {
 	is = q.Request.Method == "elicitation/create" && rawjson.StringMember(q.Request.Params, "mode") != "url" &&
 		json.Unmarshal(q.Request.Params, &params) == nil
 	return params, is
 }
 
-// send sends the question and passes the answer on, unless somebody else answers first. An unanswered question may be sent again to another
-// waiting client once this one waits no longer, but not at once to a client that answers with errors.
+// send sends the question and passes on the answer, unless it is answered elsewhere first. When this client stops waiting, an unanswered
+// question is sent to another one that waits; after an error, it is sent again only when the task changes.
 func (q *Question) send(waits context.Context, c *rpc.Caller) {
 	ctx, cancel := context.WithCancel(waits)
 	defer cancel()

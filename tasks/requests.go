@@ -2,10 +2,10 @@ package tasks
 
 import "context"
 
-// Other processes on the same state can ask this process to cancel a task that it runs. So it looks for such requests as long as it runs
+// Other processes on the same state can ask this process to cancel a task that it runs. It looks for such requests as long as it runs
 // something that they can see.
 
-// startWatching starts to look for requests of others, until nothing that they can see runs any more. r.mu is held.
+// startWatching starts to look for requests of other processes, if that has not been started. r.mu is held.
 func (r *Runner) startWatching() {
 	if !r.watching {
 		r.watching = true
@@ -13,12 +13,13 @@ func (r *Runner) startWatching() {
 	}
 }
 
-// watchRequests cancels the tasks of this process that others ask to cancel, and stops those that others have ended.
+// watchRequests cancels the tasks of this process that others ask to cancel, and aborts those that others have ended, until nothing that they
+// can see runs any more.
 func (r *Runner) watchRequests(ctx context.Context) {
 	for failed := false; ctx.Err() == nil && r.keepWatching(); {
 		asked, fenced, err := r.o.State.Heed(ctx)
 		if err != nil && !failed && ctx.Err() == nil {
-			r.o.Log.Warn().Err(err).Msg("looking for what other runnels ask and have done")
+			r.o.Log.Warn().Err(err).Msg("looking for requests of other runnels")
 		}
 		failed = err != nil
 		for _, id := range fenced {
@@ -36,8 +37,8 @@ func (r *Runner) watchRequests(ctx context.Context) {
 	}
 }
 
-// endOnce ends a run, if there is one, in a goroutine of its own, since its client or the state may delay it for long. Later calls for the
-// same run do nothing.
+// endOnce ends a run, if there is one, in a goroutine, since its client or the state may delay the end for long. Later calls for the same run
+// do nothing.
 func (r *Runner) endOnce(run *Run, end func(run *Run)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,7 +48,7 @@ func (r *Runner) endOnce(run *Run, end func(run *Run)) {
 	}
 }
 
-// cancellable returns the run that others ask to cancel, nil if it has ended.
+// cancellable returns the run that other processes ask to cancel, nil if it has ended.
 func (r *Runner) cancellable(id string) *Run {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,7 +58,7 @@ func (r *Runner) cancellable(id string) *Run {
 	return r.live[id]
 }
 
-// keepWatching reports whether there still is something to watch for. If not, it notes that nobody watches any more.
+// keepWatching sets watching to whether something runs that other processes can see, and returns it.
 func (r *Runner) keepWatching() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -14,40 +14,40 @@ import (
 	"runnel/tools/secrets"
 )
 
-// Options of a Runner. The zero value works; where a comment begins with a default, a zero field means that default.
+// Options of a Runner. The zero value works; a zero field means the default with which its comment begins.
 type Options struct {
 	State        State         // NewMemory
 	Owner        string        // DefaultOwner: whose tasks the runner runs and finds
 	TTL          time.Duration // DefaultTTL: for a task whose requestor asks for no ttl
 	MaxTTL       time.Duration // DefaultMaxTTL
 	PollInterval time.Duration // DefaultPollInterval: suggested to clients that poll
-	AskTimeout   time.Duration // 15 s: how long another process may take to cancel a task: more than a command's grace period
+	AskTimeout   time.Duration // 15 s: how long another process may take to cancel a task; more than a command's grace period
 	Limits
 	Observer   Observer
-	Ended      func(t *Task) // gets each end that this process has to report (notice.go); must not block; nil = no reports
+	Ended      func(t *Task) // gets each end that this process must report (notice.go); must not block; nil = no reports
 	MaxPending int           // partials.LogOptions.MaxPending
 	// ErrorsComplete ends a task whose tool returned an error result as completed, against the specification, for hosts that never fetch
 	// the result of a failed task.
 	ErrorsComplete bool
-	Secrets        *secrets.Current // what a run that starts must not show; nil = nothing
+	Secrets        *secrets.Current // the values that a run which starts must not show; nil = none
 	Log            zerolog.Logger
 
-	now func() time.Time // time.Now but in tests
+	now func() time.Time // time.Now, except in tests
 }
 
 // Observer counts what happens to the tasks of a Runner; set one to export metrics. Its methods must not block.
 type Observer interface {
 	Created(tool string)                                          // a task was stored with a handle
-	Ended(tool string, status mcp.TaskStatus, took time.Duration) // it has its terminal status
+	Ended(tool string, status mcp.TaskStatus, took time.Duration) // a task has its terminal status
 	Retrieved()                                                   // a client got a result
-	Refused(why string)                                           // "live", "starts", "requests" or "store": see limits.go
+	Refused(why string)                                           // a task or a request was refused: "live", "starts", "requests" or "store" (limits.go)
 }
 
 // minTTL is the shortest ttl that is granted: a task that expired at once would be a useless handle.
 const minTTL = time.Second
 
 // Runner runs tasks. Their status changes nowhere else.
-// Start runs a new task; Get, Follow and Cancel reach those of other processes, too.
+// Start runs a new task; Get, Follow and Cancel also reach tasks of other processes.
 type Runner struct {
 	o   Options
 	ctx context.Context // ends the work of every Run
@@ -57,7 +57,7 @@ type Runner struct {
 	givenUp context.Context // ended by GiveUp
 	giveUp  context.CancelFunc
 
-	merging chan struct{} // holds an element for each merged result being answered
+	merging chan struct{} // holds an element for each merged result in memory
 
 	memory   partials.Memory
 	starts   window
@@ -70,7 +70,7 @@ type Runner struct {
 	made     []madeTask       // the latest tasks that got a handle here, oldest first
 	working  map[*Run]bool    // runs with a handle whose do has not returned, even if they have ended
 
-	watching bool // heed looks for requests of other processes (requests.go)
+	watching bool // watchRequests runs (requests.go)
 	watchers sync.WaitGroup
 }
 
@@ -120,36 +120,36 @@ type Spec struct {
 	Handle bool
 	// Late allows a handle later (Run.Promote). Until then none of the output may be lost.
 	Late bool
-	// TTL that the requestor asked for; 0 = none.
+	// TTL is what the requestor asked for; 0 = nothing.
 	TTL time.Duration
 	// Variables are the initial variables of the task, an encoded object from MergeVariables; nil = none.
 	Variables json.RawMessage
 	// Merge makes the merged segments the task's result, as SEP-1905 requires of a streaming task.
 	Merge bool
-	// Client hears about the run while it goes on; nil = nobody does.
+	// Client gets what happens to the run; nil = nobody does.
 	Client Client
 	// Work is the tool. It writes to run.Log() and returns soon after ctx has ended.
 	Work Work
 }
 
-// Client is the Runner's contact to whoever made the call. No method may block.
+// Client is how a Runner reaches the client that made a call. No method may block.
 type Client interface {
-	// Begin is called before the work starts, so that no output is missed. The task does not end before Run.Deliver has been called and
-	// that delivery has written the last of the output.
+	// Begin is called before the work starts, so that no output is missed. The task does not end before Run.Deliver has been called and that
+	// delivery has written the last of the output.
 	Begin(run *Run)
-	// Status gets every later status of the task, in order; the terminal one comes last.
+	// Status gets every later status of the task, in order. The terminal one comes last.
 	Status(t mcp.Task)
 	// Silence is called after Begin and before the end. After it has returned, nothing more of the task's output may be written.
 	Silence()
-	// Asked gets a question of a task that another process runs. It returns a function that sends the question to the client and passes the
-	// answer on, nil if the client finds the question at its task, or an error if the client cannot be asked.
+	// Asked gets a question of a task that another process runs. It returns a function that sends the question to the client and passes on
+	// the answer, nil if the client reads the question from the task, or an error if the client cannot be asked.
 	Asked(q *Question) (send func(), err error)
 	// Progress gets the progress of a task that another process runs.
 	Progress(p Progress)
 }
 
-// Work does what a task is for.
-// It gets the Run to write to its log, to ask and to report progress.
+// Work is what a task does.
+// It uses run to write to the log, to ask questions and to report progress.
 type Work func(ctx context.Context, run *Run) Done
 
 // Done is the outcome of the work.
@@ -158,7 +158,7 @@ type Done struct {
 	Result *mcp.CallToolResult // nil = an empty one
 	Status string              // the message of the terminal status
 	Rest   *[]mcp.ContentBlock // the items of the result that do not repeat the output; nil = all
-	Err    error               // the text of an error other than *rpc.Error stays in the log
+	Err    error               // the client gets the text of an *rpc.Error only
 }
 
 // maxMerging is how many merged results are in memory at once.
@@ -172,7 +172,7 @@ func (r *Runner) Go(f func(ctx context.Context)) bool {
 	return r.goLocked(f)
 }
 
-// goLocked is Go for callers that hold r.mu: Close waits for everything that was started before it.
+// goLocked is Go for callers that hold r.mu. Under that lock, Close waits for everything that was started before it.
 func (r *Runner) goLocked(f func(ctx context.Context)) bool {
 	if r.ctx.Err() != nil {
 		return false
@@ -181,7 +181,7 @@ func (r *Runner) goLocked(f func(ctx context.Context)) bool {
 	return true
 }
 
-// nobody is the Client of a run that nobody hears about.
+// nobody is the Client of a run without one.
 type nobody struct{}
 
 func (nobody) Begin(*Run)                      {}

@@ -10,12 +10,12 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// retryInterval is the time between two attempts to store an end: somebody may make room on the disk meanwhile.
+// retryInterval is the time between two tries to store an end: somebody may make room on the disk meanwhile.
 const retryInterval = 5 * time.Second
 
-// settle stores the end of a task and returns the end that may be shown. ours: it is stored, by this process. A result that could not be
-// stored is not shown, since it would be lost with the process: the task fails instead, and says why. While another process holds the state
-// the task keeps working, and settle keeps trying: an hour of work should not be lost to that.
+// storeEnd stores the end of a task and returns the end that may be shown; ours reports whether this process has stored it. A result that
+// could not be stored is not shown, since it would be lost with the process: the task fails instead, and says why. While another process
+// holds the state the task stays working, and storeEnd keeps trying: an hour of work should not be lost to that.
 func (r *Runner) storeEnd(run *Run, t Task) (shown Task, ours bool) {
 	err := r.o.State.Put(context.Background(), t)
 	for told := false; errors.Is(err, ErrBusy) && t.Status != mcp.TaskCancelled && r.ctx.Err() == nil && !t.Expired(r.o.now()); told = true {
@@ -44,14 +44,14 @@ func (r *Runner) storeEnd(run *Run, t Task) (shown Task, ours bool) {
 	run.unstored = err
 	r.mu.Unlock()
 	again := func(ctx context.Context) { r.retryEnd(ctx, run, t, err) }
-	if !r.Go(again) { // this is the last try, which is waited for like the run
+	if !r.Go(again) { // the runner is closed, and waits for the last try as for the run
 		r.all.Go(func() { again(r.ctx) })
 	}
 	return t, false
 }
 
-// fencedEnd returns the end that others have stored for a task of this process, which is the one that everybody finds from now on. The
-// outcome here is not shown, because it would contradict that.
+// fencedEnd returns the end that another process has stored for a task of this one. Everyone finds that end from now on, so the outcome of
+// this process, which may contradict it, is not shown.
 func (r *Runner) fencedEnd(t Task) Task {
 	came := t.Status
 	stored, err := r.o.State.Get(context.Background(), t.Owner, t.ID)
@@ -65,9 +65,8 @@ func (r *Runner) fencedEnd(t Task) Task {
 	return t
 }
 
-// retryEnd keeps trying to store an end until it succeeds, and one last time when the runner is closed. If the state still refuses, whoever
-// recovers the task finds it failed. It does not stop when the task expires, since the stored task still says that it works. err is the
-// error of the last try.
+// retryEnd tries to store an end until that succeeds, and one last time when the runner is closed. If the state still refuses, the task fails
+// when it is recovered. It does not stop when the task expires, since the stored task is still working. err is the error of the last try.
 func (r *Runner) retryEnd(ctx context.Context, run *Run, t Task, err error) {
 	for last := false; !last && !errors.Is(err, ErrRemoved); { // with ErrRemoved no other try can succeed either
 		last = !pause(ctx, retryInterval)
@@ -86,12 +85,12 @@ func (r *Runner) retryEnd(ctx context.Context, run *Run, t Task, err error) {
 			return
 		}
 	}
-	if errors.Is(err, ErrRemoved) { // nobody else will ever find it
+	if errors.Is(err, ErrRemoved) { // no other process will report it
 		run.reportEnd(&t)
 	}
 }
 
-// Settled returns nil when the end of a run has been stored or its task has expired, ErrRemoved when it can no longer be stored, or the
+// Settled waits until the end of a run is stored, or the task has expired. It returns ErrRemoved if the end can no longer be stored, or the
 // cause of ctx.
 // Use it in a process that exits after the task, such as a supervisor.
 func (r *Run) Settled(ctx context.Context) error {

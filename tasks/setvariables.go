@@ -10,13 +10,13 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// SetVariables merges a patch into the task's variables and returns them all. It fails with ErrEnded, if the patch cannot be merged (see
-// CheckVariables), and if the variables cannot be stored.
+// SetVariables merges a patch into the task's variables and returns them all. It fails with ErrEnded if the task has ended, with an *rpc.Error
+// if the patch cannot be merged (CheckVariables), and if the variables cannot be stored.
 func (r *Run) SetVariables(ctx context.Context, patch json.RawMessage) (json.RawMessage, error) {
 	if err := CheckVariables(patch); err != nil {
 		return nil, err
 	}
-	// One change at a time, so that the state never ends up with an older version.
+	// One change at a time, so that the state never keeps an older version.
 	r.changing.Lock()
 	defer r.changing.Unlock()
 	r.mu.Lock()
@@ -51,7 +51,7 @@ func (r *Runner) setStored(ctx context.Context, id string, patch json.RawMessage
 	return merged, err
 }
 
-// setVariables answers runnel/tasks/variables with the variables, after setting those in the request, if any.
+// setVariables answers runnel/tasks/variables with the variables, after it has set those in the request, if there are any.
 func (r *Runner) setVariables(ctx context.Context, _ *rpc.Caller, params json.RawMessage) (any, error) {
 	var p struct {
 		TaskID string          `json:"taskId"`

@@ -8,13 +8,13 @@ import (
 // A run without a handle only writes to memory: most calls end before anything needs to be stored. One that may still get a handle must not
 // lose earlier output, so a state on disk takes its output when memory can keep no more of it.
 //
-// A run that takes longer than hideAfter is stored as well, for people: they see what runs here (sqlite.Options.Calls) and may cancel it.
-// It counts against no limit, nobody else finds it, and it is forgotten when it ends, unless it has got a handle.
+// A run that takes longer than hideAfter is stored as well, for people: they see it (sqlite.Options.Calls) and may cancel it. No limit
+// applies to it, clients do not find it, and it is deleted when it ends, unless it has got a handle.
 
-// hideAfter is how long a call runs before it is stored, so that a quick one costs nothing.
+// hideAfter is how long a call runs before it is stored, so that a short one costs nothing.
 const hideAfter = 300 * time.Millisecond
 
-// spill makes the state keep a run without a handle, and its output. If it cannot, the call goes on all the same.
+// spill lets the state keep a run without a handle, and its output. If the state cannot, the call continues.
 func (r *Run) spill() {
 	r.changing.Lock()
 	defer r.changing.Unlock()

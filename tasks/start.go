@@ -9,8 +9,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Start runs spec.Work as a new task, in a goroutine of its own. It fails, with an *rpc.Error, if there are too many live tasks or the task
-// cannot be stored.
+// Start runs spec.Work as a new task, in a goroutine. It fails, with an *rpc.Error, if there are too many live tasks or the task cannot be
+// stored.
 func (r *Runner) Start(ctx context.Context, spec Spec) (*Run, error) {
 	now := r.o.now()
 	run := r.newRun(spec, Task{
@@ -24,7 +24,7 @@ func (r *Runner) Start(ctx context.Context, spec Spec) (*Run, error) {
 		Variables: spec.Variables,
 		Merge:     spec.Merge,
 	})
-	run.changing.Lock() // another process may ask for the task's end as soon as it is stored: that waits
+	run.changing.Lock() // another process may ask for the task's end as soon as it is stored; that end waits
 	defer run.changing.Unlock()
 	if spec.Handle {
 		if err := r.admit(ctx, run); err != nil {
@@ -37,7 +37,7 @@ func (r *Runner) Start(ctx context.Context, spec Spec) (*Run, error) {
 	return run, nil
 }
 
-// newRun makes a run of a task, with a log of its own.
+// newRun makes a run of a task, with a new log.
 func (r *Runner) newRun(spec Spec, t Task) *Run {
 	if spec.Client == nil {
 		spec.Client = nobody{}
@@ -63,7 +63,7 @@ func (r *Runner) ttl(asked time.Duration) time.Duration {
 	return min(max(asked, minTTL), r.o.MaxTTL)
 }
 
-// begin starts a run's work, which Close waits for from then on. The door is held, so nobody ends it earlier.
+// begin starts a run's work; from then on Close waits for it. changing is held, so the run does not end before.
 func (r *Runner) begin(run *Run) {
 	run.mu.Lock()
 	run.sampleTimer = time.AfterFunc(sampleFirst, func() { r.Go(run.sample) }) // Close waits for what it is writing
@@ -77,15 +77,15 @@ func (r *Runner) begin(run *Run) {
 	go run.do()
 }
 
-// maxArguments is the size in bytes up to which arguments are kept with a task: a state writes them with each status.
+// maxArguments is how long arguments may be, in bytes, to be kept with a task: a state writes them with each status.
 const maxArguments = 16 << 10
 
-// admit counts and stores a task that gets a handle. The run's door is held.
+// admit checks the limits for a task that gets a handle, and stores it. changing is held.
 func (r *Runner) admit(ctx context.Context, run *Run) error {
 	if err := r.addLive(run); err != nil {
 		return r.refused(run, err)
 	}
-	if n := len(run.spec.Arguments); n > 0 && n <= maxArguments && !run.secrets.Holds(run.spec.Arguments) { // masked arguments would be wrong ones
+	if n := len(run.spec.Arguments); n > 0 && n <= maxArguments && !run.secrets.Holds(run.spec.Arguments) { // masked arguments would be wrong
 		run.mu.Lock()
 		run.task.Arguments = bytes.Clone(run.spec.Arguments) // the client's arguments are part of a longer line
 		run.mu.Unlock()
@@ -109,8 +109,8 @@ func (r *Runner) admit(ctx context.Context, run *Run) error {
 // Use it when a plain call takes longer than its client waits.
 func (r *Run) Promote(ctx context.Context) error { return r.promote(ctx, false) }
 
-// Keep gives a handle to a run whose work is done, so that its output can be read later. It fails if the task cannot be stored; limits do
-// not apply, since they are meant for running work.
+// Keep gives a handle to a run whose work is done, so that its output can be read later. It fails if the task cannot be stored. The limits on
+// live tasks and starts do not apply, since they are meant for running work.
 // Use it for a plain call whose result turned out too long to show.
 func (r *Run) Keep(ctx context.Context) error { return r.promote(ctx, true) }
 
@@ -127,7 +127,7 @@ func (r *Run) promote(ctx context.Context, ending bool) error {
 	if handle {
 		return nil
 	}
-	// An end that starts from now on waits for the door, and finds the handle.
+	// An end that starts from now on waits for changing, and then finds the handle.
 	if err := r.runner.admit(ctx, r); err != nil {
 		return err
 	}

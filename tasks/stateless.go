@@ -46,7 +46,7 @@ func (r *Runner) getDetailed(ctx context.Context, c *rpc.Caller, p mcp.UpdateTas
 	return r.beforeTheEnd(c, p.TaskID, func() (any, error) { return r.detail(ctx, p.TaskID) })
 }
 
-// detail returns what tasks/get shows in the stateless era.
+// detail returns the result of tasks/get in the stateless era.
 func (r *Runner) detail(ctx context.Context, id string) (any, error) {
 	t, err := r.Detailed(ctx, id)
 	if err != nil {
@@ -73,7 +73,7 @@ func (r *Runner) updateTask(ctx context.Context, _ *rpc.Caller, p mcp.UpdateTask
 		return nil, nil
 	}
 	if t := v.Task(); t.Status == mcp.TaskInputRequired && v.detached.IsSet() && !bytes.Contains(t.Variables, []byte(questionPrefix)) {
-		// "On success, the server MUST acknowledge": these answers would reach nobody.
+		// "On success, the server MUST acknowledge": these answers would reach no question.
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "the questions of a task can be answered where it runs, and another process runs it")
 	}
 	if err := v.CheckResponses(p.InputResponses); err != nil {
@@ -82,7 +82,7 @@ func (r *Runner) updateTask(ctx context.Context, _ *rpc.Caller, p mcp.UpdateTask
 	return nil, v.Answer(ctx, p.InputResponses)
 }
 
-// cancelDetailed acknowledges even if the task has already ended: cancelling is "cooperative".
+// cancelDetailed acknowledges the request even if the task has already ended: cancelling is "cooperative".
 func (r *Runner) cancelDetailed(ctx context.Context, _ *rpc.Caller, p mcp.UpdateTaskParams) (any, error) {
 	if _, err := r.cancelWithReason(ctx, p.TaskID, p.Meta.Reason); err != nil && !errors.Is(err, ErrEnded) {
 		return nil, WireError(err)
@@ -91,6 +91,7 @@ func (r *Runner) cancelDetailed(ctx context.Context, _ *rpc.Caller, p mcp.Update
 }
 
 // Detailed returns a task of the owner as clients of the tasks extension see it, with the members that its status adds.
+// Use it where only the id is known, and View.Detailed otherwise.
 func (r *Runner) Detailed(ctx context.Context, id string) (mcp.DetailedTask, error) {
 	if v := r.view(id); v != nil {
 		return v.Detailed(), nil
@@ -115,7 +116,7 @@ func (v *View) Detailed() mcp.DetailedTask {
 func (r *Runner) detailed(t *Task, open map[string]mcp.InputRequest) mcp.DetailedTask {
 	w := t.wire(r.o.PollInterval)
 	if t.Status == mcp.TaskInputRequired && len(open) == 0 {
-		w.Status = mcp.TaskWorking // just answered; or another process runs it, and only that knows its questions
+		w.Status = mcp.TaskWorking // the questions were just answered, or only the process that runs the task knows them
 	}
 	d := mcp.DetailedTask{
 		TaskID: w.TaskID, Status: w.Status, StatusMessage: w.StatusMessage,
@@ -138,7 +139,8 @@ func (r *Runner) detailed(t *Task, open map[string]mcp.InputRequest) mcp.Detaile
 	return d
 }
 
-// Created returns the answer that hands out the task: resultType is "task".
+// Created returns the answer to a call that has become a task: resultType is "task".
+// Use it in the stateless era, and Handle in the handshake one.
 func (r *Run) Created() mcp.DetailedTask {
 	t := r.Task()
 	t.Status, t.StatusMessage, t.UpdatedAt = mcp.TaskWorking, "", t.CreatedAt

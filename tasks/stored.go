@@ -15,8 +15,8 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// Every state that outlives the process stores this about a task, and checks it when reading it: a bit may have flipped, or somebody may
-// have edited it. Such a task has failed, and says why.
+// Every state that outlives the process stores this about a task, and checks it when it reads it: a bit may have flipped, or somebody may
+// have edited it. Such a task becomes a failed one that says why.
 
 // storedOutcome is an Outcome as it is stored.
 type storedOutcome struct {
@@ -27,7 +27,8 @@ type storedOutcome struct {
 	IsError bool              `json:"isError,omitempty"`
 }
 
-// EncodeOutcome encodes a task's outcome and the ending of its segments for a state; nil if the task has no outcome yet.
+// EncodeOutcome encodes a task's outcome and the ending of its segments; nil if the task has no outcome yet.
+// A state stores the result.
 func EncodeOutcome(t *Task) ([]byte, error) {
 	if t.Outcome == nil {
 		return nil, nil
@@ -43,7 +44,8 @@ func EncodeOutcome(t *Task) ([]byte, error) {
 	return encoded, nil
 }
 
-// DecodeOutcome decodes what EncodeOutcome has encoded. Its error tells people what is wrong.
+// DecodeOutcome decodes what EncodeOutcome has encoded. Its error says to people what is wrong.
+// A state calls it when it reads a task.
 func DecodeOutcome(encoded []byte) (*Outcome, *partials.Ending, error) {
 	if len(encoded) == 0 {
 		return nil, nil, nil
@@ -71,6 +73,7 @@ func DecodeVariables(stored []byte) (json.RawMessage, error) {
 }
 
 // DecodeArguments returns stored arguments, nil if they are damaged: nothing depends on them.
+// A state calls it when it reads them.
 func DecodeArguments(stored []byte) json.RawMessage {
 	if !isObject(stored) {
 		return nil
@@ -87,7 +90,7 @@ func isObject(stored []byte) bool {
 // isLine reports whether JSON can stand on a line of output.
 func isLine(b []byte) bool { return utf8.Valid(b) && bytes.IndexByte(b, '\n') < 0 }
 
-// CheckStored returns an error if a stored task is damaged. kept: it has a keeper; stored: it has an outcome.
+// CheckStored returns an error if a stored task is damaged. kept says whether it has a keeper, stored whether it has an outcome.
 // A state calls it on everything that it reads.
 func (t *Task) CheckStored(kept, stored bool) error {
 	for _, s := range []*string{&t.StatusMessage, &t.Worker} {
@@ -97,7 +100,7 @@ func (t *Task) CheckStored(kept, stored bool) error {
 	case !t.Status.Terminal() && t.Status != mcp.TaskWorking && t.Status != mcp.TaskInputRequired:
 		return fmt.Errorf("its status is %q", clip(string(t.Status)))
 	case !t.Status.Terminal() && !kept:
-		return errors.New("it works, but nobody runs it")
+		return errors.New("it is working, but no process runs it")
 	case t.Status.Terminal() && !stored:
 		return errors.New("it has ended, but its result is missing")
 	case t.TTL <= 0:
@@ -115,7 +118,7 @@ func (t *Task) FailDamaged(why error) *partials.Ending {
 	return &partials.Ending{Rest: []mcp.ContentBlock{mcp.Text(message)}, IsError: true}
 }
 
-// FailOrphan fails a task whose keeper is gone: the result is the end of its output, t.Log, with a note that it was cut off.
+// FailOrphan fails a task whose keeper is gone: the result is the end of its output, t.Log, and a message that says so.
 // A state calls it when it recovers.
 func (t *Task) FailOrphan(ctx context.Context) {
 	what := "the runnel that ran this task is gone"

@@ -9,8 +9,9 @@ import (
 // tailPage is how many bytes are read at a time.
 const tailPage = 256 << 10
 
-// Tail passes a task's output from a position on to write: what there is and, with follow, what comes until the task has ended. Where
-// output is no longer kept, Batch.Start is beyond the position reached so far. It returns the task as it then is, or the error of write.
+// Tail passes a task's output after a position to write: what there is and, with follow, what comes until the task has ended. Where output
+// is no longer kept, Batch.Start is after the End of the batch before. It returns the task as it then is, or the error of write.
+// Use it to show the output of a task, wherever it runs.
 func (r *Runner) Tail(ctx context.Context, id string, after int64, follow bool, write func(partials.Batch) error) (Task, error) {
 	if follow {
 		v, release, err := r.Follow(ctx, id)
@@ -40,7 +41,7 @@ func (r *Runner) Tail(ctx context.Context, id string, after int64, follow bool, 
 	return t, err
 }
 
-// tail passes on what a log has from a position on, and returns where that ends.
+// tail passes what a log has after a position to write, and returns where that ends.
 func tail(ctx context.Context, log *partials.Log, after int64, write func(partials.Batch) error) (int64, error) {
 	for after < log.Size() {
 		b, next, err := log.ReadAt(ctx, after, tailPage)

@@ -14,7 +14,7 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Task is the record of one task: what a State keeps, and what every answer about the task is made of.
+// Task is the record of one task: a State keeps it, and every answer about the task is made from it.
 type Task struct {
 	ID            string
 	Owner         string
@@ -28,19 +28,19 @@ type Task struct {
 	Log           *partials.Log // the tool's output
 	Segments      *partials.Segments
 	Variables     json.RawMessage // an object (variables.go); nil if there are none
-	Arguments     json.RawMessage // of the call; nil if they are not known. They do not change
+	Arguments     json.RawMessage // of the call; they do not change; nil if they are not known
 	Progress      Progress        // the last that the tool has reported; stored as a note (notes.go)
 	Times         Times           // when the output came; stored as a note, too
 	Merge         bool            // the result is the merged segments (SEP-1905 streaming)
 	Detached      bool            // a supervisor or a worker runs it, which outlives runnel
-	Waiting       bool            // for a worker (Queue)
-	Worker        string          // the host of the worker that runs it; "" = none does
+	Waiting       bool            // it waits for a worker (Queue)
+	Worker        string          // the host of the worker that runs it; "" if none does
 	Attempt       int             // how many times workers have begun it
 
-	Ending bool // its work is done: the limits on live tasks and starts do not apply. Not stored
+	Ending bool // its work is done, so the limits on live tasks and starts do not apply; not stored
 }
 
-// Progress is how far a tool says that it has come.
+// Progress is how far a tool has come, as it reports it.
 type Progress struct {
 	Done    float64 `json:"done,omitempty"` // 0: unknown
 	Total   float64 `json:"total,omitempty"`
@@ -53,8 +53,8 @@ type Outcome struct {
 	Err    *rpc.Error
 }
 
-// transitions are the status changes that a task may make (2025-11-25 basic/utilities/tasks, "Task Status Lifecycle"). Everything else is
-// refused, even a change to the present status.
+// transitions are the status changes that a task may make (2025-11-25 basic/utilities/tasks, "Task Status Lifecycle"). All others are
+// refused, even one to the present status.
 var transitions = map[mcp.TaskStatus][]mcp.TaskStatus{
 	mcp.TaskWorking:       {mcp.TaskInputRequired, mcp.TaskCompleted, mcp.TaskFailed, mcp.TaskCancelled},
 	mcp.TaskInputRequired: {mcp.TaskWorking, mcp.TaskCompleted, mcp.TaskFailed, mcp.TaskCancelled},
@@ -71,14 +71,14 @@ func checkMove(from, to mcp.TaskStatus) error {
 	return fmt.Errorf("task status cannot change: %s to %s", from, to)
 }
 
-// Expired reports whether the task has ended and its ttl is over: from then on it counts as unknown. A working task stays visible, even at
-// the end of its ttl, when it is stopped.
+// Expired reports whether the task has ended and its ttl is over: from then on it counts as unknown. A working task stays visible: it is
+// stopped at the end of its ttl.
 func (t *Task) Expired(now time.Time) bool {
 	return t.Status.Terminal() && !now.Before(t.CreatedAt.Round(0).Add(t.TTL)) // by the wall clock
 }
 
-// NewID makes a task's id: a random UUID whose first 16 bits are milliseconds of the clock. So ids of one moment are neighbours in a
-// state's index, instead of each changing a page of its own; 106 random bits remain to keep the id secret.
+// NewID makes a task's id: a random UUID whose first 16 bits are milliseconds of the clock. Ids made at one time are therefore neighbours in
+// a state's index, instead of each changing another page; 106 random bits remain to keep the id secret.
 func NewID(now time.Time) string {
 	id := uuid.New()
 	ms := now.UnixMilli()
@@ -86,7 +86,7 @@ func NewID(now time.Time) string {
 	return id.String()
 }
 
-// MaxStatusMessage bounds statusMessage: hosts show it in one place, and every status repeats it.
+// MaxStatusMessage limits statusMessage, in bytes: every status repeats it.
 const MaxStatusMessage = 2 << 10
 
 func clip(message string) string { return shorten.Clip(message, MaxStatusMessage) }

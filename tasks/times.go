@@ -6,21 +6,22 @@ import (
 	"time"
 )
 
-// Times record when the output of a task came, as its own process has seen it: coarsely, so that a day takes a few KiB. They are stored as
-// a note (notes.go), with the progress, for those who look at the task from elsewhere, or later.
+// Times record when the output of a task came, as the process that runs it has seen it: coarsely, so that a day takes a few KiB. They are
+// stored as a note (notes.go), with the progress, for other processes, and for later.
 
 const (
-	// sampleFirst is the age at which a task's output is first sampled, and the pace while the task is young; later the pace is samplePace.
+	// sampleFirst is the age at which a task's output is first sampled, and the time between samples while the task is young; it rises to
+	// samplePace.
 	sampleFirst = 250 * time.Millisecond
 	samplePace  = time.Second
 	// notePace is the shortest time between two notes of progress, timesPace between two notes of times: each is a write to the state. The
-	// times of an old task are noted each time its age has grown by one part in sampleParts.
+	// times of an old task are noted whenever its age has grown by one part in sampleParts.
 	notePace  = time.Second
 	timesPace = 4 * time.Second
 	// sampleParts is the least number of parts into which the age of a task is divided by its samples.
 	sampleParts = 64
 	maxSamples  = 4 * sampleParts
-	// timesWait is how long the end of a task waits for its last times to be stored, at most.
+	// timesWait is how long the end of a task waits, at most, until its last times are stored.
 	timesWait = 2 * time.Second
 )
 
@@ -30,7 +31,7 @@ type Sample struct {
 	Bytes int64
 }
 
-// Times are samples of a task's output, in order: one for each time at which it had grown. Between two distant samples the task was silent.
+// Times are samples of a task's output, in order: one for each time at which it had grown. Between two samples far apart the task was silent.
 type Times []Sample
 
 // grown adds a sample if the output has grown. It never changes samples that others may be reading.
@@ -45,7 +46,7 @@ func (s Times) grown(at time.Duration, bytes int64) Times {
 	var kept Times
 	last := time.Duration(0)
 	for n, sample := range s {
-		if n+1 == len(s) || s[n+1].At-last >= at/sampleParts { // silence before the next sample: it ends where it ended
+		if n+1 == len(s) || s[n+1].At-last >= at/sampleParts { // keep the sample at which a silence begins
 			kept, last = append(kept, sample), sample.At
 		}
 	}
@@ -79,7 +80,7 @@ func (s *Times) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// sample looks at the output repeatedly, from the beginning to the end of the run, and notes what has changed.
+// sample looks at the output, notes what has changed, and sets the timer for the next sample.
 func (r *Run) sample(context.Context) {
 	r.mu.Lock()
 	if r.finishing || r.detached.IsSet() {
@@ -89,7 +90,7 @@ func (r *Run) sample(context.Context) {
 	now := time.Now()
 	age := max(now.Sub(r.task.CreatedAt), 0)
 	r.task.Times = r.task.Times.grown(age, r.log.Size())
-	moved := !r.taken && r.task.Progress != r.noted.progress && now.Sub(r.noted.at) >= notePace // the followers of a taken run are told sooner
+	moved := !r.taken && r.task.Progress != r.noted.progress && now.Sub(r.noted.at) >= notePace // publishProgress notes that of a taken run, and sooner
 	grown := len(r.task.Times) > 0 && r.task.Times[len(r.task.Times)-1].At-r.noted.until >= max(timesPace, age/sampleParts)
 	patch := r.dueNotes(r.handle && (moved || grown), now)
 	r.mu.Unlock()
@@ -104,7 +105,7 @@ func (r *Run) sample(context.Context) {
 	r.sampleTimer.Reset(min(max(age/sampleParts, sampleFirst), samplePace))
 }
 
-// dueNotes returns the patch that notes what has changed, nil if it is not due. r.mu is held.
+// dueNotes returns the patch that notes what has changed, nil if due is false. r.mu is held.
 func (r *Run) dueNotes(due bool, now time.Time) map[string]any {
 	if !due {
 		return nil
@@ -121,8 +122,8 @@ func (r *Run) dueNotes(due bool, now time.Time) map[string]any {
 	return patch
 }
 
-// storeTimes notes when the last of the output came, before the end of the task is stored. A task of less than a second gets no such note,
-// unless it has others.
+// storeTimes notes when the last of the output came, before the end of the task is stored. A task of less than a second gets such a note
+// only if it already has others.
 func (r *Run) storeTimes(t *Task) {
 	r.mu.Lock()
 	age := max(time.Since(r.task.CreatedAt), 0)

@@ -16,19 +16,19 @@ import (
 
 // A task's variables are a small JSON object that both its tool and its client can read and set.
 
-// These limits of a task's variables are those of PMCP.
+// These limits on a task's variables are those of PMCP.
 const (
 	maxVariables     = 1 << 20  // bytes of all of them, encoded
 	maxVariableText  = 64 << 10 // bytes of one string, also of a name
 	maxVariableDepth = 10       // objects and lists, including the outermost
 )
 
-// CheckVariables returns a *rpc.Error if people or tools may not set a patch: it breaks a limit, or uses a name of runnel's own.
+// CheckVariables returns an *rpc.Error if people or tools may not set a patch: it exceeds a limit, or uses a name that runnel reserves.
 // Call it before MergeVariables on a patch that comes from outside.
 func CheckVariables(patch json.RawMessage) error {
 	for it := rawjson.Over(patch); json.Valid(patch) && it.Next(); {
 		if strings.HasPrefix(string(it.Name), notePrefix) {
-			return rpc.Errorf(mcp.CodeInvalidParams, "%.100q: names that begin with %s are runnel's own: use another one", it.Name, notePrefix)
+			return rpc.Errorf(mcp.CodeInvalidParams, "%.100q: names that begin with %s are reserved for runnel: use another one", it.Name, notePrefix)
 		}
 	}
 	if err := checkVariables(patch); err != nil {
@@ -37,8 +37,9 @@ func CheckVariables(patch json.RawMessage) error {
 	return nil
 }
 
-// MergeVariables applies patch, an encoded object, to another one (nil = empty); null deletes a key. An empty result is nil. A *rpc.Error
-// says what is wrong with the patch, such as a limit: 1 MiB encoded, 10 levels, 64 KiB for a string.
+// MergeVariables applies patch, an encoded object, to current (nil = empty); null deletes a member. An empty result is nil. An *rpc.Error
+// says what is wrong with the patch. The limits are 1 MiB encoded, 10 levels, and 64 KiB for a string.
+// A state calls it in SetVariables.
 func MergeVariables(current, patch json.RawMessage) (json.RawMessage, error) {
 	merged, err := mergeVariables(current, patch)
 	if err != nil {
@@ -70,7 +71,7 @@ func mergeVariables(current, patch json.RawMessage) (json.RawMessage, error) {
 		}
 	}
 	encoded, err := json.Marshal(merged)
-	if err == nil && len(encoded) > maxVariables { // these go first: people and questions need the rest
+	if err == nil && len(encoded) > maxVariables { // progress and times go first: people and questions need the rest
 		maps.DeleteFunc(merged, func(name string, _ json.RawMessage) bool {
 			return strings.HasPrefix(name, notePrefix) && !strings.HasPrefix(name, questionPrefix) && !strings.HasPrefix(name, answerPrefix)
 		})

@@ -10,6 +10,7 @@ import (
 )
 
 // View is a task as this process sees it: one that it runs (Run), or one that another process runs and this one follows (follow.go).
+// Runner.Follow returns one; every Run has one.
 type View struct {
 	id       string
 	runner   *Runner
@@ -18,23 +19,23 @@ type View struct {
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	detached rpc.Latch     // another process runs the task
-	ended    rpc.Latch     // the terminal status is stored and announced; or nobody follows the task any more
-	changes  rpc.Broadcast // changes of the status and the questions
+	ended    rpc.Latch     // the terminal status is stored and announced, or nobody follows the task any more
+	changes  rpc.Broadcast // of the status and the questions
 
 	mu    sync.Mutex
 	task  Task
 	shown string      // the last line of output, as it was last shown
 	open  []*Question // the questions that are open, oldest first
 
-	answered map[string]bool // the keys of the questions of a task in another process that were answered here (notes.go)
+	answered map[string]bool // keys of questions that this process has answered for a task elsewhere (notes.go)
 
-	// answering is held by an answer that shows the task, from when it looks at the task until it is queued: the end is announced after it.
+	// answering is held by an answer that shows the task, from when it reads the task until it is queued: the end is announced after it.
 	answering sync.RWMutex
 
-	following int // calls of Follow that are not released; guarded by runner.mu
+	following int // calls of Follow that have not been released; guarded by runner.mu
 }
 
-// ID returns the task's id: a random UUID, which is the secret that gives access to the task.
+// ID returns the task's id: a UUID that gives access to the task, so it must stay secret.
 func (v *View) ID() string { return v.id }
 
 // Log returns the log that the work writes to.
@@ -43,13 +44,13 @@ func (v *View) Log() *partials.Log { return v.log }
 // Segments returns the segments that number the output for SEP-1905.
 func (v *View) Segments() *partials.Segments { return v.segments }
 
-// Context ends when the work should end.
+// Context returns the context of the work, which ends when the work should.
 func (v *View) Context() context.Context { return v.ctx }
 
 // Ended is closed when the task has its terminal status and its output has been delivered.
 func (v *View) Ended() <-chan struct{} { return v.ended.Done() }
 
-// Watch announces changes of the task: changed receives a value after one or more of them. stop ends it.
+// Watch announces changes of the status and the questions: changed receives a value after one or more of them. The caller must call stop.
 func (v *View) Watch() (changed <-chan struct{}, stop func()) { return v.changes.Watch() }
 
 // Task returns the task as it is now.
@@ -59,7 +60,7 @@ func (v *View) Task() Task {
 	return v.task
 }
 
-// end sets the task's last state, once the answers that show an earlier one are on their way.
+// end sets the task's last state, when the answers that show an earlier one are queued.
 func (v *View) end(t Task) {
 	v.answering.Lock()
 	defer v.answering.Unlock()

@@ -9,8 +9,8 @@ import (
 )
 
 // Only the wall clock decides whether a ttl is over: the end of the ttl is in the state, the same for all processes. Go's timers, and
-// comparisons of times that were just taken, use the monotonic clock, which may stand still while the machine sleeps. So Task.Expired
-// avoids it, and an alarm keeps looking at the wall clock.
+// comparisons with a time that time.Now has just returned, use the monotonic clock, which may stand still while the machine sleeps. So
+// Task.Expired avoids it, and an alarm keeps looking at the wall clock.
 
 // pause waits for a while, and reports false if ctx ends first.
 func pause(ctx context.Context, d time.Duration) bool {
@@ -25,8 +25,8 @@ func pause(ctx context.Context, d time.Duration) bool {
 // wakeInterval is how late an alarm may be after the machine has slept.
 const wakeInterval = time.Second
 
-// setAlarm calls f, in a goroutine of its own, when now has passed a time. Stop may come while the alarm looks at the clock and sets itself
-// again: over ends it then.
+// setAlarm calls f, in a goroutine, when the clock now is past a time. If the timer is stopped just while the alarm sets it again, over ends
+// the alarm.
 func setAlarm(now func() time.Time, when time.Time, over *rpc.Latch, f func()) *time.Timer {
 	left := func() time.Duration { return min(when.Round(0).Sub(now()), wakeInterval) }
 	var t *time.Timer

@@ -23,7 +23,8 @@ func (t *Task) wire(pollInterval time.Duration) mcp.Task {
 	}
 }
 
-// Wire returns a task as its client is told about it.
+// Wire returns a task as a status notification shows it.
+// Use it for a client of the handshake era.
 func (r *Runner) Wire(t *Task) mcp.Task { return t.wire(r.o.PollInterval) }
 
 // Shown returns the task as tasks/get shows it.
@@ -39,6 +40,7 @@ const maxMerged = 8 << 20
 
 // Result returns the result of a task that ended with one: the merged segments if the request asked for them. It fails, with an *rpc.Error,
 // if those cannot be read.
+// Use it to answer tasks/result.
 func (t *Task) Result() (*mcp.CallToolResult, error) {
 	result := WithRelated(t.Outcome.Result, t.ID)
 	if t.Merge {
@@ -63,7 +65,7 @@ func unreadable(err error) error {
 	return rpc.Errorf(mcp.CodeInternalError, "the output of the task cannot be read; try again later: %v", err)
 }
 
-// Related returns the _meta that ties a message to its task: "io.modelcontextprotocol/related-task" (2025-11-25).
+// Related returns the _meta that names the task of a message: "io.modelcontextprotocol/related-task" (2025-11-25).
 func Related(id string) map[string]any {
 	return map[string]any{mcp.MetaRelatedTask: mcp.RelatedTask{TaskID: id}}
 }
@@ -77,7 +79,7 @@ func WithRelated(result *mcp.CallToolResult, id string) *mcp.CallToolResult {
 }
 
 // WithVariables adds a task's variables, if it has any, to a _meta, which may be nil. beside is the size of the rest of the answer: if the
-// variables do not fit beside it, they are left out, and a member says how large they are.
+// variables do not fit beside it, they are left out, and a member says how long they are.
 func WithVariables(meta map[string]any, t *Task, beside int) map[string]any {
 	own := OwnVariables(t.Variables)
 	if own == nil {

@@ -20,16 +20,16 @@ func (r *Run) do() {
 	}
 }
 
-// finishWith ends the run as its work says, unless it was cut off. Everything after the tool is in functions of its own, here and in package
-// tools, and Done is passed by pointer, so that none of it takes stack while the tool runs: a thousand stacks only shrink to 4 KiB with
-// less than 1.2 KiB in use.
+// finishWith ends the run with the result of its work, unless it was aborted. What follows the tool is in functions of its own, here and in
+// package tools, and Done is passed by pointer, so that it takes no stack while the tool runs: stacks only shrink to 4 KiB if less than
+// 1.2 KiB of them is in use.
 func (r *Run) finishWith(done *Done) {
 	var wire *rpc.Error
 	if done.Err != nil {
 		wire = HideError(r.secrets, r.wireError(done.Err))
 	}
 	done.hide(r.secrets)
-	if why := r.abortReason(); why != nil { // then the task does not end as the work says
+	if why := r.abortReason(); why != nil { // then the result of the work does not count
 		done, wire = &Done{Result: mcp.ErrorResult(why.Error())}, nil
 	}
 	r.setEnding(done.Result, done.Rest, wire)
@@ -47,7 +47,7 @@ func (r *Run) finishWith(done *Done) {
 	}
 }
 
-// done makes Runner.Close stop waiting for the run.
+// done lets Runner.Close no longer wait for the run.
 func (r *Run) done() {
 	if r.HasHandle() { // small calls do not contend for this lock
 		r.runner.mu.Lock()
@@ -74,7 +74,7 @@ func (r *Run) work() (done *Done) {
 	return done
 }
 
-// wireError returns a work's error as a JSON-RPC error; the text of any error that is not one stays in the log.
+// wireError returns the error of the work as a JSON-RPC error. The text of an error that is not one is only logged.
 func (r *Run) wireError(err error) *rpc.Error {
 	wire, ok := errors.AsType[*rpc.Error](err)
 	if !ok {

@@ -19,15 +19,15 @@ import (
 type subscription struct {
 	server *server
 	caller *rpc.Caller
-	meta   json.RawMessage // with the subscription's id
+	meta   json.RawMessage // the _meta with the subscription's id
 	agreed mcp.SubscriptionFilter
 
 	acknowledged    rpc.Latch
-	ending, endless sync.WaitGroup // the feeds that end by themselves, and the others
+	ending, endless sync.WaitGroup // the feeds that end with their task, and the others
 }
 
-// feed announces one thing, which is watched already: nothing is missed before the acknowledgement, which comes first. announce tells until
-// ctx ends, or nothing more will change; release ends the watching.
+// feed announces changes of one thing that is already watched: announce begins after the acknowledgement, and misses nothing. announce
+// returns when ctx ends or nothing more will change; release ends the watching.
 func (l *subscription) feed(ctx context.Context, group *sync.WaitGroup, release func(), announce func(ctx context.Context)) {
 	group.Go(func() {
 		defer release()
@@ -39,8 +39,8 @@ func (l *subscription) feed(ctx context.Context, group *sync.WaitGroup, release 
 	})
 }
 
-// listen answers subscriptions/listen: the request stays open, and what it asked for is told in notifications that carry
-// its id (2026-07-28 basic/patterns/subscriptions). It is answered when the server ends it.
+// listen answers subscriptions/listen: the request stays open, and changes of what it asks for are announced in notifications that carry its
+// id (2026-07-28 basic/patterns/subscriptions). It is answered when the server ends it.
 func (s *server) listen(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 	wanted, err := listenParams(c, params)
 	if err != nil {
@@ -61,13 +61,13 @@ func (s *server) listen(ctx context.Context, c *rpc.Caller, params json.RawMessa
 		return nil, err
 	}
 	l.acknowledged.Set()
-	told := make(chan struct{})
-	go func() { l.ending.Wait(); close(told) }()
+	allEnded := make(chan struct{})
+	go func() { l.ending.Wait(); close(allEnded) }()
 	select {
 	case <-c.InputEnded():
 		if c.Patient() {
 			select {
-			case <-told:
+			case <-allEnded:
 			case <-ctx.Done():
 			}
 		}
@@ -80,7 +80,7 @@ func (s *server) listen(ctx context.Context, c *rpc.Caller, params json.RawMessa
 	}{mcp.ResultComplete, l.meta}, nil
 }
 
-// watchAll begins to watch what is wanted and is there: what is not is not agreed to.
+// watchAll begins to watch what is wanted, and agrees to what of it exists.
 func (l *subscription) watchAll(ctx context.Context, wanted *mcp.SubscriptionFilter) error {
 	for _, id := range wanted.TaskIDs {
 		if err := l.watchTask(ctx, id); err != nil {
@@ -122,7 +122,7 @@ func (l *subscription) watchList(ctx context.Context, method string, list *rpc.B
 	})
 }
 
-// watchTask announces changes of a task, if it is there.
+// watchTask announces changes of a task, if it exists.
 func (l *subscription) watchTask(ctx context.Context, id string) error {
 	if _, err := l.server.runner.Head(ctx, id); err != nil || slices.Contains(l.agreed.TaskIDs, id) {
 		return nil
@@ -141,10 +141,10 @@ func (l *subscription) watchTask(ctx context.Context, id string) error {
 	return nil
 }
 
-// maxUpdates is how many updates of a resource of another server wait for the client to read. What is above it is dropped.
+// maxUpdates is how many updates of another server's resource wait for a client that does not read. Further ones are dropped.
 const maxUpdates = 100
 
-// watchResource announces changes of a log, or of another server's resource.
+// watchResource announces changes of a log, or of another server's resource, and reports whether it exists.
 func (l *subscription) watchResource(ctx context.Context, uri string) bool {
 	const updated = "notifications/resources/updated"
 	if !l.server.isForeign(l.caller, uri) {
@@ -153,8 +153,8 @@ func (l *subscription) watchResource(ctx context.Context, uri string) bool {
 			return false
 		}
 		t, err := l.server.runner.Head(ctx, id)
-		if err == nil && !t.Status.Terminal() { // else nothing will change
-			size := t.Log.Size() // output from there on is announced
+		if err == nil && !t.Status.Terminal() { // otherwise nothing will change
+			size := t.Log.Size() // output after it is announced
 			l.feed(ctx, &l.ending, func() {}, func(ctx context.Context) {
 				l.server.watchLog(ctx, id, size, func() error { return l.notify(ctx, updated, mcp.ResourceParams{URI: uri}) })
 			})
@@ -176,7 +176,7 @@ func (l *subscription) watchResource(ctx context.Context, uri string) bool {
 			select {
 			case params := <-updates:
 				if l.caller.NotifyWait(ctx, updated, rawjson.WithMember(params, "_meta", l.meta)) != nil {
-					return // nobody is there to read it
+					return // the client is gone
 				}
 			case <-ctx.Done():
 				return
@@ -186,7 +186,7 @@ func (l *subscription) watchResource(ctx context.Context, uri string) bool {
 	return true
 }
 
-// listenParams reads what a client wants to be told.
+// listenParams reads what a client wants to listen for.
 func listenParams(c *rpc.Caller, params json.RawMessage) (*mcp.SubscriptionFilter, error) {
 	var p mcp.ListenParams
 	if err := rpc.ReadParam("params", params, &p); err != nil {
@@ -209,13 +209,13 @@ func listenParams(c *rpc.Caller, params json.RawMessage) (*mcp.SubscriptionFilte
 	return p.Notifications, nil
 }
 
-// maxTaskIDs bounds what one subscription looks up, and the goroutines that it starts.
+// maxTaskIDs limits how many tasks one subscription looks up, and the goroutines that it starts.
 const maxTaskIDs = 1000
 
-// maxResourceURIs bounds the goroutines that one subscription starts: one log has any number of URIs.
+// maxResourceURIs limits the goroutines that one subscription starts: a log has any number of URIs.
 const maxResourceURIs = maxSubscriptions
 
-// notify writes a notification on the subscription, when the client has read what came before.
+// notify writes a notification of the subscription when the client has read the earlier ones.
 func (l *subscription) notify(ctx context.Context, method string, params any) error {
 	line := l.line(method, params)
 	return l.caller.Write(ctx, func(dst []byte) []byte { return append(dst, line...) })
@@ -243,8 +243,8 @@ func (l *subscription) writeEnded(ctx context.Context, id string) {
 	}
 }
 
-// follow announces a task's changes until it has ended: its state on every change and its output. Of that, a client that declared
-// runnel/task-partials is told all from the beginning of its log, and every other one the last line, in the state.
+// follow announces a task's changes until it has ended: its state on every change, and its output. A client that declared
+// runnel/task-partials gets all of the output; any other gets its last line, in the state.
 func (l *subscription) follow(ctx context.Context, run *tasks.View, changed <-chan struct{}) {
 	output := make(chan struct{})
 	go func() {
@@ -277,8 +277,8 @@ func (l *subscription) follow(ctx context.Context, run *tasks.View, changed <-ch
 
 // writeTask writes the task's state, "identical to what tasks/get would have returned at that moment".
 func (l *subscription) writeTask(ctx context.Context, t mcp.DetailedTask) {
-	t.Meta = nil                                // variables change without a notification; the subscription's id stands here
-	_ = l.notify(ctx, "notifications/tasks", t) // fails only when nobody is there to read it
+	t.Meta = nil                                // without the variables, which change without a notification: notify sets _meta
+	_ = l.notify(ctx, "notifications/tasks", t) // fails only when the client is gone
 }
 
 func (l *subscription) takesPartials() bool {
@@ -296,7 +296,7 @@ func (l *subscription) pumpLines(ctx context.Context, run *tasks.View) {
 		t.Meta = nil
 		return append(dst, l.line("notifications/tasks", t)...)
 	})
-	_ = partials.NewPump(run.Log().NewTail(), dialect, l.caller, o).Run(ctx) // fails when nobody is there to read it
+	_ = partials.NewPump(run.Log().NewTail(), dialect, l.caller, o).Run(ctx) // fails when the client is gone
 }
 
 // pumpOutput writes the task's output as partials, if the client asked for them.
@@ -305,5 +305,5 @@ func (l *subscription) pumpOutput(ctx context.Context, id string, log *partials.
 		return
 	}
 	dialect := partials.NewSEP2679(l.caller.Head(), id, l.meta)
-	_ = partials.NewPump(log.NewReader(0), dialect, l.caller, l.server.o.Pump).Run(ctx) // fails when nobody is there to read it
+	_ = partials.NewPump(log.NewReader(0), dialect, l.caller, l.server.o.Pump).Run(ctx) // fails when the client is gone
 }

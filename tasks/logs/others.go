@@ -14,9 +14,9 @@ import (
 // Options of Serve.
 type Options struct {
 	Pump   partials.PumpOptions // how output is delivered on a subscription
-	Tools  *rpc.Broadcast       // the list of tools has changed
-	Page   *Page                // nil = there is none
-	Others Others               // nil = there are no resources but logs
+	Tools  *rpc.Broadcast       // changes of the list of tools
+	Page   *Page                // the page of the app; nil = none
+	Others Others               // resources of other servers; nil = none
 }
 
 // Page is the page of an app, a resource for clients that show apps.
@@ -25,7 +25,7 @@ type Page struct {
 	Contents func() json.RawMessage // those of resources/read
 }
 
-// isPage reports whether a URI is that of the page, and c shows it.
+// isPage reports whether a URI is that of the page, and the client c can show it.
 func (s *server) isPage(c *rpc.Caller, uri string) bool {
 	return s.o.Page != nil && uri == s.o.Page.Entry.URI && c.ShowsApps()
 }

@@ -18,9 +18,8 @@ import (
 	"runnel/tools/text"
 )
 
-// The log of each task is a resource: runnel://tasks/ID/log, with ?after=N
-// the part of it from position N on. Each content tells in its _meta the position to go on from, since one
-// answer shows a page only.
+// The log of each task is a resource: runnel://tasks/ID/log, and with ?after=N the part of it after position N. An answer shows only a page,
+// so the _meta of each content has the position at which to continue.
 
 const (
 	logTemplate = tasks.LogPrefix + "{id}" + tasks.LogSuffix
@@ -119,7 +118,7 @@ func (s *server) listTemplates(ctx context.Context, c *rpc.Caller, params json.R
 	return result, nil
 }
 
-// findLog returns the task whose log params.uri names.
+// findLog returns the task to whose log params.uri refers.
 func (s *server) findLog(ctx context.Context, c *rpc.Caller, params json.RawMessage) (t tasks.Task, uri string, after int64, err error) {
 	var p mcp.ResourceParams
 	if err := rawjson.Unmarshal(params, &p); err != nil || p.URI == "" {
@@ -184,11 +183,12 @@ func (s *server) readPage(c *rpc.Caller) any {
 	}{[]json.RawMessage{s.o.Page.Contents()}, private(c, pageTTL)}
 }
 
-// logStep is how much of a log is looked at before it is known to fit on a page.
+// logStep is how much of a log is read at a time, until the page is full.
 const logStep = 4 << 10
 
-// AppendText appends the text of a log from position after on, up to position end, as a JSON string without its quotes, limit bytes at
-// most, and returns where to go on. What end stands in the middle of, but for text that can be cut there, is appended whole.
+// AppendText appends the text of a log between the positions after and end, as a JSON string without its quotes, limit bytes at most, and
+// returns the position at which to continue. A chunk around end is cut there if it can be, and appended whole otherwise.
+// Use it to show a page of output as text.
 func AppendText(ctx context.Context, dst []byte, log *partials.Log, after, end int64, limit int) (_ []byte, next int64, err error) {
 	begin := len(dst)
 	r := log.ReaderAt(after)

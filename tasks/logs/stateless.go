@@ -7,19 +7,18 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// The resources of the stateless era say how long they may be kept (2026-07-28 server/utilities/caching), and are
-// subscribed to with subscriptions/listen.
+// The resources of the stateless era say how long they may be cached (2026-07-28 server/utilities/caching).
 
-// logTTL is how long the log of a task that has ended may be kept: it does not change, but it is gone with its task.
+// logTTL is how long the log of a task that has ended may be cached: it does not change, but is deleted with its task.
 const logTTL = time.Minute
 
-// templatesTTL is how long the list of templates may be kept: runnel has one, and it never changes.
+// templatesTTL is how long the list of templates may be cached: runnel has one template, which never changes.
 const templatesTTL = time.Minute
 
-// pageTTL is how long the page of the app may be kept: it changes with runnel's version only.
+// pageTTL is how long the page of the app may be cached: it changes only with runnel's version.
 const pageTTL = time.Minute
 
-// private are the hints for what belongs to an owner. Other eras have none.
+// private returns the hints for a resource of an owner; nil in the handshake era.
 func private(c *rpc.Caller, ttl time.Duration) *mcp.Cacheable {
 	if c.Era != rpc.Stateless {
 		return nil
@@ -27,7 +26,7 @@ func private(c *rpc.Caller, ttl time.Duration) *mcp.Cacheable {
 	return &mcp.Cacheable{TTLMs: ttl.Milliseconds(), CacheScope: "private"}
 }
 
-// templateHints are those for the list of templates.
+// templateHints returns the hints for the list of templates; nil in the handshake era.
 func (s *server) templateHints(c *rpc.Caller, others bool) *mcp.Cacheable {
 	hints := mcp.Cacheable{TTLMs: templatesTTL.Milliseconds(), CacheScope: "public"}
 	if others {

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// updatePace is the least time between two notifications about one log: who subscribes reads it again after each.
+	// updatePace is the shortest time between two notifications about one log: the client reads it again after each.
 	updatePace = time.Second
-	// maxSubscriptions bounds the goroutines that a client can have us start.
+	// maxSubscriptions limits the goroutines that one client can start.
 	maxSubscriptions = 100
 )
 
@@ -47,7 +47,7 @@ func (s *server) subscribe(ctx context.Context, c *rpc.Caller, params json.RawMe
 	const updated = "notifications/resources/updated"
 	if foreign {
 		stop, err := s.o.Others.Subscribe(ctx, c, uri, func(params json.RawMessage) {
-			_ = c.TryNotify(updated, params) // fails only when nobody is there to read it
+			_ = c.TryNotify(updated, params) // fails only when the client is gone
 		})
 		if err != nil {
 			watches.drop(key, sub)
@@ -78,7 +78,7 @@ func watchesOf(c *rpc.Caller) *watches {
 	return c.SessionValue(watchesKey{}, func() any { return &watches{by: map[string]*logWatch{}} }).(*watches)
 }
 
-// enter notes a subscription, unless it is there already or there are too many.
+// enter adds a subscription, unless it is there already or there are too many.
 func (w *watches) enter(key string, sub *logWatch) (there bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -118,11 +118,11 @@ func (w *watches) drop(key string, sub *logWatch) {
 }
 
 // watchLog announces when a task's log is longer than size, and once more when the task has ended.
-func (s *server) watchLog(ctx context.Context, id string, size int64, tell func() error) {
+func (s *server) watchLog(ctx context.Context, id string, size int64, notify func() error) {
 	run, release, err := s.runner.Follow(ctx, id)
 	defer release()
 	if run == nil && (err == nil || errors.Is(err, tasks.ErrNotFound)) {
-		_ = tell() // it has ended since; fails only when nobody is there to read it
+		_ = notify() // it has ended since; fails only when the client is gone
 	}
 	if run == nil {
 		return
@@ -130,7 +130,7 @@ func (s *server) watchLog(ctx context.Context, id string, size int64, tell func(
 	for run.Log().Grown(ctx, size) == nil {
 		next := time.NewTimer(updatePace)
 		size = run.Log().Size()
-		if tell() != nil {
+		if notify() != nil {
 			next.Stop()
 			return
 		}
@@ -143,8 +143,8 @@ func (s *server) watchLog(ctx context.Context, id string, size int64, tell func(
 	}
 	select { // the log is closed and nothing came, or ctx has ended
 	case <-run.Ended():
-		if t := run.Task(); t.Status.Terminal() { // else the runner is closed
-			_ = tell()
+		if t := run.Task(); t.Status.Terminal() { // otherwise the runner is closed
+			_ = notify()
 		}
 	case <-ctx.Done():
 	}

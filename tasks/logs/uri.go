@@ -13,7 +13,8 @@ import (
 // MaxURI is how long a URI may be, in bytes: answers repeat it.
 const MaxURI = 4 << 10
 
-// ParseURI reads a log's URI. id is "" if it is not one.
+// ParseURI reads a log's URI; id is "" if it is not one.
+// Use it wherever a client names a log.
 func ParseURI(uri string) (id string, after int64, err error) {
 	path, query, _ := strings.Cut(uri, "?")
 	id, ok := strings.CutPrefix(path, tasks.LogPrefix)
@@ -35,8 +36,9 @@ func ParseURI(uri string) (id string, after int64, err error) {
 	return id, after, nil
 }
 
-// NotFound is the error for a resource that is not there: "Resource not found: -32002", and -32602 since 2026-07-28, whether it never was,
-// has expired or is somebody else's.
+// NotFound is the error for a resource that does not exist, has expired or is another owner's: "Resource not found: -32002", and -32602 since
+// 2026-07-28.
+// Use it for every resource, so that nothing reveals those of other owners.
 func NotFound(c *rpc.Caller, uri string) *rpc.Error {
 	code := mcp.CodeResourceNotFound
 	if c.Era == rpc.Stateless {
