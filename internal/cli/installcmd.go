@@ -206,7 +206,7 @@ func (i *invocation) askForHosts(cmd *cobra.Command) ([]string, error) {
 		i.Say(zerolog.InfoLevel, "Name the hosts that you want: runnel install "+here[0])
 		return nil, nil
 	}
-	_, _ = io.WriteString(i.Stderr, "Install runnel into which of them? ")
+	_, _ = io.WriteString(i.Stderr, "Install runnel into which of them? Names, or all: ")
 	line := make(chan string, 1)
 	go func() { // stays until the process ends if nobody answers
 		text, _ := bufio.NewReader(i.Stdin).ReadString('\n')
@@ -215,6 +215,9 @@ func (i *invocation) askForHosts(cmd *cobra.Command) ([]string, error) {
 	select {
 	case text := <-line:
 		words := strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == ',' || r == '\t' || r == '\n' || r == '\r' })
+		if slices.Equal(words, []string{"all"}) {
+			words = here
+		}
 		return words, (&entryFlags{name: "runnel"}).check(cmd, words)
 	case <-cmd.Context().Done():
 		return nil, context.Cause(cmd.Context())

@@ -73,7 +73,9 @@ func TestInstallAsks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for answer, want := range map[string]string{"codex, cursor\n": "Cursor: the server runnel is in", "codx\n": "did you mean codex", "\n": "^$"} {
+	const question = "Install runnel into which of them? Names, or all: "
+	installed := `Codex: the server runnel is in (.|\n)*Cursor: the server runnel is in`
+	for answer, want := range map[string]string{"codex, cursor\n": installed, "all\n": installed, "codx\n": "did you mean codex", "\n": "^$"} {
 		cmd := exec.Command(builtProgram(t), "install", "--tool", "a=echo hi")
 		cmd.Env = []string{"HOME=" + home, "PATH=/nowhere", "TERM=dumb"}
 		terminal, err := pty.Start(cmd)
@@ -85,7 +87,7 @@ func TestInstallAsks(t *testing.T) {
 		for answered := false; ; {
 			n, err := terminal.Read(piece)
 			said.Write(piece[:n])
-			if !answered && strings.Contains(said.String(), "which of them? ") {
+			if !answered && strings.Contains(said.String(), question) {
 				answered = true
 				if _, err := terminal.WriteString(answer); err != nil {
 					t.Fatal(err)
@@ -97,7 +99,7 @@ func TestInstallAsks(t *testing.T) {
 		}
 		_ = cmd.Wait()
 		_ = terminal.Close()
-		list, after, _ := strings.Cut(said.String(), "Install runnel into which of them? ")
+		list, after, _ := strings.Cut(said.String(), question)
 		if !regexp.MustCompile(`^codex +Codex +\S+/\.codex\S*\s+cursor +Cursor +\S+/\.cursor\S*\s+$`).MatchString(list) || !regexp.MustCompile(want).MatchString(strings.TrimSpace(strings.TrimPrefix(after, strings.ReplaceAll(answer, "\n", "\r\n")))) {
 			t.Errorf("%q:\n%s", answer, said.String())
 		}
