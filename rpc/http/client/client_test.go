@@ -526,6 +526,9 @@ func TestURLWithoutItsPath(t *testing.T) {
 			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no %s"}}`, m.ID, m.Method)
 		case "/site":
 			w.WriteHeader(405)
+		case "/runnel":
+			w.WriteHeader(404)
+			fmt.Fprint(w, `{"jsonrpc":"2.0","error":{"code":-32600,"message":"nothing is here"}}`)
 		default:
 			w.WriteHeader(404)
 		}
@@ -535,6 +538,7 @@ func TestURLWithoutItsPath(t *testing.T) {
 		f.URL:                f.URL + ": 404 Not Found. The URL of an MCP server often ends in /mcp, and this server answers at " + f.URL + "/mcp: use that URL",
 		f.URL + "/?key=x":    "answers at " + f.URL + "/mcp: use that URL",
 		f.URL + "/site":      f.URL + "/site: 405 Method Not Allowed. The URL of an MCP server often ends in /mcp",
+		f.URL + "/runnel":    f.URL + "/runnel: 404 Not Found: nothing is here. The URL of an MCP server often ends in /mcp",
 		f.URL + "/other":     f.URL + "/other: 404 Not Found. The URL of an MCP server often ends in /mcp",
 		f.URL + "/other/mcp": f.URL + "/other/mcp: 404 Not Found",
 		f.URL + "/strange":   "no initialize (code -32601)",

@@ -251,7 +251,7 @@ func (c *request) refused(r *http.Request, response *http.Response) (again bool,
 		// "it MUST start a new session": the transport's user opens another one.
 		c.fail(errors.New("the server has ended the session"))
 		return false, err
-	case (status == http.StatusNotFound || status == http.StatusMethodNotAllowed) && !c.opened() && rawjson.Member(says, "code") == nil && !endsInMCP(r.URL):
+	case (status == http.StatusNotFound || status == http.StatusMethodNotAllowed) && !c.opened() && !bytes.Equal(rawjson.Member(text, "id"), c.sentID) && !endsInMCP(r.URL):
 		c.elsewhere.Store(true)
 		return false, fmt.Errorf("%w. The URL of an MCP server often ends in /mcp", err)
 	case status == http.StatusUnauthorized:
