@@ -26,8 +26,8 @@ type batch struct {
 }
 
 // join adds a call, which will be answered.
-func (b *batch) join(call func()) {
-	b.calls = append(b.calls, call)
+func (b *batch) join(run func()) {
+	b.calls = append(b.calls, run)
 	b.mu.Lock()
 	b.open++
 	b.mu.Unlock()
@@ -77,7 +77,7 @@ func (b *batch) leave() {
 // goroutine.
 func (b *batch) start() {
 	b.leave()
-	for _, call := range b.calls {
-		go call()
+	for _, run := range b.calls {
+		go run()
 	}
 }

@@ -32,12 +32,12 @@ func (b *Broadcast) Send() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, watcher := range b.watchers {
-		wake(watcher)
+		trySend(watcher)
 	}
 }
 
-// wake wakes the goroutine that receives from a channel of capacity 1, now or when it next does.
-func wake(c chan<- struct{}) {
+// trySend wakes the goroutine that receives from a channel of capacity 1, now or when it next does.
+func trySend(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:

@@ -91,17 +91,6 @@ func (e *encoder) response(head, id []byte, result any, failure *Error, dress fu
 	return err
 }
 
-// Refusal encodes an error response without its newline, for a carrier that answers a request itself. An id that cannot be one is left out.
-func Refusal(id []byte, failure *Error) []byte {
-	if checkID(id) != "" {
-		id = nil
-	}
-	e := newEncoder()
-	defer e.free()
-	_ = e.response(lineHead, id, nil, failure, nil) // fails only if Data cannot be encoded; then it is an internal error
-	return bytes.Clone(bytes.TrimSuffix(e.buf.Bytes(), []byte("\n")))
-}
-
 // notify encodes a notification and passes its line to write.
 func notify(head []byte, method string, params any, write func(line []byte) error) error {
 	e := newEncoder()

@@ -145,7 +145,7 @@ func (f *incoming) freeSlots(slots int) {
 	defer f.mu.Unlock()
 	f.slots -= slots
 	f.moved = time.Now()
-	wake(f.room)
+	trySend(f.room)
 }
 
 // leave notes that the handler of an admitted request has returned.
@@ -164,7 +164,7 @@ func (f *incoming) close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.closed = true
-	wake(f.room)
+	trySend(f.room)
 }
 
 // wait waits until no handler runs or ctx ends, and returns how many still run.

@@ -115,6 +115,17 @@ func (m *message) answerID() []byte {
 	return m.id
 }
 
+// Refusal encodes an error response without its newline, for a carrier that answers a request itself. An id that cannot be one is left out.
+func Refusal(id []byte, failure *Error) []byte {
+	if checkID(id) != "" {
+		id = nil
+	}
+	e := newEncoder()
+	defer e.free()
+	_ = e.response(lineHead, id, nil, failure, nil) // fails only if Data cannot be encoded; then it is an internal error
+	return bytes.Clone(bytes.TrimSuffix(e.buf.Bytes(), []byte("\n")))
+}
+
 // head is the beginning of every line that belongs to the message. Only a request with a sessionId gets it back: the official TypeScript
 // client rejects unknown top-level members.
 func (m *message) head() []byte {

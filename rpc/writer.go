@@ -100,7 +100,7 @@ type turn struct {
 func newWriter(out Output, freeSlots func(int), log zerolog.Logger) *writer {
 	w := &writer{out: out, reader: "client", freeSlots: freeSlots, log: log, holds: 1, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	w.failed, w.fail = context.WithCancelCause(context.Background())
-	context.AfterFunc(w.failed, func() { wake(w.wake) })
+	context.AfterFunc(w.failed, func() { trySend(w.wake) })
 	return w
 }
 
@@ -174,7 +174,7 @@ func (w *writer) queue(line []byte, slots int) error {
 	}
 	w.control = append(w.control, line...)
 	w.slots += slots
-	wake(w.wake)
+	trySend(w.wake)
 	w.unhold(slots)
 	return nil
 }
@@ -232,7 +232,7 @@ func (w *writer) release() {
 func (w *writer) unhold(holds int) {
 	if w.holds -= holds; w.holds == 0 {
 		w.closing = true
-		wake(w.wake)
+		trySend(w.wake)
 	}
 }
 
@@ -270,7 +270,7 @@ func (w *writer) enter(t *turn) {
 		return
 	}
 	w.turns = append(w.turns, t)
-	wake(w.wake)
+	trySend(w.wake)
 }
 
 // leave withdraws a turn. It reports false if it is too late: the writer is encoding it, or the output has ended.
@@ -305,7 +305,7 @@ func (w *writer) close() {
 	w.closing = true
 	w.mu.Unlock()
 	w.failTurns()
-	wake(w.wake)
+	trySend(w.wake)
 }
 
 // finish closes the writer, and waits until what is queued is written, for at most flushGrace. It returns how many bytes were not written.
