@@ -15,10 +15,11 @@ var rooms = map[string][]string{
 	"runnel/rpc/mcp":                   {},
 	"runnel/rpc/rawjson":               {}, // JSON text looked at without decoding it
 	"runnel/rpc":                       {"runnel/rpc/mcp", "runnel/rpc/rawjson"},
-	"runnel/rpc/http":                  {"runnel/rpc", "runnel/rpc/http/oauth", "runnel/rpc/mcp", "runnel/rpc/rawjson"}, // the second way in, to the same server
-	"runnel/rpc/http/oauth":            {},                                                                              // which access tokens count
-	"runnel/rpc/http/oauth/oauthtest":  {},                                                                              // an issuer of tokens for tests
-	"runnel/rpc/http/client":           {"runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson"},                          // the other side of it
+	"runnel/rpc/http":                  {"runnel/rpc", "runnel/rpc/http/headers", "runnel/rpc/http/oauth", "runnel/rpc/mcp", "runnel/rpc/rawjson"}, // the second way in, to the same server
+	"runnel/rpc/http/oauth":            {},                                                                                                         // which access tokens count
+	"runnel/rpc/http/oauth/oauthtest":  {},                                                                                                         // an issuer of tokens for tests
+	"runnel/rpc/http/headers":          {"runnel/rpc/rawjson"},                                                                                     // the headers that both sides must agree on
+	"runnel/rpc/http/client":           {"runnel/rpc", "runnel/rpc/http/headers", "runnel/rpc/mcp", "runnel/rpc/rawjson"},                          // the other side of it
 	"runnel/partials":                  {"runnel/rpc/mcp", "runnel/rpc/rawjson"},
 	"runnel/partials/tracker":          {"runnel/rpc/mcp", "runnel/rpc/rawjson"}, // the client's half
 	"runnel/tasks":                     {"runnel/rpc", "runnel/partials", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tools/secrets"},

@@ -71,7 +71,7 @@ func TestAuthority(t *testing.T) {
 		challenge string
 	}{
 		"":         {401, "Bearer " + where},
-		"Bearer x": {401, `Bearer error="invalid_token", error_description="invalid token: it is not a JWT with a signature that counts", ` + where},
+		"Bearer x": {401, `Bearer error="invalid_token", error_description="invalid token: it is not a JWT with a supported signature", ` + where},
 		"Bearer " + token(map[string]any{"exp": 1}):     {401, `Bearer error="invalid_token", error_description="invalid token: token is expired (exp)", ` + where},
 		"Bearer " + token(map[string]any{"scope": "x"}): {403, `Bearer error="insufficient_scope", error_description="insufficient scope: the token lacks 'tools'", ` + where},
 	} {

@@ -36,12 +36,12 @@
 //
 // Where things stand:
 //
-//	which requests there are           Server.serve (endpoint.go), and for a page Server.show (page.go)
+//	a request is routed                Server.serve (endpoint.go), and for a page Server.show (page.go)
 //	a request is let in                guard (guard.go), Server.admit (admit.go); which tokens are valid: package oauth
 //	headers agree with the body        headers.go, with arguments params.go
 //	how many requests, how large       Server.enter (server.go), Server.read (post.go), Server.holdBytes (bodies.go)
 //	how many sessions                  Server.add (sessions.go)
-//	a JSON response or events          Server.respond (respond.go)
+//	a JSON response or events          answer.respond (respond.go)
 //	the era of a POST                  isStateless (headers.go); of the message in it, package rpc once more
 //	how much waits, how much is kept   stream.add (stream.go)
 //	a client resumes                   session.resume (exchange.go), stream.connect (stream.go); from a mark: package tools, rejoin.go

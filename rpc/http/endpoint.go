@@ -16,6 +16,7 @@ import (
 	"golang.org/x/net/netutil"
 
 	"runnel/rpc"
+	"runnel/rpc/http/headers"
 	"runnel/rpc/mcp"
 )
 
@@ -127,7 +128,7 @@ func (s *Server) serve(rw http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	if hops, err := strconv.Atoi(r.Header.Get(mcp.HeaderHops)); err == nil && s.o.Came != nil {
+	if hops, err := strconv.Atoi(r.Header.Get(headers.Hops)); err == nil && s.o.Came != nil {
 		if err := s.o.Came(owner, hops); err != nil {
 			refuse(w, http.StatusLoopDetected, nil, mcp.CodeInvalidRequest, err.Error())
 			return

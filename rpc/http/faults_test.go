@@ -18,7 +18,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"runnel/rpc/mcp"
+	"runnel/rpc/http/headers"
 )
 
 // send writes a request as it is, and returns the response and how many bytes of the rest the server took.
@@ -188,7 +188,7 @@ func TestIdleClients(t *testing.T) { // alone: it counts goroutines and bytes
 				t.Fatal(err)
 			}
 			_, _ = io.Copy(io.Discard, r.Body)
-			fmt.Fprintf(c, "GET /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nMcp-Session-Id: %s\r\n\r\n", r.Header.Get(mcp.HeaderSession))
+			fmt.Fprintf(c, "GET /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nMcp-Session-Id: %s\r\n\r\n", r.Header.Get(headers.Session))
 			if r, err = http.ReadResponse(in, nil); err != nil || r.StatusCode != 200 {
 				t.Fatalf("%v %v", r, err)
 			}

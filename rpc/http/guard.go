@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"runnel/rpc/http/headers"
 	"runnel/rpc/mcp"
 )
 
@@ -81,14 +82,14 @@ func (g guard) allows(w http.ResponseWriter, r *http.Request) (asked bool) {
 	h := w.Header()
 	h.Set("Access-Control-Allow-Origin", origin)
 	h.Set("Vary", "Origin")
-	h.Set("Access-Control-Expose-Headers", mcp.HeaderSession+", WWW-Authenticate")
+	h.Set("Access-Control-Expose-Headers", headers.Session+", WWW-Authenticate")
 	if r.Method != http.MethodOptions {
 		return false
 	}
 	h.Set("Access-Control-Allow-Methods", "POST, GET, DELETE")
-	allowed := []string{"Authorization", "Content-Type", "Last-Event-Id", mcp.HeaderVersion, mcp.HeaderSession, mcp.HeaderMethod, mcp.HeaderName}
+	allowed := []string{"Authorization", "Content-Type", "Last-Event-Id", headers.Version, headers.Session, headers.Method, headers.Name}
 	for wanted := range strings.SplitSeq(r.Header.Get("Access-Control-Request-Headers"), ",") {
-		if name := http.CanonicalHeaderKey(strings.TrimSpace(wanted)); strings.HasPrefix(name, mcp.HeaderParam) {
+		if name := http.CanonicalHeaderKey(strings.TrimSpace(wanted)); strings.HasPrefix(name, headers.Param) {
 			allowed = append(allowed, name)
 		}
 	}

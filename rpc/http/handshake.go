@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"runnel/rpc"
+	"runnel/rpc/http/headers"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 )
@@ -14,7 +15,7 @@ import (
 // postHandshake serves a message of the handshake era.
 func (s *Server) postHandshake(w http.ResponseWriter, r *http.Request, owner string, body []byte, m *message) {
 	var c *session
-	id := r.Header.Get(mcp.HeaderSession)
+	id := r.Header.Get(headers.Session)
 	opens := id == "" && m.method == "initialize"
 	switch {
 	case opens:
@@ -23,12 +24,12 @@ func (s *Server) postHandshake(w http.ResponseWriter, r *http.Request, owner str
 			refuse(w, http.StatusServiceUnavailable, m.id, mcp.CodeBusy, err.Error())
 			return
 		}
-		w.Header().Set(mcp.HeaderSession, c.id)
+		w.Header().Set(headers.Session, c.id)
 	case id == "" && m.method == "":
 		refuse(w, http.StatusBadRequest, m.id, mcp.CodeParseError, "the body is not a JSON-RPC message that begins a session")
 		return
 	case id == "":
-		refuse(w, http.StatusBadRequest, m.id, mcp.CodeInvalidRequest, "no session: send initialize first, and the "+mcp.HeaderSession+" of its response with all that follows")
+		refuse(w, http.StatusBadRequest, m.id, mcp.CodeInvalidRequest, "no session: send initialize first, and the "+headers.Session+" of its response with all that follows")
 		return
 	default:
 		if c = s.acquire(w, r, owner, m.id); c == nil {
@@ -82,11 +83,11 @@ func (o noteVersion) WriteLines(ctx context.Context, lines []byte, last bool) er
 
 // get sends the standing stream, or the one that Last-Event-ID names.
 func (s *Server) get(w http.ResponseWriter, r *http.Request, owner string) {
-	v := mcp.LookupVersion(r.Header.Get(mcp.HeaderVersion))
-	if r.Header.Get(mcp.HeaderSession) == "" || v != nil && v.Stateless {
+	v := mcp.LookupVersion(r.Header.Get(headers.Version))
+	if r.Header.Get(headers.Session) == "" || v != nil && v.Stateless {
 		w.Header().Set("Allow", "POST")
 		refuse(w, http.StatusMethodNotAllowed, nil, mcp.CodeInvalidRequest,
-			"GET needs the "+mcp.HeaderSession+" of a session of 2025-03-26 to 2025-11-25. HTTP+SSE of 2024-11-05 is not served: use a client of 2025-03-26 or later")
+			"GET needs the "+headers.Session+" of a session of 2025-03-26 to 2025-11-25. HTTP+SSE of 2024-11-05 is not served: use a client of 2025-03-26 or later")
 		return
 	}
 	if !accepts(r, "text/event-stream") {
@@ -143,9 +144,9 @@ func (s *Server) cut(c *session, from *sender, whole bool) bool {
 
 // delete ends a session.
 func (s *Server) delete(w http.ResponseWriter, r *http.Request, owner string) {
-	if r.Header.Get(mcp.HeaderSession) == "" {
+	if r.Header.Get(headers.Session) == "" {
 		w.Header().Set("Allow", "POST")
-		refuse(w, http.StatusMethodNotAllowed, nil, mcp.CodeInvalidRequest, "DELETE needs the "+mcp.HeaderSession+" of a session")
+		refuse(w, http.StatusMethodNotAllowed, nil, mcp.CodeInvalidRequest, "DELETE needs the "+headers.Session+" of a session")
 		return
 	}
 	c := s.acquire(w, r, owner, nil)

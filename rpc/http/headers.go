@@ -1,12 +1,12 @@
 package httpserver
 
 import (
-	"encoding/base64"
 	"fmt"
 	"mime"
 	"net/http"
 	"strings"
 
+	"runnel/rpc/http/headers"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 )
@@ -46,20 +46,20 @@ func readMessage(body []byte) message {
 
 // isStateless reports whether a request is of the stateless era, according to its body or at least its header.
 func isStateless(r *http.Request, m *message) bool {
-	v := mcp.LookupVersion(r.Header.Get(mcp.HeaderVersion))
+	v := mcp.LookupVersion(r.Header.Get(headers.Version))
 	return m.version != nil || v != nil && v.Stateless
 }
 
 // mismatch describes where the headers of a request contradict its body, "" if nowhere: "servers MUST reject requests where the values specified
 // in the headers do not match" (2026-07-28 basic/transports/streamable-http, "Server Validation").
 func mismatch(r *http.Request, m *message) string {
-	if problem := compare(r, mcp.HeaderVersion, rawjson.Unquote(m.version), true); problem != "" {
+	if problem := compare(r, headers.Version, rawjson.Unquote(m.version), true); problem != "" {
 		return problem
 	}
-	if problem := compare(r, mcp.HeaderMethod, m.method, true); problem != "" {
+	if problem := compare(r, headers.Method, m.method, true); problem != "" {
 		return problem
 	}
-	member, ok := mcp.HeaderNames[m.method]
+	member, ok := headers.Named[m.method]
 	if !ok || !rawjson.IsObject(m.params) {
 		return ""
 	}
@@ -69,7 +69,7 @@ func mismatch(r *http.Request, m *message) string {
 	}
 	// "When tasks/get, tasks/update, or tasks/cancel is sent over the Streamable HTTP transport, the client MUST set the Mcp-Name header"
 	// (SEP-2663), but a server of the core protocol need not refuse requests without it.
-	return compare(r, mcp.HeaderName, rawjson.Unquote(value), member != "taskId")
+	return compare(r, headers.Name, rawjson.Unquote(value), member != "taskId")
 }
 
 // onlyMember returns the value of a member, and a problem if there are two of them: readers differ in which one they use.
@@ -97,9 +97,9 @@ func compare(r *http.Request, header, body string, required bool) string {
 		return fmt.Sprintf("header mismatch: %s is there twice", header)
 	}
 	value := values[0]
-	if header == mcp.HeaderName || strings.HasPrefix(header, mcp.HeaderParam) {
+	if header == headers.Name || strings.HasPrefix(header, headers.Param) {
 		var ok bool
-		if value, ok = decoded(value); !ok {
+		if value, ok = headers.Decode(value); !ok {
 			return fmt.Sprintf("header mismatch: %s is not what =?base64?...?= stands for", header)
 		}
 	}
@@ -107,19 +107,6 @@ func compare(r *http.Request, header, body string, required bool) string {
 		return fmt.Sprintf("header mismatch: %s is %.100q, the body says %.100q", header, value, body)
 	}
 	return ""
-}
-
-// decoded returns a header's value without its encoding ("Value Encoding").
-func decoded(value string) (string, bool) {
-	text, ok := strings.CutPrefix(value, "=?base64?")
-	if !ok {
-		return value, true
-	}
-	if text, ok = strings.CutSuffix(text, "?="); !ok {
-		return value, true
-	}
-	raw, err := base64.StdEncoding.Strict().DecodeString(text)
-	return string(raw), err == nil
 }
 
 // accepts reports whether a client can read a media type. A client without an Accept header can read any.

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"runnel/rpc"
-	"runnel/rpc/mcp"
+	"runnel/rpc/http/headers"
 )
 
 // addLogged lets a server have a method whose stream can be gone on with from a log: n lines of so many bytes, then the end. It streams until
@@ -226,7 +226,7 @@ func TestLongOpening(t *testing.T) {
 	for _, body := range []string{initialize, long} {
 		r := f.do("POST", body)
 		_, _ = io.Copy(io.Discard, r.Body)
-		id := r.Header.Get(mcp.HeaderSession)
+		id := r.Header.Get(headers.Session)
 		if r.StatusCode != http.StatusOK || len(id) > 3000 || strings.Contains(id, ".") != (body == initialize) {
 			t.Errorf("%v", r)
 		}

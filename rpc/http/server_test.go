@@ -20,6 +20,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"runnel/rpc"
+	"runnel/rpc/http/headers"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 )
@@ -165,14 +166,14 @@ func (f *front) wants(status int, contains, method, body string, headers ...stri
 const initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
 
 // open opens a session and returns its header.
-func (f *front) open(headers ...string) string {
+func (f *front) open(with ...string) string {
 	f.t.Helper()
-	r := f.do("POST", initialize, headers...)
-	id := r.Header.Get(mcp.HeaderSession)
+	r := f.do("POST", initialize, with...)
+	id := r.Header.Get(headers.Session)
 	if r.StatusCode != http.StatusOK || id == "" || r.Header.Get("Content-Type") != "application/json" {
 		f.t.Fatalf("%v", r)
 	}
-	return mcp.HeaderSession + ": " + id
+	return headers.Session + ": " + id
 }
 
 // event is one of an SSE stream.
@@ -599,7 +600,7 @@ func TestWhoMayComeIn(t *testing.T) {
 	// A browser asks before it sends what a page wants to send, and shows the page an answer that names its origin.
 	const app = "https://app.example.com"
 	asked := f.do("OPTIONS", "", "Origin: "+app, "Access-Control-Request-Method: POST")
-	if h := asked.Header; asked.StatusCode != 204 || h.Get("Access-Control-Allow-Origin") != app || !strings.Contains(h.Get("Access-Control-Allow-Headers"), mcp.HeaderSession) {
+	if h := asked.Header; asked.StatusCode != 204 || h.Get("Access-Control-Allow-Origin") != app || !strings.Contains(h.Get("Access-Control-Allow-Headers"), headers.Session) {
 		t.Errorf("%v", asked)
 	}
 	for origin, allowed := range map[string]string{app: app, "http://localhost:6274": ""} {

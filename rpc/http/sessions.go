@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"runnel/rpc"
+	"runnel/rpc/http/headers"
 	"runnel/rpc/mcp"
 )
 
@@ -130,7 +131,7 @@ func (s *Server) room(owner string) (gone *session, ok bool) {
 
 // acquire finds the session of a request, and answers the request if there is none. release must follow.
 func (s *Server) acquire(w http.ResponseWriter, r *http.Request, owner string, id []byte) *session {
-	key := sessionKey{owner, r.Header.Get(mcp.HeaderSession)} // one of another owner is not found
+	key := sessionKey{owner, r.Header.Get(headers.Session)} // one of another owner is not found
 	s.mu.Lock()
 	c := s.sessions[key]
 	if c != nil {
@@ -149,9 +150,9 @@ func (s *Server) acquire(w http.ResponseWriter, r *http.Request, owner string, i
 		}
 	}
 	// "If the server receives a request with an invalid or unsupported MCP-Protocol-Version, it MUST respond with 400 Bad Request"
-	if name := r.Header.Get(mcp.HeaderVersion); name != "" {
+	if name := r.Header.Get(headers.Version); name != "" {
 		if v := mcp.LookupVersion(name); v == nil || v.Stateless {
-			refuse(w, http.StatusBadRequest, id, mcp.CodeInvalidRequest, mcp.HeaderVersion+" names a version that the session does not speak")
+			refuse(w, http.StatusBadRequest, id, mcp.CodeInvalidRequest, headers.Version+" names a version that the session does not speak")
 			s.release(c)
 			return nil
 		}

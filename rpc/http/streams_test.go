@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"runnel/rpc/mcp"
+	"runnel/rpc/http/headers"
 	"runnel/rpc/rawjson"
 )
 
@@ -40,7 +40,7 @@ func (f *front) streaming() *streaming {
 	c := &streaming{t: f.t, conn: conn, in: bufio.NewReaderSize(conn, 8<<10)}
 	opened := c.post(initialize)
 	_, _ = io.Copy(io.Discard, opened.Body)
-	c.session = fmt.Sprintf("%s: %s\r\n", mcp.HeaderSession, opened.Header.Get(mcp.HeaderSession))
+	c.session = fmt.Sprintf("%s: %s\r\n", headers.Session, opened.Header.Get(headers.Session))
 	return c
 }
 

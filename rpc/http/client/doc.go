@@ -28,6 +28,6 @@
 //	a response with an error status           request.refused (request.go)
 //	nothing is served at the URL              Dial, servesMCP (dial.go)
 //	credentials go to no other server         sameServer (link.go)
-//	arguments that are also headers           mirrorsOf (mirror.go), link.learn (headers.go)
+//	arguments that are also headers           link.learn (headers.go), package headers
 //	a request is cancelled                    Transport.cancel (transport.go)
 package httpclient

@@ -1,11 +1,10 @@
 package httpclient
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"net/http"
-	"strings"
 
+	"runnel/rpc/http/headers"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 )
@@ -23,35 +22,22 @@ func (l *link) headersOf(method string, params []byte) (header http.Header, stat
 	if version == "" {
 		return header, false
 	}
-	header.Set(mcp.HeaderVersion, version)
-	header.Set(mcp.HeaderMethod, headerValue(method))
-	if member, ok := mcp.HeaderNames[method]; ok {
-		header.Set(mcp.HeaderName, headerValue(rawjson.StringMember(params, member)))
+	header.Set(headers.Version, version)
+	header.Set(headers.Method, headers.Encode(method))
+	if member, ok := headers.Named[method]; ok {
+		header.Set(headers.Name, headers.Encode(rawjson.StringMember(params, member)))
 	}
 	if method != "tools/call" {
 		return header, true
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, m := range l.mirrored[rawjson.StringMember(params, "name")] {
-		if text, ok := m.value(rawjson.Member(params, "arguments")); ok {
-			header.Set(mcp.HeaderParam+m.header, headerValue(text))
+	for _, a := range l.mirrored[rawjson.StringMember(params, "name")] {
+		if text, ok := a.Value(rawjson.Member(params, "arguments")); ok {
+			header.Set(a.Header, headers.Encode(text))
 		}
 	}
 	return header, true
-}
-
-// headerValue encodes a text for a header, if it needs to be ("Value Encoding").
-func headerValue(text string) string {
-	const begin, end = "=?base64?", "?="
-	plain := strings.Trim(text, " \t") == text && !strings.HasPrefix(text, begin)
-	for i := 0; plain && i < len(text); i++ {
-		plain = text[i] >= ' ' && text[i] <= '~' || text[i] == '\t'
-	}
-	if plain {
-		return text
-	}
-	return begin + base64.StdEncoding.EncodeToString([]byte(text)) + end
 }
 
 // learn takes from a response what later requests must repeat in headers: the version, the session, the arguments of tools. version is that
@@ -65,7 +51,7 @@ func (l *link) learn(method, version string, response *http.Response, message []
 	switch {
 	case l.version != "":
 	case method == "initialize":
-		l.version, l.session = rawjson.StringMember(result, "protocolVersion"), response.Header.Get(mcp.HeaderSession)
+		l.version, l.session = rawjson.StringMember(result, "protocolVersion"), response.Header.Get(headers.Session)
 	default:
 		l.version = version
 	}
@@ -78,7 +64,7 @@ func (l *link) learn(method, version string, response *http.Response, message []
 	for it := rawjson.Over(list); it.Next(); {
 		tool := it.Value
 		name := rawjson.StringMember(tool, "name")
-		mirrors, err := mirrorsOf(rawjson.Member(tool, "inputSchema"))
+		arguments, err := headers.Arguments(rawjson.Member(tool, "inputSchema"))
 		if err != nil { // "the client MUST exclude the invalid tool from the result of tools/list"
 			wrong = true
 			l.o.Log.Warn().Str("tool", name).Err(err).Msg("http: leaving out a tool whose x-mcp-header is not valid")
@@ -87,8 +73,8 @@ func (l *link) learn(method, version string, response *http.Response, message []
 		fine = append(fine, tool)
 		l.mu.Lock()
 		delete(l.mirrored, name)
-		if len(mirrors) > 0 && len(l.mirrored) < maxMirrored {
-			l.mirrored[name] = mirrors
+		if len(arguments) > 0 && len(l.mirrored) < maxMirrored {
+			l.mirrored[name] = arguments
 		}
 		l.mu.Unlock()
 	}

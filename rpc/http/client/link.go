@@ -16,7 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"runnel/rpc/mcp"
+	"runnel/rpc/http/headers"
 )
 
 const (
@@ -48,7 +48,7 @@ type link struct {
 	mu       sync.Mutex
 	session  string
 	version  string
-	mirrored map[string][]mirror // arguments that go into headers, by tool
+	mirrored map[string][]headers.Argument // arguments that go into headers, by tool
 }
 
 func newLink(o Options) (*link, error) {
@@ -61,7 +61,7 @@ func newLink(o Options) (*link, error) {
 		name = strings.NewReplacer("%7B", "{", "%7D", "}").Replace(name) // ${NAME} as it was written
 	}
 	o.MaxLine = cmp.Or(o.MaxLine, defaultMaxLine)
-	l := &link{o: o, name: name, mirrored: map[string][]mirror{}}
+	l := &link{o: o, name: name, mirrored: map[string][]headers.Argument{}}
 	words := slices.Clone(o.hidden)
 	for _, values := range o.Header {
 		for _, value := range values {
@@ -112,15 +112,15 @@ func (l *link) request(ctx context.Context, method string, body []byte, header h
 		}
 	}
 	if l.o.Hops != nil {
-		r.Header.Set(mcp.HeaderHops, strconv.Itoa(l.o.Hops()))
+		r.Header.Set(headers.Hops, strconv.Itoa(l.o.Hops()))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.session != "" {
-		r.Header.Set(mcp.HeaderSession, l.session)
+		r.Header.Set(headers.Session, l.session)
 	}
-	if l.version != "" && r.Header.Get(mcp.HeaderVersion) == "" {
-		r.Header.Set(mcp.HeaderVersion, l.version)
+	if l.version != "" && r.Header.Get(headers.Version) == "" {
+		r.Header.Set(headers.Version, l.version)
 	}
 	return r, nil
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/rs/zerolog"
+
+	"runnel/rpc/http/headers"
 )
 
 // Options say which server to connect to. Proxies are taken from the environment (HTTPS_PROXY, NO_PROXY); certificates are checked against the
@@ -19,7 +21,7 @@ type Options struct {
 	URL     string
 	Header  http.Header // sent with every request; its values are never shown
 	MaxLine int         // bytes of the longest message from the server; 0 = 16 MiB
-	Hops    func() int  // returns how many runnels stand before the server, for mcp.HeaderHops; nil = the header is not sent
+	Hops    func() int  // returns how many runnels stand before the server, for headers.Hops; nil = the header is not sent
 	Log     zerolog.Logger
 
 	written string   // the URL as it may be shown, without the values of variables; "" = as URL
@@ -30,7 +32,7 @@ var variable = regexp.MustCompile(`\$\{[A-Za-z_][A-Za-z0-9_]*\}`)
 
 // NewOptions makes Options for a URL and headers that a user wrote. ${NAME} in the URL and in the value of a header is replaced by a variable,
 // so that no secret need be written there.
-func NewOptions(url string, headers map[string]string, variables func(name string) string, log zerolog.Logger) (o Options, err error) {
+func NewOptions(url string, header map[string]string, variables func(name string) string, log zerolog.Logger) (o Options, err error) {
 	var values []string
 	filled := func(what, text string) string {
 		return variable.ReplaceAllStringFunc(text, func(reference string) string {
@@ -48,7 +50,7 @@ func NewOptions(url string, headers map[string]string, variables func(name strin
 	if err != nil {
 		return o, err // without the variable, the URL may not be valid
 	}
-	for name, value := range headers {
+	for name, value := range header {
 		o.Header.Set(name, filled("header "+name, value))
 	}
 	return o, cmp.Or(o.check(), err)
@@ -69,7 +71,7 @@ func (o *Options) check() error {
 	for name, values := range o.Header {
 		name = http.CanonicalHeaderKey(name)
 		switch {
-		case !isToken(name):
+		case !headers.IsToken(name):
 			return errors.New("the name of a header has characters that cannot be sent") // not named: it may be a secret that lacks its colon
 		case slices.Contains([]string{"Accept", "Content-Type", "Content-Length", "Connection", "Transfer-Encoding", "Host", "Last-Event-Id"}, name), strings.HasPrefix(name, "Mcp-"):
 			return fmt.Errorf("the header %s is runnel's own to send", name)
@@ -78,14 +80,6 @@ func (o *Options) check() error {
 		}
 	}
 	return nil
-}
-
-// isToken reports whether a text can be the name of a header (RFC 9110, 5.6.2). httpguts has this function, but brings a module for the names
-// of hosts.
-func isToken(text string) bool {
-	return text != "" && !strings.ContainsFunc(text, func(r rune) bool {
-		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
-	})
 }
 
 // isControl reports whether a rune is not allowed in the value of a header (RFC 9110, 5.5).

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"runnel/rpc"
+	"runnel/rpc/http/headers"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 )
@@ -222,7 +223,7 @@ func (c *request) deliver(message []byte, response *http.Response) error {
 		if !bytes.Equal(c.id, c.sentID) {
 			message = rawjson.WithMember(message, "id", json.RawMessage(c.id))
 		}
-		message = c.learn(c.method, c.header.Get(mcp.HeaderVersion), response, message)
+		message = c.learn(c.method, c.header.Get(headers.Version), response, message)
 		if c.begun != nil {
 			c.begun()
 		}
@@ -247,7 +248,7 @@ func (c *request) refused(r *http.Request, response *http.Response) (again bool,
 		// A server without such a stream should answer 405, but not all do.
 		c.o.Log.Debug().AnErr("why", c.redacted(err)).Msg("http: the server opens no standing stream: continuing without")
 		return false, err
-	case status == http.StatusNotFound && r.Header.Get(mcp.HeaderSession) != "" && !c.stateless:
+	case status == http.StatusNotFound && r.Header.Get(headers.Session) != "" && !c.stateless:
 		// "it MUST start a new session": the transport's user opens another one.
 		c.fail(errors.New("the server has ended the session"))
 		return false, err

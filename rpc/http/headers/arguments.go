@@ -1,4 +1,4 @@
-package httpclient
+package headers
 
 import (
 	"encoding/json"
@@ -12,22 +12,23 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// mirror is an argument of a tool that is repeated in a header.
-type mirror struct {
-	path   []string
-	header string
+// Argument is an argument of a tool that a header repeats.
+type Argument struct {
+	Path   []string // the names of properties that lead to it
+	Header string   // the name of its header
 }
 
-// value returns the argument of a call as text for the header. It reports false if there is none.
-func (m *mirror) value(arguments []byte) (text string, ok bool) {
-	for _, step := range m.path {
+// Value returns the argument of a call as text, for Encode. It reports false if there is none.
+func (a *Argument) Value(arguments []byte) (text string, ok bool) {
+	for _, step := range a.Path {
 		arguments = rawjson.Member(arguments, step)
 	}
 	return primitive(arguments)
 }
 
-// mirrorsOf returns the arguments of a schema that have an x-mcp-header ("Schema Extension").
-func mirrorsOf(schema []byte) (list []mirror, err error) {
+// Arguments returns the arguments in a tool's inputSchema that have an x-mcp-header ("Schema Extension"). The error describes one that is not
+// valid; such arguments are not in the list.
+func Arguments(schema []byte) (list []Argument, err error) {
 	if !strings.Contains(string(schema), `"x-mcp-header"`) {
 		return nil, nil
 	}
@@ -46,14 +47,15 @@ func mirrorsOf(schema []byte) (list []mirror, err error) {
 			name, _ := header.(string)
 			kind, _ := object["type"].(string)
 			switch {
-			case !isToken(name):
+			case !IsToken(name):
 				err = fmt.Errorf("%q cannot be a header's name", name)
 			case !reachable || len(path) == 0 || !slices.Contains([]string{"string", "integer", "boolean"}, kind):
 				err = errors.New("it is not at a string, integer or boolean that is reached through properties alone")
-			case slices.ContainsFunc(list, func(m mirror) bool { return strings.EqualFold(m.header, name) }):
+			case slices.ContainsFunc(list, func(a Argument) bool { return strings.EqualFold(a.Header, Param+name) }):
 				err = fmt.Errorf("there are two of %s", name)
+			default:
+				list = append(list, Argument{slices.Clone(path), Param + name})
 			}
-			list = append(list, mirror{slices.Clone(path), name})
 		}
 		for key, value := range object {
 			properties, ok := value.(map[string]any)
