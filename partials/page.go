@@ -129,7 +129,7 @@ func (s *numbering) merged(limit int) (items []byte, cut bool, err error) {
 		tail = append(tail, item)
 	}
 	if left > 0 {
-		head = append(head, mcp.Text(shorten.LeftOut(int64(left), "segments")))
+		head = append(head, mcp.Text(shorten.LeftOut(int64(left), "segments", "")))
 	}
 	slices.Reverse(tail)
 	return appendArray(nil, append(head, tail...)), left > 0, nil

@@ -24,7 +24,7 @@ func fit(result *mcp.CallToolResult) *mcp.CallToolResult {
 	left := limit - len(fitted.StructuredContent)
 	for i, c := range result.Content {
 		if left < 2*minShare {
-			fitted.Content = append(fitted.Content, mcp.Text(shorten.LeftOut(int64(len(result.Content)-i), "items")))
+			fitted.Content = append(fitted.Content, mcp.Text(shorten.LeftOut(int64(len(result.Content)-i), "items", "")))
 			break
 		}
 		if share := max(left/(len(result.Content)-i), minShare); len(c) > share {

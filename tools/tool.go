@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"runnel/internal/shorten"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
@@ -114,11 +115,11 @@ func (c *Call) LeftOut(ctx context.Context) func(text.Gap) string {
 // get_task_result.
 func leftOut(polls bool, taskID string) func(text.Gap) string {
 	return func(g text.Gap) string {
-		how := ""
+		how := fmt.Sprintf("read %s?after=%d", tasks.LogURI(taskID), g.After)
 		if polls {
-			how = fmt.Sprintf("call get_task_result with {\"task_id\": %q, \"after\": %d} (tail and grep pick lines), or ", taskID, g.After)
+			how = fmt.Sprintf("call get_task_result with {\"task_id\": %q, \"after\": %d} (tail and grep pick lines), or ", taskID, g.After) + how
 		}
-		return fmt.Sprintf("[... %d bytes left out: %sread %s?after=%d ...]", g.Bytes, how, tasks.LogURI(taskID), g.After)
+		return shorten.LeftOut(g.Bytes, "bytes", how)
 	}
 }
 

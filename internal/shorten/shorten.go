@@ -38,5 +38,10 @@ func Clip(s string, n int) string {
 	return Cut(s, n-len(mark)) + mark
 }
 
-// LeftOut returns the line that stands for n bytes, segments or items that are not shown.
-func LeftOut(n int64, unit string) string { return fmt.Sprintf("[... %d %s left out ...]", n, unit) }
+// LeftOut returns the line that stands for n bytes, segments or items that are not shown. how says how to read them; "" if there is no way.
+func LeftOut(n int64, unit, how string) string {
+	if how != "" {
+		how = ": " + how
+	}
+	return fmt.Sprintf("[... %d %s left out%s ...]", n, unit, how)
+}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"fmt"
 	"runtime"
 	"slices"
@@ -56,6 +57,10 @@ type Command struct {
 
 	Notify *Notify `yaml:"notify"` // who is notified of the end of its tasks; nil = as in Config.Notify
 }
+
+// Object is a JSON object with its keys in the order of the file, since a model reads the arguments of a tool in that order. In YAML it is any
+// mapping. Empty means none.
+type Object = json.RawMessage
 
 // These are the values of Command.Structured. If a result has structuredContent, hosts show their model nothing else.
 const (

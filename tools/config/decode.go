@@ -203,3 +203,15 @@ func appendString(dst []byte, s string) []byte {
 	b, _ := json.Marshal(s) // never fails for a string
 	return append(dst, b...)
 }
+
+// keysOf returns the keys of a struct, in order, and the fields that they set.
+func keysOf(t reflect.Type) (keys []string, fields map[string]int) {
+	fields = map[string]int{}
+	for i := range t.NumField() {
+		if key := t.Field(i).Tag.Get("yaml"); key != "" {
+			keys = append(keys, key)
+			fields[key] = i
+		}
+	}
+	return keys, fields
+}

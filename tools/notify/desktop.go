@@ -1,14 +1,27 @@
 package notify
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 
 	"runnel/tools/process"
 )
+
+// desktop is the program that shows a notification.
+type desktop struct{ program }
+
+func (d *desktop) check() error {
+	err := d.program.check()
+	if err == nil && !slices.Contains([]string{"darwin", "windows"}, runtime.GOOS) && !hasBus(d.vars) {
+		err = errors.New("no desktop can be reached: nobody is logged in to one here")
+	}
+	return err
+}
 
 // desktopFor returns the way to a system's desktop. Titles and messages may come from strangers, so they are arguments and variables, and
 // never part of a script.

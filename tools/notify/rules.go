@@ -34,13 +34,18 @@ type rule struct {
 	after time.Duration
 	on    []string // statuses
 	ways  []*way
-	check []func() error // return what the ways lack
+}
+
+// sender delivers notices: a desktop, a program or a webhook.
+type sender interface {
+	check() error // returns an error for what it lacks
+	tell(ctx context.Context, n *notice) error
 }
 
 // way is one way to deliver notices, with those that wait for it.
 type way struct {
 	name string // for the log
-	tell func(ctx context.Context, n *notice) error
+	sender
 
 	// Guarded by Notices.mu.
 	waiting []*notice
@@ -108,24 +113,12 @@ func (r *Rules) rule(conf *config.Notify) (*rule, error) {
 		return nil, err
 	}
 	made := &rule{after: time.Duration(*conf.After), on: conf.On}
-	add := func(name string, check func() error, w way) {
-		w.name = name
-		made.ways = append(made.ways, &w)
-		made.check = append(made.check, check)
-	}
+	add := func(name string, s sender) { made.ways = append(made.ways, &way{name: name, sender: s}) }
 	if *conf.Desktop {
-		desktop := &program{argv: desktopFor(runtime.GOOS), vars: withBus(r.vars), dir: r.dir()}
-		add("desktop", func() error {
-			err := desktop.check()
-			if err == nil && !slices.Contains([]string{"darwin", "windows"}, runtime.GOOS) && !hasBus(desktop.vars) {
-				err = errors.New("no desktop can be reached: nobody is logged in to one here")
-			}
-			return err
-		}, way{tell: desktop.tell})
+		add("desktop", &desktop{program{argv: desktopFor(runtime.GOOS), vars: withBus(r.vars), dir: r.dir()}})
 	}
 	if len(conf.Command) > 0 {
-		own := &program{argv: func(*notice) ([]string, map[string]string) { return conf.Command, nil }, vars: r.vars, dir: r.dir()}
-		add("command", own.check, way{tell: own.tell})
+		add("command", &program{argv: func(*notice) ([]string, map[string]string) { return conf.Command, nil }, vars: r.vars, dir: r.dir()})
 	}
 	if conf.URL != "" {
 		variable := func(name string) string { value, _ := process.LookupEnv(r.vars, name); return value }
@@ -133,8 +126,7 @@ func (r *Rules) rule(conf *config.Notify) (*rule, error) {
 		if err != nil && !errors.Is(err, httpclient.ErrNotSet) {
 			return nil, &config.Error{Problem: err.Error(), Allowed: "url: https://HOST/PATH, headers: {NAME: VALUE}"}
 		}
-		hook := &webhook{to: to, wrong: err}
-		add("url", func() error { return hook.wrong }, way{tell: hook.tell})
+		add("url", &webhook{to: to, wrong: err})
 	}
 	return made, nil
 }
@@ -149,8 +141,8 @@ func (r *Rules) Check() error {
 	var errs []error
 	check := func(of *rule) {
 		if of != nil {
-			for _, check := range of.check {
-				errs = append(errs, check())
+			for _, w := range of.ways {
+				errs = append(errs, w.check())
 			}
 		}
 	}

@@ -28,6 +28,8 @@ type webhook struct {
 	wrong error // why it cannot be used
 }
 
+func (w *webhook) check() error { return w.wrong }
+
 func (w *webhook) tell(ctx context.Context, n *notice) error {
 	if w.wrong != nil {
 		return w.wrong

@@ -18,7 +18,7 @@ func (s *Set) JSON(value json.RawMessage) json.RawMessage {
 	case s == nil || len(value) == 0:
 		return value
 	case !json.Valid(value):
-		return s.text(value)
+		return s.all.text(value)
 	}
 	return rawjson.Rewrite(value, s.inJSON)
 }

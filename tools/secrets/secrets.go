@@ -110,14 +110,6 @@ func parse(pattern string) (*syntax.Regexp, error) {
 	return re, nil
 }
 
-// text returns valid UTF-8 with its secrets masked, p itself if it has none.
-func (s *Set) text(p []byte) []byte {
-	if s == nil {
-		return p
-	}
-	return s.all.text(p)
-}
-
 // String returns a text with its secrets masked.
 func (s *Set) String(text string) string {
 	if s == nil || text == "" {

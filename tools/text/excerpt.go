@@ -83,7 +83,7 @@ type Gap struct {
 }
 
 // Words returns a line for a gap whose content the reader cannot get.
-func (g Gap) Words() string { return shorten.LeftOut(g.Bytes, "bytes") }
+func (g Gap) Words() string { return shorten.LeftOut(g.Bytes, "bytes", "") }
 
 // stretch is text with its positions.
 type stretch struct {
