@@ -36,6 +36,7 @@
 //	a call continues elsewhere         Call.Detach, Call.Offer, and Take there (detached.go)
 //	a call takes too long              service.patience (answer.go), service.handOver (handover.go)
 //	a question reaches the client      audience.ask (asking.go); as the answer to a call: service.park (answer.go)
+//	a worker asks the client           audience.Asked (relay.go)
 //	which dialect carries the output   chooseSpelling (spelling.go)
 //	a lost stream is resumed           mark.go, rejoin.go
 //	secrets are masked                 Output.Write (output.go), Call.hide, textStream.Write (package command); the end: package tasks
