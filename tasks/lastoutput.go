@@ -27,7 +27,7 @@ func lastOutput(ctx context.Context, log *partials.Log) (content []mcp.ContentBl
 	end, shown := log.Size(), int64(0)
 	_, _ = tail(ctx, log, max(end-maxLastOutput, 0), func(b partials.Batch) error { // if it fails, the part that could be read is shown
 		if left := b.Start - shown; left > 0 {
-			said.WriteString(shorten.LeftOut(left, "bytes") + "\n")
+			said.WriteString(shorten.LeftOut(left, "bytes", "") + "\n")
 		}
 		shown = b.End
 		for _, c := range b.Chunks() {
