@@ -40,7 +40,7 @@ func OpenURL(conf *config.Config, getenv func(string) string, calls bool, recove
 		return nil, wrong(config.Wrong("nats://, redis://, dynamodb://, a directory, memory", "%s:// is not a state that runnel knows", scheme))
 	}
 	if open == nil {
-		return nil, wrong(fmt.Errorf("this runnel was built without %s: build one with go build -tags %s, or name redis://HOST or a directory", name, strings.ToLower(name)))
+		return nil, wrong(fmt.Errorf("this runnel was built without %s: take that of runnel-VERSION-SYSTEM-states, or build one with go build -tags %s; or name redis://HOST or a directory", name, strings.ToLower(name)))
 	}
 	state, err = open(conf.State.Dir, getenv, engine.Options{Limits: limits(conf), Calls: calls, Recovered: recovered, Log: log})
 	if err != nil {
