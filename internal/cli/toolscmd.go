@@ -77,6 +77,8 @@ speaks Streamable HTTP.`,
 				i.Say(zerolog.InfoLevel, "the server has no tools")
 			case i.Upstreams > 0:
 				i.Say(zerolog.InfoLevel, "no tools yet: a server of upstreams has not answered. Try again in a moment; runnel doctor says what it answers")
+			case i.Classes > 0:
+				i.Say(zerolog.InfoLevel, "no tools: no worker of the config's classes announces any; runnel fleet shows which workers there are")
 			default:
 				i.Say(zerolog.InfoLevel, "no tools: name some with --tool or in a config file")
 			}

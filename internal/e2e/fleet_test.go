@@ -65,7 +65,11 @@ tools:
 	}
 	front := process(t, command(config...))
 	front.open()
-	bare := process(t, command(writeConfig(t, "fleet: {classes: [builds]}")...)) // it has the workers' tools alone
+	classes := writeConfig(t, "fleet: {classes: [builds]}")
+	if out, _ := command(append([]string{"tools"}, classes...)...).CombinedOutput(); !strings.Contains(string(out), "no worker of the config's classes announces any") {
+		t.Errorf("%s", out)
+	}
+	bare := process(t, command(classes...)) // it has the workers' tools alone
 	bare.open()
 	// lists waits until the bare front lists a tool, or no more, and is told of it.
 	lists := func(id int, listed bool) {

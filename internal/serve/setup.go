@@ -36,6 +36,7 @@ type Setup struct {
 	owners    *owners            // who does; nil = HTTP is not served
 	untrusted *untrusted         // why the config file in the current directory was left out, if it was
 	Upstreams int                // how many the config has, once its registry is made
+	Classes   int                // of workers, whose tools are listed, likewise
 
 	secrets *secrets.Current // what the registry made last must not show; nil before the first config
 	Unset   []string         // names of secrets that have no value, once the registry is made
