@@ -52,11 +52,15 @@ func requestMeta(params []byte) (meta mcp.RequestMeta) {
 	for it := rawjson.Over(rawjson.Member(params, "_meta")); it.Next(); {
 		switch string(it.Name) {
 		case "progressToken":
-			meta.ProgressToken = it.Value
+			if checkID(it.Value) == "" { // "progress tokens MUST be a string or integer value" (basic/utilities/progress)
+				meta.ProgressToken = it.Value
+			}
 		case "partialResults":
 			meta.PartialResults = string(it.Value) == "true"
 		case "partialResultToken":
-			meta.PartialResultToken = it.Value
+			if checkID(it.Value) == "" {
+				meta.PartialResultToken = it.Value
+			}
 		case mcp.MetaVariables:
 			meta.Variables = it.Value
 		case mcp.MetaProtocolVersion:
@@ -68,12 +72,6 @@ func requestMeta(params []byte) (meta mcp.RequestMeta) {
 		case mcp.MetaLogLevel:
 			meta.LogLevel = it.Value
 		}
-	}
-	if checkID(meta.ProgressToken) != "" { // "progress tokens MUST be a string or integer value" (basic/utilities/progress)
-		meta.ProgressToken = nil
-	}
-	if checkID(meta.PartialResultToken) != "" {
-		meta.PartialResultToken = nil
 	}
 	return meta
 }
