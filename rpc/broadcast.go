@@ -32,14 +32,14 @@ func (b *Broadcast) Send() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, watcher := range b.watchers {
-		trySend(watcher)
+		trySend(watcher, struct{}{})
 	}
 }
 
 // trySend wakes the goroutine that receives from a channel of capacity 1, now or when it next does.
-func trySend(c chan<- struct{}) {
+func trySend[T any](c chan<- T, value T) {
 	select {
-	case c <- struct{}{}:
+	case c <- value:
 	default:
 	}
 }

@@ -145,7 +145,7 @@ func (f *incoming) freeSlots(slots int) {
 	defer f.mu.Unlock()
 	f.slots -= slots
 	f.moved = time.Now()
-	trySend(f.room)
+	trySend(f.room, struct{}{})
 }
 
 // leave notes that the handler of an admitted request has returned.
@@ -164,7 +164,7 @@ func (f *incoming) close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.closed = true
-	trySend(f.room)
+	trySend(f.room, struct{}{})
 }
 
 // wait waits until no handler runs or ctx ends, and returns how many still run.

@@ -49,7 +49,7 @@ type writer struct {
 	freeSlots func(slots int) // returns the slots of replies that are about to be written
 	log       zerolog.Logger
 
-	wake   chan struct{}   // there may be something to write; capacity 1
+	wake   chan bool       // holds a value when there may be something to write: whether it is a reply; capacity 1
 	done   chan struct{}   // closed when run has ended
 	failed context.Context // ends when nothing more can be written; its cause is the reason
 	fail   context.CancelCauseFunc
@@ -98,9 +98,9 @@ type turn struct {
 }
 
 func newWriter(out Output, freeSlots func(int), log zerolog.Logger) *writer {
-	w := &writer{out: out, reader: "client", freeSlots: freeSlots, log: log, holds: 1, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	w := &writer{out: out, reader: "client", freeSlots: freeSlots, log: log, holds: 1, wake: make(chan bool, 1), done: make(chan struct{})}
 	w.failed, w.fail = context.WithCancelCause(context.Background())
-	context.AfterFunc(w.failed, func() { trySend(w.wake) })
+	context.AfterFunc(w.failed, func() { trySend(w.wake, false) })
 	return w
 }
 
@@ -126,9 +126,10 @@ func (w *writer) run() {
 			}
 		}
 		if !more && !last {
-			<-w.wake
-			// The first of many lines has woken this goroutine, which runs at once: let the goroutines that make the others run.
-			runtime.Gosched()
+			if reply := <-w.wake; reply {
+				// The first of many replies has woken this goroutine, which runs at once: let the goroutines that make the others run.
+				runtime.Gosched()
+			}
 		}
 	}
 	w.failTurns()
@@ -174,7 +175,7 @@ func (w *writer) queue(line []byte, slots int) error {
 	}
 	w.control = append(w.control, line...)
 	w.slots += slots
-	trySend(w.wake)
+	trySend(w.wake, slots > 0)
 	w.unhold(slots)
 	return nil
 }
@@ -232,7 +233,7 @@ func (w *writer) release() {
 func (w *writer) unhold(holds int) {
 	if w.holds -= holds; w.holds == 0 {
 		w.closing = true
-		trySend(w.wake)
+		trySend(w.wake, false)
 	}
 }
 
@@ -270,7 +271,7 @@ func (w *writer) enter(t *turn) {
 		return
 	}
 	w.turns = append(w.turns, t)
-	trySend(w.wake)
+	trySend(w.wake, false)
 }
 
 // leave withdraws a turn. It reports false if it is too late: the writer is encoding it, or the output has ended.
@@ -305,7 +306,7 @@ func (w *writer) close() {
 	w.closing = true
 	w.mu.Unlock()
 	w.failTurns()
-	trySend(w.wake)
+	trySend(w.wake, false)
 }
 
 // finish closes the writer, and waits until what is queued is written, for at most flushGrace. It returns how many bytes were not written.
