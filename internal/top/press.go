@@ -21,8 +21,8 @@ var help = []row{
 	{{"  q, Esc         back to the table", plain}},
 	nil,
 	{{"In both", bold}},
-	{{"  Ctrl-L         draw the screen anew", plain}},
-	{{"  Ctrl-Z         stop; fg goes on", plain}},
+	{{"  Ctrl-L         redraw the screen", plain}},
+	{{"  Ctrl-Z         suspend; fg resumes", plain}},
 }
 
 // press does what a key says.

@@ -3,6 +3,7 @@ package browser
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -75,6 +76,18 @@ tools:
 	p.until("the middle", fmt.Sprintf(`(n => n > %d && n < %d)(Number(%s?.textContent.slice(5, 12)))`, lines*49/100, lines*51/100, firstInSight))
 	p.find(fmt.Sprintf("line %07d ", 123456))
 	p.until("a match far away", `document.querySelector(".row.match")?.textContent.startsWith("line 0123456 ")`)
+
+	// While it is searched the page does not say yet that nothing is there.
+	eval[chromedp.Void](p, `globalThis.said = []; new MutationObserver(() => said.push(document.getElementById("found").textContent)).observe(document.getElementById("found"), {childList: true, characterData: true, subtree: true})`)
+	begun = time.Now()
+	p.find("no such words")
+	p.until("the end of the search", found+` === "no matches"`)
+	time.Sleep(100 * time.Millisecond)
+	said := eval[[]string](p, "said")
+	t.Logf("100 MB are searched in %v: %q", time.Since(begun).Round(10*time.Millisecond), said)
+	if n := len(said); n < 2 || !strings.HasPrefix(said[n-2], "searching… ") || slices.Index(said, "no matches") != n-1 {
+		t.Errorf("of the search it says %q", said)
+	}
 	p.keysIn("#log", "g")
 	p.until("the beginning", shown("line 0000001 "))
 	p.keysIn("#log", "G")

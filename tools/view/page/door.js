@@ -94,7 +94,7 @@ class Unreachable extends Error {
 }
 
 class NoEntry extends Error {
-  constructor() { super("This page needs the address that runnel ui prints, with its token: open that. An older address counts no more."); }
+  constructor() { super("Open the address that runnel ui prints, with its token. Addresses of earlier runs no longer work."); }
 }
 
 /** Refused is what the tool itself says. */

@@ -8,7 +8,7 @@ function showHistory(runs, current, open) {
   for (const run of list) count[run.status] = (count[run.status] ?? 0) + 1;
   const took = list.filter(run => ended(run.status)).map(run => run.durationMs).sort((a, b) => a - b);
   let text = list.length ? `${list.length} ${list.length === 1 ? "run" : "runs"}: ${Object.entries(count).map(([status, n]) => `${n} ${statusWord(status)}`).join(", ")}.` : "No runs are kept.";
-  if (took.length > 1) text += ` Half took ${duration(took[took.length >> 1])} or less, the longest ${duration(took.at(-1))}.`;
+  if (took.length > 1) text += ` Median ${duration(took[took.length >> 1])}, longest ${duration(took.at(-1))}.`;
   const picture = draw("svg", {viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", role: "img", "aria-label": `Durations of the last runs. ${text}`});
   picture.append(draw("line", {class: "axis", x1: 0, x2: width, y1: height - .5, y2: height - .5}));
   list.forEach((run, k) => {

@@ -170,5 +170,5 @@ async function mine(tool, given) {
 /** ofNoTask shows the text of a call that was over before it could become a task. */
 function ofNoTask(result) {
   const text = (result?.content ?? []).filter(part => part.type === "text").map(part => part.text).join("\n");
-  at("nothing").replaceChildren(text ? make("pre", {className: "answer", textContent: plainLines(text)}) : "This call has ended, and nothing is kept of it. All tasks shows the others.");
+  at("nothing").replaceChildren(text ? make("pre", {className: "answer", textContent: plainLines(text)}) : "This call has ended and was not kept. All tasks shows the others.");
 }

@@ -134,7 +134,7 @@ class TaskView {
   /** place says where in the log the reader is. */
   place() {
     const {log} = this;
-    if (!log.size) return say(at("where"), this.task && ended(this.task.status) ? "It wrote nothing." : "Nothing has come yet.");
+    if (!log.size) return say(at("where"), this.task && ended(this.task.status) ? "No output." : "No output yet.");
     const all = log.start === 0 && log.end >= log.size;
     say(at("where"), all ? "" : `${size(log.position())} of ${size(log.size)} before the first row in sight; ${size(log.end - log.start)} in memory`);
   }
@@ -215,8 +215,11 @@ class TaskView {
       this.matches.push(...found.matches ?? []);
       this.upTo = found.next;
       at("previous").disabled = at("next").disabled = !this.matches.length;
+      if (!this.matches.length && this.upTo !== undefined && this.upTo > after) { // a long stretch without one
+        say(at("found"), `searching… ${Math.floor(this.upTo / found.bytes * 100)} %`);
+        return this.seek(this.upTo);
+      }
       this.count();
-      if (!this.matches.length && this.upTo !== undefined && this.upTo > after) return this.seek(this.upTo); // a long stretch without one
       if (!this.matches.length) announce("No matches");
       return found.matches?.length > 0;
     } catch (e) {

@@ -66,10 +66,10 @@ class Timeline {
     });
     const longest = silences.reduce((m, [a, b]) => Math.max(m, b - a), 0);
     const parts = [];
-    if (known >= end && ended(task.status)) parts.push(`It is not known when its output came: the run was short${span < 1000 ? "" : ", or of an older runnel"}.`);
-    else if (known > begin + 1000) parts.push(`Known since ${clock(known)}; the hatched part was before this page watched.`);
+    if (known >= end && ended(task.status)) parts.push(`Not known: the run was short${span < 1000 ? "" : ", or is from an older runnel"}.`);
+    else if (known > begin + 1000) parts.push(`The hatched part is from before ${clock(known)}, when this page began to watch.`);
     if (known < end) {
-      parts.push(silences.length > 1 ? `Silent ${silences.length} times, for ${duration(longest)} at most.` : silences.length ? `Silent once, for ${duration(longest)}.` : "Never silent for long.");
+      parts.push(silences.length > 1 ? `Silent ${silences.length} times, for up to ${duration(longest)}.` : silences.length ? `Silent once, for ${duration(longest)}.` : "Never silent for long.");
       const last = seen.at(-1);
       if (last && !ended(task.status)) parts.push(`Last output ${end - last[0] < 1000 ? "just now" : `${duration(end - last[0])} ago`}.`);
     }
