@@ -37,31 +37,12 @@ func (s *Stripper) Strip(p []byte) []byte {
 			s.buf = append(s.buf, p[:n]...)
 			p = p[n:]
 		}
-		if n := s.sequence(p); n > 0 {
-			p = p[n:]
-		} else if len(p) > 0 {
+		if len(p) > 0 {
 			s.next(p[0])
 			p = p[1:]
 		}
 	}
 	return s.buf
-}
-
-// sequence returns the length of the CSI sequence at the beginning of p, 0 if there is none that also ends in p. Nearly all sequences are such,
-// mostly colours. Without this, next would take them byte by byte, which was a third of the cost of coloured text.
-func (s *Stripper) sequence(p []byte) int {
-	if s.state != stripGround || s.cr || len(p) < 3 || p[0] != escape || p[1] != '[' {
-		return 0
-	}
-	for i, b := range p[2:] {
-		if b >= 0x40 && b <= 0x7e {
-			return i + 3
-		}
-		if b < 0x20 || b > 0x3f {
-			break
-		}
-	}
-	return 0
 }
 
 // plain returns how many bytes at the beginning of p pass unchanged.
