@@ -47,11 +47,8 @@ func (s *service) getTaskResult(ctx context.Context, in *Call, p *fallbackParams
 	last := readsOf(in.caller).place(t.ID)
 	from := last
 	switch {
-	case p.After != nil:
-		from = taskPlace{next: t.Log.Size()} // no position is beyond the end
-		if *p.After < float64(from.next) {
-			from.next = int64(*p.After)
-		}
+	case p.After != nil: // no position is beyond the end
+		from = taskPlace{next: int64(min(*p.After, float64(t.Log.Size())))}
 	case lines != nil:
 		from = taskPlace{}
 	}

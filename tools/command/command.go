@@ -88,10 +88,14 @@ func (c *Command) Call(ctx context.Context, in *tools.Call, out *tools.Output) (
 	if err := in.Begin(ctx); err != nil {
 		return nil, err
 	}
+	return c.run(ctx, in, out, spec), nil
+}
 
+// run runs the command of a call.
+func (c *Command) run(ctx context.Context, in *tools.Call, out *tools.Output, spec *process.Spec) *mcp.CallToolResult {
 	variables, err := newVariablesFile(in)
 	if err != nil {
-		return mcp.ErrorResult(err.Error()), nil
+		return mcp.ErrorResult(err.Error())
 	}
 	defer variables.remove()
 	spec.Env = append(spec.Env, process.VariablesVariable+"="+variables.path)
@@ -99,7 +103,7 @@ func (c *Command) Call(ctx context.Context, in *tools.Call, out *tools.Output) (
 	began := time.Now()
 	p, err := process.Start(spec)
 	if err != nil {
-		return mcp.ErrorResult(err.Error()), nil
+		return mcp.ErrorResult(err.Error())
 	}
 	out.Log().SetLimit(int64(*c.config.MaxOutput))
 	r := newRecord(ctx, &c.config, out)
@@ -120,10 +124,8 @@ func (c *Command) Call(ctx context.Context, in *tools.Call, out *tools.Output) (
 	}
 	in.Said.Rest = new(o.end())
 	result := o.result(in.LeftOut(ctx))
-	if o.Truncated {
-		in.Said.Truncated = true
-	}
-	return result, nil
+	in.Said.Truncated = o.Truncated
+	return result
 }
 
 // confirm asks the user whether to run the command. If the answer is no, it returns the call's result.

@@ -43,16 +43,7 @@ func (c *Config) MakeSecrets(vars []string, more map[string]string) (set *secret
 			wrong(key, fmt.Sprintf("%q is not a name for a variable", name), "the name of a variable, not its value")
 			continue
 		}
-		value, _ := process.LookupEnv(vars, name)
-		found := []string{value}
-		for _, env := range envs {
-			for other, value := range env {
-				if process.SameVariable(name, other) {
-					found = append(found, value)
-				}
-			}
-		}
-		found = slices.DeleteFunc(found, func(value string) bool { return value == "" })
+		found := valuesOf(name, vars, envs)
 		if len(found) == 0 {
 			unset = append(unset, name)
 		}
@@ -78,6 +69,20 @@ func (c *Config) MakeSecrets(vars []string, more map[string]string) (set *secret
 	}
 	set, err = secrets.New(values, c.Secrets.Patterns)
 	return set, unset, err
+}
+
+// valuesOf returns the values of a variable in vars and in envs, except empty ones.
+func valuesOf(name string, vars []string, envs []map[string]string) []string {
+	value, _ := process.LookupEnv(vars, name)
+	found := []string{value}
+	for _, env := range envs {
+		for other, value := range env {
+			if process.SameVariable(name, other) {
+				found = append(found, value)
+			}
+		}
+	}
+	return slices.DeleteFunc(found, func(value string) bool { return value == "" })
 }
 
 // UnsetSecrets returns a warning about names without a value, "" if there are none. Pass it the names that MakeSecrets returned.
