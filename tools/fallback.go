@@ -17,23 +17,36 @@ func (s *service) addFallbackTools() {
 	if s.o.FallbackTools == "never" {
 		return
 	}
-	taskID := `"task_id":{"type":"string"}`
-	for _, t := range []fallbackTool{
-		{"start_task", "Start a tool as a background task and return at once with its task id. For work that takes minutes.",
-			`{"tool":{"type":"string","description":"the name of the tool"},"arguments":{"type":"object","description":"the arguments of the tool"}}`, "tool", true, s.startTask},
-		{"get_task_result", "Get the new output of a task, and how it ended. Waits for the end, up to wait_ms. What was shown before is not shown again.",
-			`{` + taskID + `,"wait_ms":{"type":"integer","minimum":0,"default":20000,"description":"how long to wait for the end, in milliseconds, 45000 at most"},` +
-				`"after":{"type":"integer","minimum":0,"description":"read from this position of the output instead; 0 = from the beginning"},` +
-				`"tail":{"type":"integer","minimum":1,"description":"only the last lines of the output, so many"},` +
-				`"grep":{"type":"string","description":"only the lines of the output that match this regular expression (RE2)"},` +
-				`"context":{"type":"integer","minimum":0,"description":"lines around each match"}}`, "task_id", false, s.getTaskResult},
-		{"list_tasks", "List the background tasks, the newest first: id, tool, status, age, last line of output.",
-			`{"all":{"type":"boolean","default":false,"description":"also the tasks of other sessions"},"cursor":{"type":"string","description":"from where the page before ended"}}`, "", true, s.listTasks},
-		{"cancel_task", "Stop a background task.", `{` + taskID + `}`, "task_id", false, s.cancelTask},
-	} {
-		if err := s.registry.addOwn(&t, func(e *entry) { e.extra, e.shown = true, t.shown }); err != nil {
-			s.o.Log.Warn().Err(err).Msg("a fallback tool is left out")
+	const taskID = `"task_id":{"type":"string"}`
+	s.addFallback("start_task", "Start a tool as a background task and return at once with its task id. For work that takes minutes.",
+		`"tool":{"type":"string","description":"the name of the tool"},"arguments":{"type":"object","description":"the arguments of the tool"}`, `"tool"`, true, s.startTask)
+	s.addFallback("get_task_result", "Get the new output of a task, and how it ended. Waits for the end, up to wait_ms. What was shown before is not shown again.",
+		taskID+`,"wait_ms":{"type":"integer","minimum":0,"default":20000,"description":"how long to wait for the end, in milliseconds, 45000 at most"},`+
+			`"after":{"type":"integer","minimum":0,"description":"read from this position of the output instead; 0 = from the beginning"},`+
+			`"tail":{"type":"integer","minimum":1,"description":"only the last lines of the output, so many"},`+
+			`"grep":{"type":"string","description":"only the lines of the output that match this regular expression (RE2)"},`+
+			`"context":{"type":"integer","minimum":0,"description":"lines around each match"}`, `"task_id"`, false, s.getTaskResult)
+	s.addFallback("list_tasks", "List the background tasks, the newest first: id, tool, status, age, last line of output.",
+		`"all":{"type":"boolean","default":false,"description":"also the tasks of other sessions"},"cursor":{"type":"string","description":"from where the page before ended"}`, "", true, s.listTasks)
+	s.addFallback("cancel_task", "Stop a background task.", taskID, `"task_id"`, false, s.cancelTask)
+}
+
+// addFallback adds one of these tools. shown: clients that show apps show the page beside its calls.
+func (s *service) addFallback(name, description, properties, required string, shown bool, call func(ctx context.Context, in *Call, p *fallbackParams) (*mcp.CallToolResult, error)) {
+	t := FuncWith(mcp.Tool{
+		Name:        name,
+		Description: description,
+		InputSchema: ObjectSchema(properties, required),
+		Execution:   &mcp.ToolExecution{TaskSupport: mcp.TaskForbidden},
+	}, func(ctx context.Context, in *Call, p fallbackParams, _ *Output) (*mcp.CallToolResult, error) {
+		result, err := call(ctx, in, &p)
+		if wire, ok := errors.AsType[*rpc.Error](err); ok {
+			err = errors.New(wire.Message) // a model reads tool errors, and may correct its mistake
 		}
+		return result, err
+	})
+	if err := s.registry.addOwn(t, func(e *entry) { e.extra, e.shown = true, shown }); err != nil {
+		s.o.Log.Warn().Err(err).Msg("a fallback tool is left out")
 	}
 }
 
@@ -49,39 +62,6 @@ type fallbackSeen struct {
 // seenBy returns what the session of c knows. The first call, from OnSession, has the session's own caller.
 func seenBy(c *rpc.Caller) *fallbackSeen {
 	return c.SessionValue(fallbackSeenKey{}, func() any { return &fallbackSeen{session: c} }).(*fallbackSeen)
-}
-
-// fallbackTool is one of the tools that use tasks.
-type fallbackTool struct {
-	name, description, properties, required string
-	shown                                   bool // with the page of the app beside it
-
-	call func(ctx context.Context, in *Call, p *fallbackParams) (*mcp.CallToolResult, error)
-}
-
-func (t *fallbackTool) Describe() mcp.Tool {
-	required := ""
-	if t.required != "" {
-		required = fmt.Sprintf(`,"required":[%q]`, t.required)
-	}
-	return mcp.Tool{
-		Name:        t.name,
-		Description: t.description,
-		InputSchema: fmt.Appendf(nil, `{"type":"object","properties":%s%s,"additionalProperties":false}`, t.properties, required),
-		Execution:   &mcp.ToolExecution{TaskSupport: mcp.TaskForbidden},
-	}
-}
-
-func (t *fallbackTool) Call(ctx context.Context, in *Call, _ *Output) (*mcp.CallToolResult, error) {
-	var p fallbackParams
-	if err := json.Unmarshal(in.Arguments, &p); err != nil {
-		return nil, err
-	}
-	result, err := t.call(ctx, in, &p)
-	if wire, ok := errors.AsType[*rpc.Error](err); ok {
-		err = errors.New(wire.Message) // a model reads tool errors, and may correct its mistake
-	}
-	return result, err
 }
 
 func (s *service) startTask(ctx context.Context, in *Call, p *fallbackParams) (*mcp.CallToolResult, error) {

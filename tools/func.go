@@ -13,7 +13,7 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// Function is a Go function as a tool. [Func] makes one from a function whose arguments are a struct.
+// Function is a Go function as a tool. [Func] and [FuncWith] make one.
 type Function struct {
 	Tool mcp.Tool // its entry in tools/list; may be changed until the tool is added to a Registry
 
@@ -36,21 +36,37 @@ func Func[In any](name, description string, f func(ctx context.Context, in In, o
 	if err != nil {
 		panic(fmt.Sprintf("tools.Func(%q): no JSON Schema for its input: %v", name, err))
 	}
-	return &Function{
-		Tool: mcp.Tool{
-			Name:        name,
-			Description: description,
-			InputSchema: rawjson.Encode(inferred),
-			Execution:   &mcp.ToolExecution{TaskSupport: mcp.TaskOptional},
-		},
-		Do: func(ctx context.Context, call *Call, out *Output) (*mcp.CallToolResult, error) {
-			var in In
-			if err := call.Decode(&in); err != nil {
-				return nil, err
-			}
-			return f(ctx, in, out)
-		},
+	entry := mcp.Tool{
+		Name:        name,
+		Description: description,
+		InputSchema: rawjson.Encode(inferred),
+		Execution:   &mcp.ToolExecution{TaskSupport: mcp.TaskOptional},
 	}
+	return FuncWith(entry, func(ctx context.Context, _ *Call, in In, out *Output) (*mcp.CallToolResult, error) {
+		return f(ctx, in, out)
+	})
+}
+
+// FuncWith makes a tool from a Go function and its entry in tools/list. Use it instead of Func if the function needs its Call, or if its input
+// schema is not that of a struct; [ObjectSchema] writes a simple one.
+func FuncWith[In any](entry mcp.Tool, f func(ctx context.Context, call *Call, in In, out *Output) (*mcp.CallToolResult, error)) *Function {
+	return &Function{Tool: entry, Do: func(ctx context.Context, call *Call, out *Output) (*mcp.CallToolResult, error) {
+		var in In
+		if err := call.Decode(&in); err != nil {
+			return nil, err
+		}
+		return f(ctx, call, in, out)
+	}}
+}
+
+// ObjectSchema returns the JSON Schema of an object that may have the given properties and no others. Both parameters are JSON without the
+// outer brackets: properties such as "a":{"type":"string"}, and the names of the required ones, such as "a". Use it for FuncWith.
+func ObjectSchema(properties, required string) json.RawMessage {
+	schema := `{"type":"object","properties":{` + properties + `}`
+	if required != "" {
+		schema += `,"required":[` + required + `]`
+	}
+	return json.RawMessage(schema + `,"additionalProperties":false}`)
 }
 
 // Streams tells clients that the function writes output while it runs: execution.streamPartial (SEP-2679, 3).

@@ -74,7 +74,7 @@ func TestListIsKept(t *testing.T) {
 			}
 		}
 	}
-	if err := errors.Join(r.addOwn(&fallbackTool{name: "list_tasks", properties: "{}"}, asExtra), r.Add(Func("a", "", own)), next.Add(Func("c", "", own))); err != nil {
+	if err := errors.Join(r.addOwn(Func("list_tasks", "", own), asExtra), r.Add(Func("a", "", own)), next.Add(Func("c", "", own))); err != nil {
 		t.Fatal(err)
 	}
 	sees("at first", " a")
@@ -97,7 +97,7 @@ func TestFallbackToolComesBack(t *testing.T) {
 	if err := errors.Join(r.Add(Func("list_tasks", "", own)), with.Add(Func("list_tasks", "", own))); err != nil {
 		t.Fatal(err)
 	}
-	fallback := &fallbackTool{name: "list_tasks", properties: "{}"}
+	fallback := Func("list_tasks", "", own)
 	if err := r.addOwn(fallback, asExtra); err == nil {
 		t.Error("two tools have a name")
 	}

@@ -1,12 +1,14 @@
 package command
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	"runnel/rpc/rawjson"
+	"runnel/tools"
 	"runnel/tools/config"
 )
 
@@ -50,7 +52,8 @@ func parseInputs(input config.Object, required []string) (*inputs, error) {
 		}
 	}
 	if !in.whole {
-		in.schema = wholeSchema(properties, required)
+		inner := func(list json.RawMessage) string { list = bytes.TrimSpace(list); return string(list[1 : len(list)-1]) }
+		in.schema = tools.ObjectSchema(inner(properties), inner(rawjson.Encode(append([]string{}, required...))))
 	}
 	return in, nil
 }
@@ -80,15 +83,6 @@ func (in *inputs) readProperties(properties json.RawMessage) error {
 		}
 	}
 	return nil
-}
-
-// wholeSchema returns the schema of an object that may have the given properties and no others.
-func wholeSchema(properties json.RawMessage, required []string) json.RawMessage {
-	schema := `{"type":"object","properties":` + string(properties)
-	if len(required) > 0 {
-		schema += `,"required":` + string(rawjson.Encode(required))
-	}
-	return json.RawMessage(schema + `,"additionalProperties":false}`)
 }
 
 func (in *inputs) allowed() string {

@@ -2,7 +2,6 @@ package selftest
 
 import (
 	"context"
-	"encoding/json"
 	"math"
 	"time"
 
@@ -17,7 +16,7 @@ func written(name, description string, support mcp.TaskSupport, properties, requ
 		Tool: mcp.Tool{
 			Name:        name,
 			Description: description,
-			InputSchema: json.RawMessage(`{"type":"object","properties":{` + properties + `},"required":[` + required + `],"additionalProperties":false}`),
+			InputSchema: tools.ObjectSchema(properties, required),
 			Execution:   &mcp.ToolExecution{TaskSupport: support},
 		},
 		Do: do,
@@ -27,15 +26,11 @@ func written(name, description string, support mcp.TaskSupport, properties, requ
 // do is the function of a tool.
 type do = func(context.Context, *tools.Call, *tools.Output) (*mcp.CallToolResult, error)
 
-// typed decodes the arguments for f.
+// typed makes the function of a tool from one that takes the decoded arguments.
 func typed[In any](f func(context.Context, In, *tools.Output) (*mcp.CallToolResult, error)) do {
-	return func(ctx context.Context, call *tools.Call, out *tools.Output) (*mcp.CallToolResult, error) {
-		var in In
-		if err := call.Decode(&in); err != nil {
-			return nil, err
-		}
+	return tools.FuncWith(mcp.Tool{}, func(ctx context.Context, _ *tools.Call, in In, out *tools.Output) (*mcp.CallToolResult, error) {
 		return f(ctx, in, out)
-	}
+	}).Do
 }
 
 // soon is how long a cancelled tool may go on without anybody noticing.

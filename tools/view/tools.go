@@ -19,57 +19,42 @@ func App(runner *tasks.Runner) *tools.App {
 	const taskID = `"taskId":{"type":"string"}`
 	const position = `{"type":"integer","minimum":0}`
 	return &tools.App{Page: resource, Tools: []tools.Tool{
-		tool[tasksParams]{"view_tasks", "List tasks, the newest first.",
-			`"cursor":{"type":"string"},"tool":{"type":"string"},"status":{"enum":["running","ended"]}`, "", v.tasks},
-		tool[taskParams]{"view_task", "Get a task.", taskID, `"taskId"`, v.task},
-		tool[mineParams]{"view_mine", "Find the task of a call that this client has made.",
-			`"tool":{"type":"string"},"arguments":{"type":"object"}`, "", v.mine},
-		tool[outputParams]{"view_output", "Read the output of a task from a position on, or before one, and wait for news.",
+		tool("view_tasks", "List tasks, the newest first.",
+			`"cursor":{"type":"string"},"tool":{"type":"string"},"status":{"enum":["running","ended"]}`, "", v.tasks),
+		tool("view_task", "Get a task.", taskID, `"taskId"`, v.task),
+		tool("view_mine", "Find the task of a call that this client has made.",
+			`"tool":{"type":"string"},"arguments":{"type":"object"}`, "", v.mine),
+		tool("view_output", "Read the output of a task from a position on, or before one, and wait for news.",
 			fmt.Sprintf(`%s,"after":%s,"before":%[2]s,"maxBytes":{"type":"integer","minimum":1024,"maximum":%d},"waitMs":{"type":"integer","minimum":0,"maximum":%d}`,
-				taskID, position, maxOutput, maxWait.Milliseconds()), `"taskId"`, v.output},
-		tool[searchParams]{"view_search", "Find the lines of a task's output that match a regular expression (RE2).",
+				taskID, position, maxOutput, maxWait.Milliseconds()), `"taskId"`, v.output),
+		tool("view_search", "Find the lines of a task's output that match a regular expression (RE2).",
 			fmt.Sprintf(`%s,"pattern":{"type":"string","minLength":1,"maxLength":%d},"after":%s,"max":{"type":"integer","minimum":1,"maximum":%d}`,
-				taskID, maxPattern, position, maxMatches), `"taskId","pattern"`, v.search},
-		tool[historyParams]{"view_history", "List the last runs of a tool.", `"tool":{"type":"string"}`, `"tool"`, v.history},
-		tool[taskParams]{"view_times", "Get when the output of a task came, as pairs of milliseconds since its beginning and bytes.", taskID, `"taskId"`, v.times},
-		tool[taskParams]{"view_cancel", "Cancel a task.", taskID, `"taskId"`, v.cancel},
-		tool[taskParams]{"view_again", "Run the tool of a task again, with the same arguments.", taskID, `"taskId"`, v.again},
+				taskID, maxPattern, position, maxMatches), `"taskId","pattern"`, v.search),
+		tool("view_history", "List the last runs of a tool.", `"tool":{"type":"string"}`, `"tool"`, v.history),
+		tool("view_times", "Get when the output of a task came, as pairs of milliseconds since its beginning and bytes.", taskID, `"taskId"`, v.times),
+		tool("view_cancel", "Cancel a task.", taskID, `"taskId"`, v.cancel),
+		tool("view_again", "Run the tool of a task again, with the same arguments.", taskID, `"taskId"`, v.again),
 	}}
 }
 
-// tool is a tool that only the page calls.
-type tool[P any] struct {
-	name, description    string
-	properties, required string // of the arguments
-
-	call func(ctx context.Context, in *tools.Call, p P) (any, error)
-}
-
-// Describe implements tools.Tool.
-func (t tool[P]) Describe() mcp.Tool {
-	return mcp.Tool{
-		Name:        t.name,
-		Description: t.description,
-		InputSchema: fmt.Appendf(nil, `{"type":"object","properties":{%s},"required":[%s],"additionalProperties":false}`, t.properties, t.required),
+// tool makes a tool that only the page calls. The page reads the structured content.
+func tool[P any](name, description, properties, required string, call func(ctx context.Context, in *tools.Call, p P) (any, error)) tools.Tool {
+	return tools.FuncWith(mcp.Tool{
+		Name:        name,
+		Description: description,
+		InputSchema: tools.ObjectSchema(properties, required),
 		Execution:   &mcp.ToolExecution{TaskSupport: mcp.TaskForbidden},
-	}
-}
-
-// Call implements tools.Tool. The page reads the structured content.
-func (t tool[P]) Call(ctx context.Context, in *tools.Call, _ *tools.Output) (*mcp.CallToolResult, error) {
-	var p P
-	if err := in.Decode(&p); err != nil {
-		return nil, err
-	}
-	answer, err := t.call(ctx, in, p)
-	if wire, ok := errors.AsType[*rpc.Error](tasks.WireError(err)); ok {
-		return nil, errors.New(wire.Message) // the page shows it
-	} else if err != nil {
-		return nil, err
-	}
-	structured, ok := answer.(json.RawMessage)
-	if !ok {
-		structured = rawjson.Encode(answer)
-	}
-	return &mcp.CallToolResult{Content: []mcp.ContentBlock{mcp.Text("The structured content is for the live view.")}, StructuredContent: structured}, nil
+	}, func(ctx context.Context, in *tools.Call, p P, _ *tools.Output) (*mcp.CallToolResult, error) {
+		answer, err := call(ctx, in, p)
+		if wire, ok := errors.AsType[*rpc.Error](tasks.WireError(err)); ok {
+			return nil, errors.New(wire.Message) // the page shows it
+		} else if err != nil {
+			return nil, err
+		}
+		structured, ok := answer.(json.RawMessage)
+		if !ok {
+			structured = rawjson.Encode(answer)
+		}
+		return &mcp.CallToolResult{Content: []mcp.ContentBlock{mcp.Text("The structured content is for the live view.")}, StructuredContent: structured}, nil
+	})
 }
