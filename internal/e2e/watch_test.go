@@ -33,7 +33,7 @@ func TestConfigPipeAtTheStart(t *testing.T) {
 		_ = runnel.Wait()
 		watch.Stop()
 		silent.Close()
-		if code, text := runnel.ProcessState.ExitCode(), stderr.String(); code != exitFine || !strings.Contains(text, "reading the config "+pipe+": its end has not come: "+cause+"\n") {
+		if code, text := runnel.ProcessState.ExitCode(), stderr.String(); code != exitFine || !strings.Contains(text, "reading the config "+pipe+": its writer has not closed it: "+cause+"\n") {
 			t.Errorf("exit code %d, stderr %q", code, text)
 		}
 	}

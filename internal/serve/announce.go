@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// announceInterval is how often a worker announces itself: others forget it after several times that.
+	// announceInterval is how often a worker announces itself. Others forget it after several intervals without a word.
 	announceInterval = 4 * time.Second
-	// announcePace is the shortest time between two changes of what it announces.
+	// announcePace is the shortest time between two announcements.
 	announcePace = 200 * time.Millisecond
 )
 
-// announce tells owners what the worker does, until ctx ends.
+// announce announces the worker to the owners whose tasks it runs, until ctx ends.
 func (w *worker) announce(ctx context.Context) {
-	others, stop := w.set.Tools.Changes().Watch() // of upstreams
+	others, stop := w.set.Tools.Changes().Watch() // the tools of upstreams
 	defer stop()
-	told := context.WithoutCancel(ctx) // one that is cut off might count after the last, which takes all back
+	told := context.WithoutCancel(ctx) // an announcement that is cut off might arrive after the last one, which withdraws the worker
 	for failed := false; ctx.Err() == nil; {
 		tools := w.offerers()
 		w.mu.Lock()
@@ -30,7 +30,7 @@ func (w *worker) announce(ctx context.Context) {
 		w.mu.Unlock()
 		err := w.tell(told, w.saysTo)
 		if err != nil && !failed {
-			w.log.Warn().Err(err).Msg("others do not hear of this worker")
+			w.log.Warn().Err(err).Msg("announcing this worker to others")
 		}
 		failed = err != nil
 		select {
@@ -44,10 +44,10 @@ func (w *worker) announce(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}
-	_ = w.tell(told, func(string) *tasks.Worker { return nil }) // else it runs out
+	_ = w.tell(told, func(string) *tasks.Worker { return nil }) // without this, the announcement expires later
 }
 
-// tell tells all owners something at once: a state that does not answer is waited for once.
+// tell announces something to all owners at the same time, so that a state that does not answer delays it only once.
 func (w *worker) tell(ctx context.Context, says func(owner string) *tasks.Worker) error {
 	var all sync.WaitGroup
 	failed := make(chan error, len(w.runners))
@@ -63,7 +63,7 @@ func (w *worker) tell(ctx context.Context, says func(owner string) *tasks.Worker
 	return err
 }
 
-// saysTo is what an owner is told of the worker. The ids of others' tasks are left empty: who knows one may ask for it.
+// saysTo returns what an owner may know of the worker. The ids of other owners' tasks are left empty, since whoever knows an id can use it.
 func (w *worker) saysTo(owner string) *tasks.Worker {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -78,7 +78,7 @@ func (w *worker) saysTo(owner string) *tasks.Worker {
 	return &says
 }
 
-// offerers are the tools of the worker, as it shows them: others know none of its secrets.
+// offerers returns the tools of the worker as it announces them, without secrets.
 func (w *worker) offerers() (list []tasks.Offerer) {
 	for _, t := range w.set.Tools.Tools() {
 		name := t.Describe().Name
@@ -95,7 +95,7 @@ func (w *worker) offerers() (list []tasks.Offerer) {
 	return list
 }
 
-// change lets what the worker says be said anew.
+// change makes announce announce the worker again.
 func (w *worker) change() {
 	select {
 	case w.changed <- struct{}{}:

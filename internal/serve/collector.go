@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// roomyHeap is more than what is in use, garbage included, while calls are answered and few tasks run.
+	// roomyHeap is more than a server has in use, garbage included, while it answers calls and runs few tasks.
 	roomyHeap = 12 << 20
-	// A heap that is much smaller or larger than that may grow by this much, in percent.
+	// How much a heap that is much smaller, or much larger, may grow before it is collected, in percent.
 	smallPercent, largePercent = 300, 50
 )
 
 // EaseCollector makes garbage collections rare as long as little memory is in use. By default the heap is collected whenever
-// it has 4 MiB, which 64 calls in flight fill a hundred times a second: a fifth of a call's processor time. A larger
-// heap grows by half, so that a thousand tasks take little more memory than they need: it is seldom collected, or holds the output
-// of one task, which has no pointers to follow. The heap before its first collection keeps the default, so that reading the config does
+// it reaches 4 MiB, which 64 calls in flight fill a hundred times a second: that takes a fifth of a call's processor time. A larger
+// heap grows by half, so that a thousand tasks take little more memory than they need; it is collected seldom, or is mostly the output
+// of tasks, which has no pointers to follow. Until its first collection the heap keeps the default, so that reading the config does
 // not cost 12 MiB for good.
 func EaseCollector() {
 	if os.Getenv("GOGC") == "" { // the user knows better
@@ -32,7 +32,7 @@ func adjustCollector() {
 	afterCollection(adjustCollector)
 }
 
-// percentFor returns by how much a heap with so many live bytes may grow.
+// percentFor returns by how many percent a heap with this many live bytes may grow.
 func percentFor(live uint64) int {
 	return int(min(max(roomyHeap*100/max(live, 1), largePercent+100)-100, smallPercent))
 }

@@ -16,10 +16,10 @@ import (
 	"runnel/tools/secrets"
 )
 
-// settle is how long a config file must stay as it is before it is read again: editors write it in several steps.
+// settle is how long a config file must stay unchanged before it is read again: editors write it in several steps.
 const settle = 200 * time.Millisecond
 
-// LoadConfig reads the config file, if there is one, and sets over it what flags and variables say.
+// LoadConfig reads the config file, if there is one, and applies flags and variables to it.
 // file is "" if there is none. A file that is left out is reported on stderr.
 func (s *Setup) LoadConfig(ctx context.Context) (conf *config.Config, file string, err error) {
 	conf, file, s.untrusted, err = s.ReadConfigs(ctx)
@@ -29,22 +29,22 @@ func (s *Setup) LoadConfig(ctx context.Context) (conf *config.Config, file strin
 	return conf, file, err
 }
 
-// LoadStateConfig is LoadConfig for a command that looks at tasks and uses no tools: a file that is left out matters to it unless it names the
-// same state and owner.
+// LoadStateConfig is LoadConfig for a command that looks at tasks and uses no tools. It reports a file that is left out only if the file may
+// name another state or owner.
 func (s *Setup) LoadStateConfig(ctx context.Context) (*config.Config, error) {
 	conf, _, left, err := s.ReadConfigs(ctx)
 	if err != nil || left == nil {
 		return conf, err
 	}
 	theirs, err := config.Parse(left.path, left.text)
-	unknown := left.text == nil || err != nil // it may name any
+	unknown := left.text == nil || err != nil // it may name any state and owner
 	if s.Options.From["state"] == "" && (unknown || theirs.State.Dir != conf.State.Dir) || s.Options.From["owner"] == "" && (unknown || theirs.Server.Owner != conf.Server.Owner) {
 		s.Say(zerolog.WarnLevel, "runnel: tasks of the state and the owner that the config file names are not shown: "+left.Error())
 	}
 	return conf, nil
 }
 
-// ReadConfigs is LoadConfig without a word on stderr; left says why the file in the current directory is left out, if it is.
+// ReadConfigs is LoadConfig without a report on stderr. left says why the file in the current directory is left out, nil if it is not.
 func (s *Setup) ReadConfigs(ctx context.Context) (conf *config.Config, file string, left *untrusted, err error) {
 	if s.secrets == nil {
 		s.secrets = &secrets.Current{}
@@ -74,7 +74,7 @@ func (s *Setup) ReadConfigs(ctx context.Context) (conf *config.Config, file stri
 		return nil, "", left, err
 	}
 	for _, f := range s.Options.settings {
-		if from := s.Options.From[f.flag]; from != "" && f.text != "" { // else a command has a flag of its own with this name
+		if from := s.Options.From[f.flag]; from != "" && f.text != "" { // the text is "" if the command has another flag of this name
 			if err := conf.Set(f.path, f.text, from); err != nil {
 				return nil, "", left, &UsageError{Err: fmt.Errorf("%s: %w", from, err)}
 			}
@@ -83,10 +83,10 @@ func (s *Setup) ReadConfigs(ctx context.Context) (conf *config.Config, file stri
 	return conf, file, left, nil
 }
 
-// readConfig reads a config file. A pipe is waited for until somebody has written to it, or ctx ends; it may be replaced meanwhile.
+// readConfig reads a config file. If it is a pipe, it waits until somebody has written to it, it is replaced by another file, or ctx ends.
 func (s *Setup) readConfig(ctx context.Context, file string) (*config.Config, error) {
 	s.seen, _ = os.Stat(file)
-	// Opened like this, a pipe does not wait for its writer, and a read of it can be ended.
+	// With NoWait, opening a pipe does not wait for its writer, and a deadline can end a read.
 	f, err := os.OpenFile(file, os.O_RDONLY|system.NoWait, 0)
 	if err != nil {
 		return nil, fmt.Errorf("reading the config: %w", err)
@@ -102,7 +102,7 @@ func (s *Setup) readConfig(ctx context.Context, file string) (*config.Config, er
 		text, err := config.Read(f)
 		switch {
 		case ctx.Err() != nil:
-			return nil, fmt.Errorf("reading the config %s: its end has not come: %w", file, context.Cause(ctx))
+			return nil, fmt.Errorf("reading the config %s: its writer has not closed it: %w", file, context.Cause(ctx))
 		case reading.Err() != nil: // the pipe was replaced
 			return s.readConfig(ctx, file)
 		case err != nil:
@@ -117,7 +117,8 @@ func (s *Setup) readConfig(ctx context.Context, file string) (*config.Config, er
 	}
 }
 
-// whileSame calls replaced when another file has the name of one, and returns then or with ctx: who writes to a pipe may stop in the middle.
+// whileSame calls replaced when another file takes the name of this one, since whoever writes to a pipe may stop in the middle. It returns then,
+// or when ctx ends.
 func whileSame(ctx context.Context, file string, was fs.FileInfo, replaced func()) {
 	for ctx.Err() == nil {
 		if now, _ := os.Stat(file); !os.SameFile(now, was) {
@@ -130,7 +131,7 @@ func whileSame(ctx context.Context, file string, was fs.FileInfo, replaced func(
 	}
 }
 
-// configError says which flag or variable named a file that cannot be read.
+// configError adds to an error the flag or variable that named the file.
 func (s *Setup) configError(err error) error {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		if errors.Is(err, fs.ErrNotExist) {

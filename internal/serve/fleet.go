@@ -16,7 +16,7 @@ import (
 	"runnel/tools/upstream"
 )
 
-// fleet serves the tools of workers of some classes to an owner.
+// fleet gives an owner's tool set the tools of the workers of some classes.
 type fleet struct {
 	queue   tasks.Queue
 	owner   string
@@ -26,17 +26,17 @@ type fleet struct {
 	log     zerolog.Logger
 
 	begin sync.Once
-	known chan struct{} // closed when the workers have been asked for once
+	known chan struct{} // closed after the first look for workers
 }
 
 const (
-	// fleetInterval is how often the workers are asked for.
+	// fleetInterval is how often it looks for workers.
 	fleetInterval = time.Second
 	// fleetWait is how long a list waits for them.
 	fleetWait = 5 * time.Second
 )
 
-// lend lets a set have the tools of workers, if the config asks for them.
+// lend makes a set have the tools of workers, if the config asks for them.
 func lend(conf *config.Config, set *upstream.Set, store tasks.State, runner *tasks.Runner, log zerolog.Logger) {
 	queue, ok := store.(tasks.Queue)
 	if !ok || len(conf.Fleet.Classes) == 0 {
@@ -46,7 +46,8 @@ func lend(conf *config.Config, set *upstream.Set, store tasks.State, runner *tas
 	set.Fleet = f.need
 }
 
-// need waits until it is known what the workers have. They are asked for from the first time on: a probe opens no connection.
+// need waits until the tools of the workers are known. The first call starts the search, so that a client that only probes the server opens no
+// connection.
 func (f *fleet) need(ctx context.Context) {
 	f.begin.Do(func() {
 		if !f.runner.Go(f.follow) {
@@ -60,7 +61,7 @@ func (f *fleet) need(ctx context.Context) {
 	}
 }
 
-// follow asks for the workers again and again, until ctx ends.
+// follow looks for workers once per fleetInterval, until ctx ends.
 func (f *fleet) follow(ctx context.Context) {
 	var before []tasks.Offerer
 	for failed, asked := false, false; ; asked = true {
@@ -69,7 +70,7 @@ func (f *fleet) follow(ctx context.Context) {
 			f.log.Warn().Err(err).Msg("looking for workers")
 		}
 		failed = err != nil
-		if now := f.offerers(workers); err == nil && !reflect.DeepEqual(now, before) { // else those before are kept: who cannot be asked may well be there
+		if now := f.offerers(workers); err == nil && !reflect.DeepEqual(now, before) { // on an error the last ones are kept: they may well be there
 			before = now
 			f.set.Lend(f.tools(now))
 		}
@@ -84,7 +85,7 @@ func (f *fleet) follow(ctx context.Context) {
 	}
 }
 
-// offerers are the tools of workers that serve these classes, each once. Of two that differ, the first worker's is taken.
+// offerers returns the tools of the workers of these classes, each once. If two workers describe a tool differently, the first one counts.
 func (f *fleet) offerers(workers []tasks.Worker) (list []tasks.Offerer) {
 	for _, w := range workers {
 		for _, t := range w.Tools {

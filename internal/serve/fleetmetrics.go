@@ -12,10 +12,10 @@ import (
 	"runnel/tasks"
 )
 
-// scrapeWait is how long a scrape waits for what the state knows of workers: the page is written within 5 s.
+// scrapeWait is how long a scrape waits for the state's answer: the page must be written within 5 s.
 const scrapeWait = 2 * time.Second
 
-// watchFleet shows which workers there are for owners, and how many of their tasks wait for one. The state is asked at each scrape.
+// watchFleet shows the workers of owners, and how many of their tasks wait for one. It asks the state at each scrape.
 func (m *metrics) watchFleet(queue tasks.Queue, owners []string, log zerolog.Logger) {
 	m.set.RegisterMetricsWriter(func(w io.Writer) {
 		ctx, cancel := context.WithTimeout(context.Background(), scrapeWait)
@@ -47,16 +47,16 @@ func (m *metrics) watchFleet(queue tasks.Queue, owners []string, log zerolog.Log
 	})
 }
 
-// watchWorker shows how many tasks a worker takes at once.
+// watchWorker shows how many slots a worker has.
 func (m *metrics) watchWorker(slots func() int) {
 	m.set.NewGauge("runnel_worker_slots", func() float64 { return float64(slots()) })
 }
 
-// taken counts a task that a worker has taken, and how long it has waited.
+// taken counts a task that a worker has taken, and how long the task had waited.
 func (m *metrics) taken(class, tool string, attempt int, waited time.Duration) {
 	m.live.Inc()
 	m.count("runnel_worker_taken_total{class=%q,tool=%q,attempt=\"%d\"}", class, tool, attempt)
-	m.observe("runnel_worker_wait_seconds", fmt.Sprintf("class=%q", class), max(waited, 0)) // the clock is that of who offered it
+	m.observe("runnel_worker_wait_seconds", fmt.Sprintf("class=%q", class), max(waited, 0)) // measured with two clocks: the offering process's and this one's
 }
 
 // handedBack counts an offer that a worker has left to others.

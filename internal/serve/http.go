@@ -13,7 +13,7 @@ import (
 	"runnel/tasks/sqlite"
 )
 
-// frontOptions are those of the HTTP server, as far as files and flags say them.
+// frontOptions returns the options of the HTTP server that flags and their files decide.
 func (s *Setup) frontOptions(log zerolog.Logger) (o httpserver.Options, err error) {
 	flags := &s.Options.http
 	o.Origins, o.Proxies, o.Log = flags.origins, flags.proxies, log
@@ -24,7 +24,7 @@ func (s *Setup) frontOptions(log zerolog.Logger) (o httpserver.Options, err erro
 	return o, errors.Join(errs[:]...)
 }
 
-// serveHTTP begins to serve over HTTP; m may be nil. stop ends the requests, and what they have begun; end sends what is left to say.
+// serveHTTP begins to serve over HTTP; m may be nil. stop ends the requests and their tasks; end sends what is still queued and closes.
 func (s *Setup) serveHTTP(ctx context.Context, m *metrics, log zerolog.Logger) (stop, end func(), err error) {
 	all, o := s.owners, s.front
 	o.Serves, o.Came, o.Owner = all.serves, all.came, all.began.Server.Owner

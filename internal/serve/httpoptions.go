@@ -15,7 +15,7 @@ import (
 	"runnel/tools/config"
 )
 
-// httpOptions say who may come in over HTTP, beside the client on stdin and stdout.
+// httpOptions are the flags of the HTTP server.
 type httpOptions struct {
 	address           string // "" = none
 	tokenFile         string
@@ -31,14 +31,14 @@ func (o *httpOptions) register(flags *pflag.FlagSet) {
 		o.address, err = listenAddress(text)
 		return err
 	})
-	flags.StringVar(&o.tokenFile, "http-token-file", "", "over HTTP, let in whoever has a token from `FILE`, one \"TOKEN OWNER\" a line, to see the tasks of its owner")
-	flags.StringVar(&o.issuer, "http-issuer", "", "over HTTP, let in whoever has an access token (JWT) of the OAuth authorization server at `URL`")
+	flags.StringVar(&o.tokenFile, "http-token-file", "", "over HTTP, admit clients with a token from `FILE`, one \"TOKEN OWNER\" per line; they see the tasks of that owner")
+	flags.StringVar(&o.issuer, "http-issuer", "", "over HTTP, admit clients with an access token (JWT) of the OAuth authorization server at `URL`")
 	flags.StringVar(&o.audience, "http-audience", "", "the `AUDIENCE` of such tokens: the URL of this server as clients know it, such as https://mcp.example.com/mcp")
 	flags.StringArrayVar(&o.scopes, "http-scope", nil, "a `SCOPE` that such tokens must have; repeatable")
-	flags.StringVar(&o.certificate, "http-cert", "", "speak HTTPS with the certificate in `FILE` (PEM, with its chain), which is read again when it changes")
+	flags.StringVar(&o.certificate, "http-cert", "", "speak HTTPS with the certificate in `FILE` (PEM, with its chain); it is read again when it changes")
 	flags.StringVar(&o.key, "http-key", "", "the private key of the certificate, in `FILE`")
 	flags.StringArrayVar(&o.origins, "http-origin", nil, "let web pages of `ORIGIN` use the HTTP server, such as https://example.com; repeatable")
-	flags.Func("http-trusted-proxy", "believe X-Forwarded-For and X-Forwarded-Proto of proxies at `ADDR`, an address or a network; repeatable", func(text string) error {
+	flags.Func("http-trusted-proxy", "trust X-Forwarded-For and X-Forwarded-Proto of proxies at `ADDR`, an address or a network; repeatable", func(text string) error {
 		proxy, err := httpserver.ParseProxy(text)
 		if err != nil {
 			return config.Wrong("an address, or a network such as 10.0.0.0/8", "%q is not an address", text)
@@ -46,11 +46,11 @@ func (o *httpOptions) register(flags *pflag.FlagSet) {
 		o.proxies = append(o.proxies, proxy)
 		return nil
 	})
-	flags.BoolVar(&o.insecure, "http-insecure", false, "listen beyond this machine without tokens: everybody who reaches it can run the tools")
-	flags.BoolVar(&o.noStdio, "no-stdio", false, "serve HTTP alone, until a signal")
+	flags.BoolVar(&o.insecure, "http-insecure", false, "listen beyond this machine without tokens: anybody who can reach it can run the tools")
+	flags.BoolVar(&o.noStdio, "no-stdio", false, "serve HTTP only, until a signal")
 }
 
-// check finds what does not go together.
+// check refuses flags that do not go together.
 func (o *httpOptions) check() error {
 	wrong := func(format string, args ...any) error { return &UsageError{Err: fmt.Errorf(format, args...)} }
 	switch {
@@ -61,11 +61,11 @@ func (o *httpOptions) check() error {
 	case o.issuer != "" && o.audience == "":
 		return wrong("--http-issuer needs --http-audience: a token that was issued for another server must not count here")
 	case o.issuer == "" && (o.audience != "" || len(o.scopes) > 0):
-		return wrong("--http-audience and --http-scope are about the tokens of an issuer: name it with --http-issuer")
+		return wrong("--http-audience and --http-scope concern the tokens of an issuer: name it with --http-issuer")
 	case (o.certificate == "") != (o.key == ""):
 		return wrong("--http-cert and --http-key belong together")
 	case o.address != "" && o.tokenFile == "" && o.issuer == "" && !o.insecure && !httpserver.Loopback(o.address):
-		return wrong("--http %s can be reached by other machines: say who may come in with --http-token-file or --http-issuer, or that everybody may with --http-insecure", o.address)
+		return wrong("--http %s can be reached by other machines: say who may use it with --http-token-file or --http-issuer, or let everybody use it with --http-insecure", o.address)
 	}
 	return nil
 }
@@ -94,7 +94,7 @@ func (o *httpOptions) tokens(log zerolog.Logger) (*httpserver.Fresh[*httpserver.
 	return tokens, nil
 }
 
-// authority is who issues access tokens, nil if nobody does.
+// authority returns the issuer of access tokens, nil if there is none.
 func (o *httpOptions) authority(log zerolog.Logger) (*httpserver.Authority, error) {
 	if o.issuer == "" {
 		return nil, nil

@@ -10,15 +10,15 @@ import (
 	"runnel/tools/upstream"
 )
 
-// Dial connects a command to what these flags and this config serve, in process. The server goes on until close: the end of the command
-// must not end it first.
+// Dial connects a command to a server with these flags and this config, in process. The server runs until close is called, even if ctx ends
+// before: the command must be able to end its calls.
 func (s *Setup) Dial(ctx context.Context, o rpc.DialOptions) (client *rpc.Client, close func(), err error) {
 	conf, _, err := s.LoadConfig(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	if s.Options.From["sync-wait"] == "" {
-		conf.Tasks.SyncWait = 0 // nobody here gives up on a long call
+		conf.Tasks.SyncWait = 0 // no client here gives up on a long call
 	}
 	set, _, err := s.Registry(conf)
 	if err != nil {
@@ -35,7 +35,7 @@ func (s *Setup) Dial(ctx context.Context, o rpc.DialOptions) (client *rpc.Client
 	return client, func() { end(); s.Notices.Close() }, nil
 }
 
-// DialTools is Dial for given tools, for a command that brings its own: nobody is told of the ends of their calls. end ends the server and the
+// DialTools is Dial for a command that brings its own tools and state. No notices are sent about their calls. end ends the server and the
 // state, and returns when nothing of them is left.
 func (s *Setup) DialTools(ctx context.Context, o rpc.DialOptions, conf *config.Config, set *upstream.Set, state tasks.State) (client *rpc.Client, end func(), err error) {
 	quiet := *s

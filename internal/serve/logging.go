@@ -10,7 +10,7 @@ import (
 	"runnel/tools/config"
 )
 
-// Logger is the log of a command: on stderr, as JSON, or as text where somebody reads it on a terminal. Words for a person go to Say.
+// Logger returns the log of a command, on stderr: JSON, or text on a terminal. Use Say for what a person must read.
 func (s *Setup) Logger() zerolog.Logger {
 	level, err := zerolog.ParseLevel(s.Options.LogLevel.Word)
 	if err != nil {
@@ -23,7 +23,7 @@ func (s *Setup) Logger() zerolog.Logger {
 	return zerolog.New(s.secrets.Writer(w)).Level(level).With().Timestamp().Logger()
 }
 
-// warnOf warns of what a config names in vain: secrets that have no value, and upstreams whose tools nobody lists.
+// warnOf warns of names in a config that have no effect: secrets without a value, and upstreams whose tools nobody lists.
 func (s *Setup) warnOf(conf *config.Config, log zerolog.Logger) {
 	for _, words := range []string{config.UnsetSecrets(s.Unset), conf.Unlisted()} {
 		if words != "" {
@@ -33,7 +33,7 @@ func (s *Setup) warnOf(conf *config.Config, log zerolog.Logger) {
 }
 
 // Say writes text for a person to stderr, or a log line where all of stderr must be JSON. It is not part of
-// the log, so no level leaves it out.
+// the log, so no log level suppresses it.
 func (s *Setup) Say(level zerolog.Level, text string) {
 	if s.Options.logFormat.Word == "json" {
 		log := s.Logger().Level(zerolog.TraceLevel)

@@ -18,7 +18,7 @@ import (
 	"runnel/tools/config"
 )
 
-// metrics counts what happens to tasks, for Prometheus. It is a tasks.Observer.
+// metrics are counters for Prometheus. It is a tasks.Observer.
 type metrics struct {
 	set       *prometheus.Set
 	live      *prometheus.Gauge
@@ -47,17 +47,17 @@ func (m *metrics) count(format string, labels ...any) {
 // buckets are upper bounds in seconds: 10 ms to 44 min.
 var buckets = []float64{0.01, 0.04, 0.16, 0.64, 2.56, 10.24, 40.96, 163.84, 655.36, 2621.44}
 
-// Ended counts by status, and how long the task took.
+// Ended counts a task by its status, and how long it took.
 func (m *metrics) Ended(tool string, status mcp.TaskStatus, took time.Duration) {
 	m.count("runnel_tasks_ended_total{status=%q,tool=%q}", string(status), tool)
 	m.live.Dec()
 	m.observe("runnel_task_duration_seconds", fmt.Sprintf("tool=%q", tool), took)
 }
 
-// observe counts a duration in a histogram of Prometheus's kind: the library's own have other buckets.
+// observe counts a duration in a histogram of Prometheus's kind: those of the library have other buckets.
 func (m *metrics) observe(name, label string, took time.Duration) {
 	for _, bound := range buckets {
-		within := 0 // a bucket is there from the first duration on
+		within := 0 // a bucket exists from the first duration on
 		if took.Seconds() <= bound {
 			within = 1
 		}
@@ -82,7 +82,7 @@ func (m *metrics) answered(method string, status int) {
 	m.count("runnel_http_requests_total{method=%q,status=\"%d\"}", method, status)
 }
 
-// watch shows how much is open over HTTP.
+// watch shows how many sessions and streams are open over HTTP.
 func (m *metrics) watch(open func() (sessions, streams int)) {
 	m.set.NewGauge("runnel_http_sessions", func() float64 { n, _ := open(); return float64(n) })
 	m.set.NewGauge("runnel_http_streams", func() float64 { _, n := open(); return float64(n) })
@@ -96,7 +96,7 @@ func (m *metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	prometheus.WriteFDMetrics(w)
 }
 
-// listenAddress reads where to listen: on loopback unless a host is named.
+// listenAddress parses an address to listen at: on loopback unless a host is named.
 func listenAddress(text string) (string, error) {
 	host, port, err := net.SplitHostPort(text)
 	if err == nil {
@@ -108,13 +108,12 @@ func listenAddress(text string) (string, error) {
 	return net.JoinHostPort(cmp.Or(host, "127.0.0.1"), port), nil
 }
 
-// serveMetrics counts what happens to tasks, and serves /metrics until ctx ends. runnel serves without them if the address is taken: a host
-// may start the same server twice.
+// serveMetrics serves /metrics until ctx ends. If the address is taken, runnel serves without metrics: a host may start the same server twice.
 func serveMetrics(ctx context.Context, address string, log zerolog.Logger) *metrics {
 	m := newMetrics()
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
-		log.Warn().Err(err).Msg("no metrics")
+		log.Warn().Err(err).Msg("metrics are not served")
 		return m
 	}
 	mux := http.NewServeMux()
@@ -134,6 +133,6 @@ func serveMetrics(ctx context.Context, address string, log zerolog.Logger) *metr
 	return m
 }
 
-// maxScrapes is how many connections are served at once: each takes a descriptor, which tasks need for their commands. A silent one is
-// closed in time; the others wait in the kernel.
+// maxScrapes is how many connections are served at once: each takes a descriptor, which tasks need for their commands. A silent connection
+// is closed after patience; further ones wait in the kernel.
 const maxScrapes = 16

@@ -11,53 +11,52 @@ import (
 	"runnel/tools/config"
 )
 
-// Options are what flags and variables say. A flag wins over its variable (RUNNEL_MAX_LINE for
-// --max-line), a variable over the config file.
+// options are the flags of serve. A flag wins over its variable (RUNNEL_MAX_LINE for --max-line), a variable over the config file.
 type options struct {
 	Config    string
 	Tools     []string
 	selftest  bool
 	http      httpOptions
-	metrics   string // where they are served; "" = nowhere
+	metrics   string // the address where they are served; "" = not at all
 	LogLevel  Choice
 	logFormat Choice
 	settings  []*setting
 
-	From map[string]string // where a flag's value is from: --max-line or RUNNEL_MAX_LINE
+	From map[string]string // where each flag's value is from: --max-line or RUNNEL_MAX_LINE
 }
 
 // setting is a flag that sets a value of the config.
 type setting struct {
 	flag, path, usage string
 
-	text string // as it was written
+	text string // as it was given
 }
 
 // Register defines the flags of serve.
 func (o *options) Register(flags *pflag.FlagSet) {
 	flags.SortFlags = false
 	flags.StringVar(&o.Config, "config", "", "read tools and settings from `FILE`; else from ./runnel.yaml, if you trust it (runnel trust),\nelse from "+config.ConfigPlace)
-	flags.StringArrayVar(&o.Tools, "tool", nil, "add a tool, `NAME=COMMAND`; repeatable. Quotes work as in a shell, but no shell runs;\n{{name}} in the command is an argument that a call must give")
+	flags.StringArrayVar(&o.Tools, "tool", nil, "add a tool, `NAME=COMMAND`; repeatable. Quotes work as in a shell, but no shell runs;\n{{name}} in the command is an argument that a call must have")
 	flags.BoolVar(&o.selftest, "selftest", false, "add tools to try a client with: echo, stream, sleep, fail and others")
 	o.settings = []*setting{
-		{flag: "state", path: "state.dir", usage: "keep tasks in `DIR` (else " + config.StatePlace + "); memory = nothing on disk; redis://HOST, nats://HOST or dynamodb://TABLE = for several machines"},
+		{flag: "state", path: "state.dir", usage: "keep tasks in `DIR` (else " + config.StatePlace + "); memory = nothing on disk;\nredis://HOST, nats://HOST or dynamodb://TABLE = shared by several machines"},
 		{flag: "owner", path: "server.owner", usage: "run and see the tasks of this `NAME` only"},
 		{flag: "pace", path: "partials.pace", usage: "send a task's new output once in this `DURATION`; 0 = each piece at once"},
 		{flag: "sync-wait", path: "tasks.syncWait", usage: "after this `DURATION` a call goes on as a background task; 0 = never"},
 		{flag: "immediate-wait", path: "tasks.immediateWait", usage: "after this `DURATION` a call in immediate mode becomes a task"},
 		{flag: "fallback-tools", path: "fallbackTools", usage: "`WHEN` to list start_task, get_task_result, list_tasks and cancel_task:\nauto (for clients that cannot do tasks), always, never"},
-		{flag: "max-result", path: "tasks.maxResult", usage: "show a model at most `BYTES` of what a command prints; of a longer output, its head and tail"},
-		{flag: "notify", path: "notify", usage: "show a notification on the desktop when a call has ended that took this `DURATION` or more; never = none"},
+		{flag: "max-result", path: "tasks.maxResult", usage: "show a model at most `BYTES` of a command's output: the head and tail of a longer one"},
+		{flag: "notify", path: "notify", usage: "notify the desktop when a call that took this `DURATION` or longer has ended; never = no notifications"},
 		{flag: "max-tasks", path: "tasks.maxLive", usage: "run at most `N` tasks at once"},
 		{flag: "max-in-flight", path: "limits.maxInFlight", usage: "answer at most `N` requests at once"},
 		{flag: "max-line", path: "limits.maxLine", usage: "refuse incoming lines longer than `BYTES`, such as 512KiB"},
-		{flag: "drain", path: "limits.drain", usage: "when the input has ended, let calls and tasks go on for this `DURATION`; -1 = until all are done"},
+		{flag: "drain", path: "limits.drain", usage: "after the end of the input, let calls and tasks go on for this `DURATION`; -1 = until all are done"},
 	}
 	defaults := config.Default()
 	for _, s := range o.settings {
 		flags.Func(s.flag, s.usage, func(text string) error {
 			s.text = text
-			scratch := config.Default() // only to see whether a config can have it
+			scratch := config.Default() // only to check the value
 			if err := scratch.Set(s.path, text, s.flag); err != nil {
 				return err
 			}
@@ -100,7 +99,7 @@ func (c *Choice) Set(text string) error {
 	return nil
 }
 
-// ReadEnvironment gives each flag that was not set the value of its variable; an empty one counts as not set.
+// ReadEnvironment sets each flag that was not given from its variable. An empty variable counts as not set.
 func (o *options) ReadEnvironment(flags *pflag.FlagSet, getenv func(name string) string) error {
 	o.From = map[string]string{}
 	var errs []error
@@ -122,7 +121,7 @@ func (o *options) ReadEnvironment(flags *pflag.FlagSet, getenv func(name string)
 	return errors.Join(errs...)
 }
 
-// ValueError says why a flag does not take a value: in the words of its own error, but for a bool.
+// ValueError says why a flag does not take a value: with its own error, except for a bool.
 func ValueError(f *pflag.Flag, value string, err error) error {
 	if f.Value.Type() == "bool" {
 		return config.Wrong("true, false", "%q is not a truth value", value)

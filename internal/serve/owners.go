@@ -16,29 +16,30 @@ import (
 	"runnel/tools/upstream"
 )
 
-// maxOwners is how many owners are served at once: each has tools and upstreams of its own. For a new one, the idle one that has not come for
-// longest goes.
+// maxOwners is how many owners are served at once: each has separate tools and upstreams. A new owner takes the place of the idle one that has
+// been away longest.
 const maxOwners = 1000
 
-// owners are the servers of those who come over HTTP: the config's owner has its own already, each other one's is made when it comes.
+// owners holds the servers of the owners that come over HTTP. The config's owner has one from the start; the others get theirs when they first
+// come.
 type owners struct {
 	setup    *Setup
-	began    *config.Config // as it was when runnel began
+	began    *config.Config // the config at the start
 	store    tasks.State
 	observer tasks.Observer
 	log      zerolog.Logger
 
 	mu      sync.Mutex
-	latest  *config.Config // as it was read last: the tools of the next owner are made from it
+	latest  *config.Config // the last one read, from which the next owner's tools are made
 	own     served
 	others  map[string]served
-	used    map[string]time.Time   // when the others came last
+	used    map[string]time.Time   // when each of the others last came
 	busy    func() map[string]bool // owners that have sessions or requests
-	dropped sync.WaitGroup         // those that are being ended
+	dropped sync.WaitGroup         // servers that are being ended
 	stopped bool
 }
 
-// serves returns what serves an owner over HTTP.
+// serves returns the server of an owner, and makes it if necessary.
 func (o *owners) serves(owner string) (httpserver.Served, error) {
 	if owner == o.began.Server.Owner {
 		return o.own.overHTTP(), nil
@@ -68,7 +69,7 @@ func (o *owners) serves(owner string) (httpserver.Served, error) {
 	return s.overHTTP(), nil
 }
 
-// came takes note that so many runnels stand before an owner's server, if there is one.
+// came records how many runnels a request to an owner has passed, if the owner has a server.
 func (o *owners) came(owner string, hops int) error {
 	o.mu.Lock()
 	s, ok := o.others[owner]
@@ -82,8 +83,8 @@ func (o *owners) came(owner string, hops int) error {
 	return nil
 }
 
-// drop ends what serves an owner that has neither sessions nor tasks, if there is one; it is made again when the owner comes back. mu is held:
-// a request of the owner that comes meanwhile waits in serves.
+// drop ends the server of an owner without sessions and tasks, if there is one. The server is made again when the owner comes back. mu is held,
+// so that a request of that owner waits in serves meanwhile.
 func (o *owners) drop() bool {
 	busy, oldest := o.busy(), ""
 	for owner, s := range o.others {
@@ -101,7 +102,7 @@ func (o *owners) drop() bool {
 	return true
 }
 
-// overHTTP is what serves its owner's requests over HTTP.
+// overHTTP returns the server as rpc/http needs it.
 func (s served) overHTTP() httpserver.Served {
 	return httpserver.Served{Server: s.Server, InputSchema: func(ctx context.Context, tool string) []byte {
 		s.tools.NeedTool(ctx, tool)
@@ -112,7 +113,7 @@ func (s served) overHTTP() httpserver.Served {
 	}}
 }
 
-// end lets nobody new in, and returns the servers there are beside the config's owner's.
+// end admits no more owners, and returns the servers of all but the config's owner.
 func (o *owners) end() []served {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -138,7 +139,7 @@ func (o *owners) close() {
 	}
 }
 
-// replaceTools gives all owners the tools of a config, and warns of it. It returns how many those are.
+// replaceTools gives all owners the tools of a config, and logs the config's warnings. count is the number of tools.
 func (s *Setup) replaceTools(own *upstream.Set, conf *config.Config, log zerolog.Logger) (count int, err error) {
 	sets := []*upstream.Set{own}
 	if o := s.owners; o != nil {
@@ -160,6 +161,6 @@ func (s *Setup) replaceTools(own *upstream.Set, conf *config.Config, log zerolog
 	if s.owners != nil {
 		s.owners.latest = conf
 	}
-	s.warnOf(conf, log) // under mu: the registry of an owner who comes notes again what has no value
+	s.warnOf(conf, log) // under mu, since making a registry for another owner sets Unset again
 	return count, nil
 }

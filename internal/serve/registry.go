@@ -14,19 +14,19 @@ import (
 	"runnel/tools/upstream"
 )
 
-// Registry holds the tools of the config, of --tool and of --selftest, and the upstreams; count is of the tools alone. It reports all
-// that is wrong with the config.
+// Registry makes the set of the tools of the config, of --tool and of --selftest, and of the upstreams; count is the number of tools alone. The
+// error reports everything that is wrong with the config.
 func (s *Setup) Registry(conf *config.Config) (set *upstream.Set, count int, err error) {
 	return s.registry(conf, true)
 }
 
-// startDelay is how long all waits that a server can do later when it starts: its first answers come first.
+// startDelay is how long a starting server delays work that can wait: its first answers come first.
 const startDelay = time.Second
 
-// registry is Registry, but what is wrong with the schemas of tools is only logged, and later, if not whole.
+// registry is Registry. Unless whole, it only logs what is wrong with the schemas of tools, after startDelay.
 func (s *Setup) registry(conf *config.Config, whole bool) (set *upstream.Set, count int, err error) {
 	set = upstream.NewSet(&tools.Registry{})
-	sources := map[string]string{} // where each tool is from
+	sources := map[string]string{} // the origin of each tool
 	var errs []error
 	add := func(tool tools.Tool, from string) {
 		name := tool.Describe().Name
@@ -99,12 +99,12 @@ func (s *Setup) registry(conf *config.Config, whole bool) (set *upstream.Set, co
 	return set, len(sources), nil
 }
 
-// ServersBase is what upstreams start from.
+// ServersBase is the environment in which upstreams are made.
 func (s *Setup) ServersBase() config.Base {
 	return config.Base{Vars: s.Env, Version: Version(), Secrets: s.secrets}
 }
 
-// Secrets are what a config says must not be shown.
+// Secrets returns the secrets that a config names.
 func (s *Setup) Secrets(conf *config.Config) (set *secrets.Set, err error) {
 	var more map[string]string
 	if s.Wrapped != nil {
@@ -114,14 +114,14 @@ func (s *Setup) Secrets(conf *config.Config) (set *secrets.Set, err error) {
 	return set, err
 }
 
-// outlive lets the calls of a tool outlive this process.
+// outlive makes the calls of a tool outlive this process.
 func outlive(tool tools.Tool, conf *config.Config) error {
 	command, ok := tool.(*command.Command)
 	switch {
 	case !ok:
-		return fmt.Errorf("--detach: %s is not a command: only commands can go on by themselves", tool.Describe().Name)
+		return fmt.Errorf("--detach: %s is not a command: only commands can run detached", tool.Describe().Name)
 	case command.OnWorkers():
-		return nil // it does so anyway
+		return nil // a worker's calls outlive this process anyway
 	case !conf.State.OnDisk():
 		return fmt.Errorf("--detach needs tasks on disk, and they live in %s: name a directory with --state", conf.State.Place())
 	}

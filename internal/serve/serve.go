@@ -22,9 +22,9 @@ func (s *Setup) Serve(ctx context.Context) error {
 	s.Stderr = s.PatientStderr()
 	starting, started := context.WithCancel(ctx)
 	defer started()
-	starting = s.UntilHangup(starting) // there is nothing to read again yet
+	starting = s.UntilHangup(starting) // until the config is read, there is nothing to read again
 	conf, file, err := s.LoadConfig(starting)
-	if err != nil && starting.Err() != nil { // a signal is a way to end
+	if err != nil && starting.Err() != nil { // a signal is a normal way to end
 		s.Say(zerolog.WarnLevel, "runnel: "+err.Error())
 		return nil
 	}
@@ -44,7 +44,7 @@ func (s *Setup) Serve(ctx context.Context) error {
 		}
 	}
 	if term.IsTerminal(s.Stdin) && !s.Options.http.noStdio {
-		s.Say(zerolog.InfoLevel, "runnel speaks MCP, one JSON message a line, with the host that starts it; this is a terminal. Ctrl-D ends it; runnel --help says more.")
+		s.Say(zerolog.InfoLevel, "runnel speaks MCP, one JSON message per line, with the host that starts it, and this is a terminal. Press Ctrl-D to end it; runnel --help shows what else it can do.")
 	}
 	if count+len(conf.Upstreams)+len(conf.Fleet.Classes) == 0 && s.Wrapped == nil && s.view == nil {
 		log.Warn().Msg("no tools: name some with --tool or in a config file")
@@ -53,7 +53,7 @@ func (s *Setup) Serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer s.Notices.Close() // last: a state may find a keeper gone until it is closed
+	defer s.Notices.Close() // last: until it is closed, a state may find that the keeper of a task is gone
 	defer func() {
 		if err := store.Close(); err != nil {
 			log.Error().Err(err).Msg("closing the state")
@@ -61,15 +61,15 @@ func (s *Setup) Serve(ctx context.Context) error {
 	}()
 	warnOfState(store, log)
 	if s.view != nil && inMemory(store) {
-		s.Say(zerolog.WarnLevel, "runnel ui: the state is memory, so the view shows what is run from it alone; name a directory with --state")
+		s.Say(zerolog.WarnLevel, "runnel ui: the state is memory, so the view shows only tasks that it starts itself; name a directory with --state")
 	}
 	log.Info().Str("version", Version()).Str("config", file).Int("tools", count).Int("upstreams", len(conf.Upstreams)).Msg("serving")
 	time.AfterFunc(startDelay, func() { process.ReserveThreads() })
 	switch {
 	case file == "":
-		ctx = starting // nor will there ever be
+		ctx = starting // nor will there ever be a config
 	case s.Watches:
-		started() // a SIGHUP until now needs nothing: reload looks whether the file has changed
+		started() // a SIGHUP until now needs no action: reload checks whether the file has changed
 		watch, stop := context.WithCancel(ctx)
 		ended := make(chan struct{})
 		go func() { defer close(ended); s.reload(watch, file, conf, set, log) }()
@@ -113,13 +113,13 @@ func (s *Setup) Connect(ctx context.Context, conf *config.Config, set *upstream.
 	own.OnStop(stop)
 	err := own.Serve(ctx, s.Stdin, s.Stdout)
 	if err != nil && ctx.Err() != nil {
-		return nil // a signal is a way to end
+		return nil // a signal is a normal way to end
 	}
 	return err
 }
 
-// ServeView serves the live view at an address of this machine instead of a client on stdin and stdout, until ctx ends. opened is told its URL, once
-// it can be opened.
+// ServeView serves the live view at an address of this machine, instead of a client on stdin and stdout, until ctx ends. It calls opened with the
+// view's URL once the view can be opened.
 func (s *Setup) ServeView(ctx context.Context, address string, opened func(url string)) error {
 	s.view = &liveView{opened, rand.Text()}
 	s.Options.http = httpOptions{address: address, noStdio: true}

@@ -25,7 +25,7 @@ import (
 type served struct {
 	*rpc.Server
 	tools *upstream.Set
-	idle  func() bool // it has no task that runs
+	idle  func() bool // reports whether no task runs
 	stop  func()      // ends its tasks
 }
 
@@ -60,7 +60,7 @@ func (s *Setup) server(conf *config.Config, set *upstream.Set, store tasks.State
 		App:                 view.App(runner),
 		Log:                 log,
 	})
-	server.OnDrain(func(ctx context.Context) { _ = runner.Wait(ctx) }) // its error only says that ctx has ended
+	server.OnDrain(func(ctx context.Context) { _ = runner.Wait(ctx) }) // an error only says that ctx has ended
 	return served{server, set, runner.Idle, stop}
 }
 
@@ -83,7 +83,7 @@ func (s *Setup) newRunner(conf *config.Config, store tasks.State, observer tasks
 	})
 }
 
-// instructions are those of the config, and the reason if one was left out.
+// instructions returns the config's instructions, and says why a config file was left out.
 func (s *Setup) instructions(conf *config.Config) string {
 	text := conf.Server.Instructions
 	if s.untrusted != nil {
@@ -92,21 +92,21 @@ func (s *Setup) instructions(conf *config.Config) string {
 	return text
 }
 
-// taskGrace is how long tasks may take to end: longer than commands take by default, and calls of other servers.
+// taskGrace is how long tasks may take to end: longer than commands and calls of other servers take by default.
 const taskGrace = 10 * time.Second
 
-// lastGrace is how long they may take after that: longer than upstreams, which are killed if they do not end.
+// lastGrace is how much longer they may take after that: longer than upstreams take, which are killed if they do not end.
 const lastGrace = 15 * time.Second
 
-// stopTasks ends all tasks. When they take too long the upstreams are ended under them: no call outlasts its connection. Tasks
-// that have still not ended within the grace of their commands are left to the end of the process.
+// stopTasks ends all tasks. If they take too long, it ends the upstreams, since no call outlasts its connection. Tasks that have still not
+// ended after the grace of their commands end with the process.
 func stopTasks(end, endUpstreams, giveUp func(), grace time.Duration) {
 	defer time.AfterFunc(taskGrace, endUpstreams).Stop()
 	defer time.AfterFunc(max(taskGrace, grace)+lastGrace, giveUp).Stop()
 	end()
 }
 
-// supervisors returns the function that starts the supervisors of detached calls, nil if nothing outlives this process.
+// supervisors returns the function that starts the supervisor of a detached call, nil if the state does not outlive this process.
 func (s *Setup) supervisors(conf *config.Config, store tasks.State) func(*tools.Detached) error {
 	dir, ok := store.(*sqlite.State)
 	if !ok {

@@ -25,11 +25,11 @@ func openRedis(url string, getenv func(string) string, more engine.Options) (Ser
 	return redis.New(o), nil
 }
 
-// OpenURL opens the state that a config names by a URL. calls: it finds calls without a handle, too, for people; recovered is called with tasks
-// whose keeper is gone. It connects with the first use.
+// OpenURL opens the state that a config names by a URL; the state connects at its first use. calls: it also finds calls without a handle, for
+// people. recovered is called with each task whose keeper is gone.
 func OpenURL(conf *config.Config, getenv func(string) string, calls bool, recovered func(*tasks.Task), log zerolog.Logger) (state ServersState, err error) {
 	wrong := func(err error) error { return &UsageError{Err: fmt.Errorf("--state: %w", err)} }
-	open, name := openRedis, "" // name: what has to be built in
+	open, name := openRedis, "" // name: the client that has to be built in
 	switch scheme, _, _ := strings.Cut(conf.State.Dir, "://"); scheme {
 	case "nats", "tls":
 		open, name = openNATS, "NATS"

@@ -8,7 +8,7 @@ import (
 	"runnel/tools/config"
 )
 
-// PeoplesState is a state as people look at it, for the commands that do.
+// PeoplesState is a state as the commands for people need it.
 type PeoplesState interface {
 	tasks.State
 	// Find returns the ids of an owner's tasks that begin with a text, most ids at most.
@@ -17,10 +17,10 @@ type PeoplesState interface {
 	Forget(ctx context.Context, owner string, ended time.Time, force bool) (gone []tasks.Task, kept int, err error)
 }
 
-// ServersState is a state that servers keep, where other machines find its tasks, too.
+// ServersState is a state on servers, which several machines share.
 type ServersState interface {
 	PeoplesState
-	// Check looks whether the servers answer, and says for people what an owner has there.
+	// Check checks whether the servers answer, and describes for people what an owner has there.
 	Check(ctx context.Context, owner string) (string, error)
 }
 

@@ -15,7 +15,7 @@ import (
 	"runnel/tools/secrets"
 )
 
-// Setup is what a server is made from: its environment, and its flags and variables.
+// Setup is what a server is made from: the environment, flags and variables.
 type Setup struct {
 	Env            []string // "NAME=value"
 	Stdin          io.Reader
@@ -24,29 +24,29 @@ type Setup struct {
 
 	Options options
 
-	Wrapped     *config.Upstream // the server that runnel stands before; nil = none
-	Detach      string           // the tool whose calls are detached, whatever the config says
+	Wrapped     *config.Upstream // the server that runnel wraps; nil = none
+	Detach      string           // the tool whose calls are detached, even if the config does not say so
 	Only        string           // the only tool that is wanted in this process; "" = all
-	NoUpstreams bool             // start no other server: a shell waits for completions
+	NoUpstreams bool             // start no other server, for completions
 	Watches     bool             // the config file is watched
 
-	view      *liveView          // the live view; nil: it is not served
+	view      *liveView          // the live view; nil = it is not served
 	seen      os.FileInfo        // the config file's info from before the last read; nil if it did not exist
-	front     httpserver.Options // who may come in over HTTP
-	owners    *owners            // who does; nil = HTTP is not served
+	front     httpserver.Options // the options of the HTTP server
+	owners    *owners            // the owners that come over HTTP; nil = HTTP is not served
 	untrusted *untrusted         // why the config file in the current directory was left out, if it was
-	Upstreams int                // how many the config has, once its registry is made
-	Classes   int                // of workers, whose tools are listed, likewise
+	Upstreams int                // their number, once the registry is made
+	Classes   int                // the number of classes of workers whose tools are served, likewise
 
-	secrets *secrets.Current // what the registry made last must not show; nil before the first config
-	Unset   []string         // names of secrets that have no value, once the registry is made
+	secrets *secrets.Current // the secrets of the newest registry; nil before the first config
+	Unset   []string         // the names of secrets without a value, once the registry is made
 
-	Notices *notify.Notices // tell people of tasks that have ended; nil before the first config
+	Notices *notify.Notices // about tasks that have ended; nil before the first config
 }
 
 var errHangup = errors.New("the terminal has gone (SIGHUP)")
 
-// UntilHangup returns a context that ends with ctx or with SIGHUP, for a command that does not read its config again.
+// UntilHangup returns a context that ends with ctx or at SIGHUP, for a command that does not read its config again.
 func (s *Setup) UntilHangup(ctx context.Context) context.Context {
 	if s.Hangups == nil {
 		return ctx
@@ -62,10 +62,10 @@ func (s *Setup) UntilHangup(ctx context.Context) context.Context {
 	return ctx
 }
 
-// Trust is what the user of these variables trusts.
+// Trust returns the trust of the user whose variables these are.
 func (s *Setup) Trust() Trust { return Trust{s.Getenv} }
 
-// Getenv returns the value of a variable, "" if it is not set. It stands for os.Getenv, since a test has an environment of its own.
+// Getenv returns the value of a variable, "" if it is not set. Use it instead of os.Getenv: tests have a separate environment.
 func (s *Setup) Getenv(name string) string {
 	value, _ := process.LookupEnv(s.Env, name)
 	return value
@@ -74,7 +74,7 @@ func (s *Setup) Getenv(name string) string {
 // The build of a release sets these (make packages); they are "" in other programs.
 var version, Commit, Date string
 
-// Version is runnel's version: that of a package, or the module's; "devel" if the build did not note one.
+// Version is runnel's version: the package's or the module's, "devel" if neither is known.
 var Version = sync.OnceValue(func() string {
 	if version != "" {
 		return version

@@ -14,18 +14,18 @@ import (
 	"runnel/tools/config"
 )
 
-// recoverDelay is when an existing state is opened if no task has opened it: the tasks of a runnel that is gone
-// get their end then. A client that only probes the server has left by then.
+// recoverDelay is after how long an existing state is opened if no task has opened it, so that the tasks of a runnel that is gone get
+// their end. A client that only probes the server has left by then.
 const recoverDelay = time.Second
 
-// openState opens the state where tasks live. It must have workers if the config has tools for them.
+// openState opens the state. It refuses a state without workers if the config has tools for them.
 func (s *Setup) openState(conf *config.Config, log zerolog.Logger) (tasks.State, error) {
 	store, err := s.openAny(conf, log)
 	tool := conf.RunsElsewhere()
 	if _, ok := store.(tasks.Queue); ok || err != nil || tool == "" && len(conf.Fleet.Classes) == 0 {
 		return store, err
 	}
-	_ = store.Close() // nothing is in it
+	_ = store.Close() // nothing has been stored
 	path, key := config.Join("tools", tool), "runs"
 	if tool == "" {
 		path, key = "fleet", "classes"
@@ -45,7 +45,7 @@ func (s *Setup) openAny(conf *config.Config, log zerolog.Logger) (tasks.State, e
 	switch {
 	case errors.Is(err, config.ErrNoHome) && conf.Detaches() != "":
 		return nil, &UsageError{Err: fmt.Errorf("tools.%s.detach needs tasks on disk, and %w; name a directory with --state", conf.Detaches(), err)}
-	case errors.Is(err, config.ErrNoHome): // some hosts start their servers with next to no environment
+	case errors.Is(err, config.ErrNoHome): // some hosts start their servers with almost no environment
 		log.Warn().Err(err).Msg("tasks live in memory: name a directory with --state to keep them")
 		return tasks.NewMemory(), nil
 	case err != nil:
@@ -60,7 +60,7 @@ func inMemory(store tasks.State) bool {
 	return ok
 }
 
-// warnOfState warns of a state that cannot be written, before the first task fails for it.
+// warnOfState warns of a state that cannot be written before the first task fails.
 func warnOfState(store tasks.State, log zerolog.Logger) {
 	s, ok := store.(*sqlite.State)
 	if !ok {
@@ -72,7 +72,7 @@ func warnOfState(store tasks.State, log zerolog.Logger) {
 	}
 }
 
-// recoverState opens an existing state after a while, to recover the tasks in it. It ends when ctx does.
+// recoverState opens an existing state after recoverDelay, unless ctx ends first, to recover the tasks in it.
 func recoverState(ctx context.Context, store tasks.State, log zerolog.Logger) {
 	s, ok := store.(*sqlite.State)
 	if !ok || !s.Exists() {

@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// logPatience is how long a log line waits for somebody to read stderr: a reader reads at once, if there is one.
+// logPatience is how long a log line waits for room in stderr: if somebody reads it, there is room at once.
 const logPatience = 100 * time.Millisecond
 
-// patient is the stderr of a server. Some hosts give it a pipe that they never read; it is full after a few hundred tasks,
-// and whoever logged after that would wait for ever. So lines without room are left out, and their number is logged when there is
-// room again. The pipe is not made non-blocking: other processes may write to it.
+// patient is the stderr of a server. Some hosts give it a pipe that they never read, which is full after a few hundred tasks: the next log line
+// would block for ever. So lines without room are dropped, and their number is logged when there is room again. The pipe is not made
+// non-blocking, since other processes may write to it.
 type patient struct {
 	to   outlet
-	note func(lines int) // logs how many were left out, in less than pipeRoom
+	note func(lines int) // logs how many lines were dropped, in less than pipeRoom bytes
 
 	mu     sync.Mutex
-	left   int  // lines left out since the last one that was written
-	middle bool // a part of a line that was left out has been written
+	left   int  // lines dropped since the last one written
+	middle bool // the beginning of a dropped line has been written
 }
 
-// PatientStderr is the stderr of a command that serves a host. It is wrapped if it is a pipe or a socket; anything else is written to as it is.
+// PatientStderr returns the stderr of a command that serves a host: a patient one if it is a pipe or a socket, else stderr itself.
 func (s *Setup) PatientStderr() io.Writer {
 	f, ok := s.Stderr.(*os.File)
 	if !ok {
@@ -35,11 +35,11 @@ func (s *Setup) PatientStderr() io.Writer {
 	direct.Stderr = to
 	return &patient{to: to, note: func(lines int) {
 		log := direct.Logger()
-		log.Warn().Int("lines", lines).Msg("log lines were left out: nobody read stderr")
+		log.Warn().Int("lines", lines).Msg("log lines were dropped: nobody read stderr")
 	}}
 }
 
-// Write writes a line, or leaves it out.
+// Write writes a line, or drops it.
 func (p *patient) Write(line []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -2,7 +2,7 @@ package serve
 
 import "os"
 
-// pipe describes a file that is a pipe or socket.
+// pipe reports whether a file is a pipe or a socket.
 func pipe(f *os.File) (info os.FileInfo, ok bool) {
 	info, err := f.Stat()
 	return info, err == nil && info.Mode()&(os.ModeNamedPipe|os.ModeSocket) != 0

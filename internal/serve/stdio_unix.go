@@ -11,34 +11,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Polled gives a pipe or socket that the process inherited to the runtime's poller. A blocked Read then costs no thread
-// that the scheduler has to notice and replace (a ping's round trip takes half the time), and a deadline can end it. Files
-// and terminals stay as they are. restore undoes it: O_NONBLOCK belongs to the end of the pipe, which
-// other processes may share, such as the parent.
+// Polled hands an inherited pipe or socket to the runtime's poller. A blocked Read then takes no thread that the scheduler has to
+// notice and replace (a ping's round trip takes half the time), and a deadline can end it. Files and terminals stay as they are.
+// restore undoes it: O_NONBLOCK belongs to the end of the pipe, which other processes, such as the parent, may share.
 func Polled(f *os.File) (file *os.File, restore func()) {
 	if _, ok := pipe(f); !ok {
 		return f, func() {}
 	}
-	fd := int(f.Fd()) // which makes it blocking, if it was not
+	fd := int(f.Fd()) // Fd makes it blocking
 	if syscall.SetNonblock(fd, true) != nil {
 		return f, func() {}
 	}
 	return os.NewFile(uintptr(fd), f.Name()), func() {
 		_ = syscall.SetNonblock(fd, false)
-		runtime.KeepAlive(f) // or the collector would close the descriptor
+		runtime.KeepAlive(f) // else the collector would close the descriptor
 	}
 }
 
-// SamePipe reports whether two files are one pipe or socket. NetBSD and OpenBSD do not number pipes, so all look
-// alike: there it reports false.
+// SamePipe reports whether two files are the same pipe or socket. On NetBSD and OpenBSD, which do not number pipes, it reports false.
 func SamePipe(a, b *os.File) bool {
 	one, ok := pipe(a)
 	other, too := pipe(b)
 	return ok && too && os.SameFile(one, other) && one.Sys().(*syscall.Stat_t).Ino != 0
 }
 
-// pipeRoom is POSIX's PIPE_BUF: so much can be written to a pipe without waiting when poll reports room, and in one piece that no
-// line of another process interrupts.
+// pipeRoom is POSIX's PIPE_BUF: when poll reports room, this many bytes can be written to a pipe without waiting, and no line of another
+// process comes between them.
 var pipeRoom = func() int {
 	if runtime.GOOS == "linux" {
 		return 4096
@@ -46,13 +44,12 @@ var pipeRoom = func() int {
 	return 512 // POSIX's minimum
 }()
 
-// outlet is a pipe that may be full. Its zero value is of no use.
+// outlet is a pipe that may be full.
 type outlet struct{ *os.File }
 
 func newOutlet(f *os.File) outlet { return outlet{f} }
 
-// room reports whether pipeRoom bytes can be written within a time. A pipe that nobody will ever read again has room: the write
-// returns the error.
+// room reports whether pipeRoom bytes can be written within a time. A pipe without a reader has room: the write returns the error.
 func (o outlet) room(within time.Duration) bool {
 	for {
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(o.Fd()), Events: unix.POLLOUT}}, int(within.Milliseconds()))

@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// Polled does nothing: a pipe that is not polled already cannot become so.
+// Polled does nothing: on Windows, a pipe that is not polled already cannot be.
 func Polled(f *os.File) (file *os.File, restore func()) { return f, func() {} }
 
-// SamePipe reports false: a pipe has no number here by which two files could be compared. Neither is written to without waiting.
+// SamePipe reports false: on Windows, pipes have no numbers to compare. Writes to them block anyway.
 func SamePipe(_, _ *os.File) bool { return false }
 
 // pipeRoom is how much is written at once.
 const pipeRoom = 4096
 
-// outlet is a pipe that may be full. Nothing tells so but a write that does not return: it goes on in a goroutine, one at the most, which
-// ends with the reader.
+// outlet is a pipe that may be full. Only a write that does not return shows that: it goes on in a goroutine, one at most, which ends when the
+// pipe is read or closed.
 type outlet struct {
 	file *os.File
 	idle chan struct{} // capacity 1; full while there is no such goroutine

@@ -17,16 +17,16 @@ import (
 	"runnel/tools/config"
 )
 
-// A config file says which programs run. One that was only found in the current directory may be anybody's: it came with a
-// repository, or lay in a folder for downloads. It counts once its user has said "runnel trust", as long as neither its
-// place nor its content changes. What it starts (a script beside it) may change.
+// A config file says which programs run. A file that was only found in the current directory may be anybody's: it may have come with a
+// repository, or with a download. It counts once its user has run "runnel trust", as long as neither its place nor its content changes.
+// The programs that it starts (such as a script beside it) may change.
 
 // Trust knows which config files the user trusts. Setup.Trust makes one.
 type Trust struct {
 	Getenv func(name string) string
 }
 
-// untrusted says why the config file in the current directory is left out.
+// untrusted is a config file in the current directory that is left out.
 type untrusted struct {
 	path string // absolute; relative if the current directory has no path
 	why  string
@@ -37,14 +37,14 @@ func (u *untrusted) Error() string {
 	return fmt.Sprintf("%s is left out: %s. Read it, then run: runnel trust %s", ShownPath(u.path), u.why, ShownPath(u.path))
 }
 
-// instructions tell a model why tools are missing. It may have a shell: the file is for a person to judge.
+// instructions tell a model why tools are missing. The model may have a shell, but only a person may judge the file.
 func (u *untrusted) instructions() string {
 	return fmt.Sprintf("The tools of %s are not here: %s. Only the user can decide that. If the user asks for them: read the file, run runnel trust %s in a terminal, then restart this server.",
 		ShownPath(u.path), u.why, ShownPath(u.path))
 }
 
-// ShownPath writes a path for a message that names a command to run, so that a shell and a model can take it, whatever a stranger has
-// named the folder.
+// ShownPath quotes a path for a message that names a command to run, so that it is safe in a shell and for a model even if a stranger named
+// the folder.
 func ShownPath(path string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+@:,"
 	if strings.Trim(path, plain) == "" {
@@ -53,8 +53,8 @@ func ShownPath(path string) string {
 	return strconv.Quote(path)
 }
 
-// read reads a config file that was only found, if its user trusts it; info is nil if there is none, or if it is left out.
-// The text that is checked is the one that is returned: the file may be another one by now.
+// read reads a config file that was only found, if its user trusts it. info is nil if there is none, or if it is left out.
+// The returned text is the one that was checked: the file may have changed since.
 func (t Trust) read(file string) (text []byte, info os.FileInfo, left *untrusted) {
 	text, info, err := ReadRegular(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -65,7 +65,7 @@ func (t Trust) read(file string) (text []byte, info os.FileInfo, left *untrusted
 		return nil, nil, &untrusted{path: file, why: placeErr.Error()}
 	}
 	if t.places(path) {
-		return nil, nil, nil // it is looked at next
+		return nil, nil, nil // it is read next, as the user's own
 	}
 	if err != nil {
 		return nil, nil, &untrusted{path: path, why: err.Error()}
@@ -76,7 +76,8 @@ func (t Trust) read(file string) (text []byte, info os.FileInfo, left *untrusted
 	return text, info, nil
 }
 
-// ReadRegular reads a config file that nobody has named, if it is a regular file: a pipe might never end, and opening it might do something.
+// ReadRegular reads a config file that nobody has named, if it is a regular file: reading a pipe might never end, and opening one may have
+// effects.
 func ReadRegular(file string) (text []byte, info os.FileInfo, err error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|system.NoWait, 0)
 	if err != nil {
@@ -92,8 +93,8 @@ func ReadRegular(file string) (text []byte, info os.FileInfo, err error) {
 	return text, info, err
 }
 
-// placeOf is the absolute path of a file with the links of its folder resolved: the commands of a config run there. The file itself may
-// be a link; its content counts.
+// placeOf returns the absolute path of a file, with the links in its folder resolved, since the commands of a config run in that folder. The
+// file itself may be a link: its content counts.
 func placeOf(file string) (string, error) {
 	path, err := filepath.Abs(file)
 	if err != nil {
@@ -103,7 +104,7 @@ func placeOf(file string) (string, error) {
 	return filepath.Join(dir, filepath.Base(path)), err
 }
 
-// places reports whether runnel finds the file at a place without being told, in the user's own config directory.
+// places reports whether a path is that of the config file in the user's own config directory.
 func (t Trust) places(path string) bool {
 	return slices.ContainsFunc(config.Places(t.Getenv)[1:], func(own string) bool {
 		place, err := placeOf(own)
@@ -122,7 +123,7 @@ func hash(text []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// dir holds a record of each file that the user trusts. It is the user's own, whatever a config says: others who could write there would
+// dir is the directory with a record of each trusted file. It is always in the user's default state, and nobody else may write it: they would
 // decide what is trusted.
 func (t Trust) dir() (string, error) {
 	state, err := config.Default().StateDir(t.Getenv)
@@ -147,8 +148,8 @@ func (t Trust) dir() (string, error) {
 	return trusted, nil
 }
 
-// Refuses says why runnel would leave a file out that it only found in the current directory, "" if it would not. It is for a command that
-// reads the file all the same.
+// Refuses says why runnel would leave a file out if it only found it in the current directory, "" if it would not. It is for a command that
+// reads the file anyway.
 func (t Trust) Refuses(file string) string {
 	_, _, left := t.read(file)
 	if left == nil || filepath.Base(file) != config.FileName {
@@ -157,7 +158,7 @@ func (t Trust) Refuses(file string) string {
 	return fmt.Sprintf("It is not trusted (%s): unless you name it with --config, runnel leaves it out until you run: runnel trust %s", left.why, ShownPath(left.path))
 }
 
-// distrust says why a file with this content is not trusted, "" if it is.
+// distrust says why a file with this content is not trusted, "" if it is trusted.
 func (t Trust) distrust(path string, text []byte) string {
 	dir, err := t.dir()
 	if err != nil {
@@ -196,10 +197,10 @@ func (t Trust) Add(file string, text []byte) (path string, err error) {
 		return "", err
 	}
 	line, _ := json.Marshal(kept{path, hash(text)})
-	return path, os.WriteFile(filepath.Join(dir, hash([]byte(path))), append(line, '\n'), 0o600) // half a line trusts nothing
+	return path, os.WriteFile(filepath.Join(dir, hash([]byte(path))), append(line, '\n'), 0o600) // a half-written record trusts nothing
 }
 
-// List is the files that are trusted, each on a line of its own, with a remark if it has changed since.
+// List returns the trusted files, one per line, with a remark if a file has changed since.
 func (t Trust) List() (lines string, err error) {
 	dir, err := t.dir()
 	if err != nil {
@@ -220,7 +221,7 @@ func (t Trust) List() (lines string, err error) {
 	return lines, err
 }
 
-// Remove takes back what Add did.
+// Remove undoes Add.
 func (t Trust) Remove(file string) error {
 	path, err := placeOf(file)
 	if err != nil {

@@ -1,6 +1,6 @@
 package serve
 
-// UsageError is a mistake that the user has to mend: in flags, variables or the config. It makes the exit code 2.
+// UsageError is a mistake in flags, variables or the config, which the user has to mend. The exit code is 2 then.
 type UsageError struct {
 	Err  error
 	Hint string

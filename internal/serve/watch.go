@@ -15,22 +15,22 @@ import (
 	"runnel/tools/upstream"
 )
 
-// reload reads the config file again on SIGHUP and when it changes, until ctx ends. Only the tools, upstreams, secrets and notices follow;
+// reload reads the config file again at SIGHUP and when it changes, until ctx ends. Only tools, upstreams, secrets and notices take effect;
 // everything else in the file counts from the next start on. A file with a mistake changes nothing.
 func (s *Setup) reload(ctx context.Context, file string, conf *config.Config, set *upstream.Set, log zerolog.Logger) {
-	trusted := "" // the folder that changes when the file is trusted again
+	trusted := "" // the folder where a record changes when the file is trusted again
 	if file == config.FileName && s.Options.Config == "" {
-		trusted, _ = s.Trust().dir() // it is there: the file is trusted
+		trusted, _ = s.Trust().dir() // it exists: the file is trusted
 	}
 	var events <-chan fsnotify.Event
 	var errs <-chan error
 	w, err := fsnotify.NewWatcher()
 	if err == nil {
-		defer func() { _ = w.Close() }() // an error does not matter any more
+		defer func() { _ = w.Close() }() // an error no longer matters
 		events, errs = w.Events, w.Errors
 		watch(w, file, trusted)
 	}
-	var due <-chan time.Time                         // the file is read again
+	var due <-chan time.Time                         // when the file is read again
 	if now, _ := os.Stat(file); !same(now, s.seen) { // it changed before it was watched
 		due = time.After(settle)
 	}
@@ -41,7 +41,7 @@ func (s *Setup) reload(ctx context.Context, file string, conf *config.Config, se
 		case e := <-events:
 			now, _ := os.Stat(file)
 			switch {
-			case filepath.Dir(e.Name) == trusted: // perhaps this file, as it is now
+			case filepath.Dir(e.Name) == trusted: // perhaps this file is trusted now
 				due = time.After(settle)
 			case e.Op != fsnotify.Chmod && !same(now, s.seen):
 				s.seen = now
@@ -54,32 +54,32 @@ func (s *Setup) reload(ctx context.Context, file string, conf *config.Config, se
 			due = time.After(0)
 		case <-due:
 			if w != nil {
-				watch(w, file, trusted) // first: a change from now on is seen
+				watch(w, file, trusted) // before reading, so that no change is missed
 			}
 			s.readAgain(ctx, file, conf, set, log)
 		}
 	}
 }
 
-// watch watches the folders where a change of a file shows, and one more if it is not "". Those watched before are dropped: any of
-// them may have been replaced.
+// watch watches the folders where a change of the file shows, and one more if it is not "". It drops the old watches: any of those folders may
+// have been replaced.
 func watch(w *fsnotify.Watcher, file, more string) {
 	for _, dir := range w.WatchList() {
-		_ = w.Remove(dir) // an error says that it is gone
+		_ = w.Remove(dir) // an error says that the folder is gone
 	}
 	for _, dir := range folders(file) {
-		_ = w.Add(dir) // without a watch the file is read again on SIGHUP only
+		_ = w.Add(dir) // without a watch the file is read again at SIGHUP only
 	}
 	if more != "" {
 		_ = w.Add(more)
 	}
 }
 
-// maxLinks is how many links may lead to a file: as many as Linux follows.
+// maxLinks is how many links are followed, as many as on Linux.
 const maxLinks = 40
 
-// folders are the folder of a file, because editors replace the file, and the folders of all links that lead to it, whether links to
-// the file or to folders of its path.
+// folders returns the folder of a file, because editors replace the file, and the folders of all links on the way to it, whether they are
+// links to the file or to folders of its path.
 func folders(file string) (list []string) {
 	path, err := filepath.Abs(file)
 	if err != nil {
@@ -92,7 +92,7 @@ func folders(file string) (list []string) {
 		next := filepath.Join(at, name)
 		target, err := os.Readlink(next)
 		switch {
-		case err != nil: // no link
+		case err != nil: // not a link
 			at = next
 			continue
 		case filepath.IsAbs(target):
@@ -105,8 +105,8 @@ func folders(file string) (list []string) {
 	return append(list, filepath.Dir(at))
 }
 
-// same reports whether a file is as it was; nil = it does not exist. A pipe stays the same, whatever is written to it: to open it again
-// would wait for another writer.
+// same reports whether a file is unchanged; nil = it does not exist. Data in a pipe is not a change: to read it again would wait for another
+// writer.
 func same(a, b os.FileInfo) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -117,18 +117,18 @@ func same(a, b os.FileInfo) bool {
 func (s *Setup) readAgain(ctx context.Context, file string, began *config.Config, set *upstream.Set, log zerolog.Logger) {
 	now, _ := os.Stat(file)
 	if now != nil && now.Mode()&os.ModeNamedPipe != 0 {
-		log.Warn().Str("config", file).Msg("the config is a pipe: waiting for somebody to write all of it and close it, or to replace it")
+		log.Warn().Str("config", file).Msg("the config is a pipe: waiting until somebody writes all of it and closes it, or replaces it")
 	}
 	conf, found, left, err := s.ReadConfigs(ctx)
 	if left != nil {
-		s.seen = now // else every change in its folder would count as one of the file
+		s.seen = now // else every change in its folder would count as a change of the file
 	}
 	if ctx.Err() != nil {
 		return
 	}
 	switch {
 	case left != nil && file == config.FileName:
-		err = left // the last trusted content stays
+		err = left // the last trusted content stays in effect
 	case err == nil && found != file:
 		err = fmt.Errorf("%s is gone", file)
 	}
@@ -137,7 +137,7 @@ func (s *Setup) readAgain(ctx context.Context, file string, began *config.Config
 		if count, err = s.replaceTools(set, conf, log); err == nil {
 			log.Info().Str("config", file).Int("tools", count).Int("upstreams", len(conf.Upstreams)).Msg("config read again")
 			if waiting := conf.Differs(began); len(waiting) > 0 {
-				log.Warn().Strs("sections", waiting).Msg("only tools, upstreams, secrets and notify change while runnel runs: start it again for what these sections say")
+				log.Warn().Strs("sections", waiting).Msg("only tools, upstreams, secrets and notify change while runnel runs: restart it for these sections to take effect")
 			}
 			return
 		}

@@ -104,7 +104,7 @@ func TestConfigIsWatched(t *testing.T) {
 	defer func() { stop(); <-ended }()
 
 	log.want(t, "config read again[]", func() {})
-	log.want(t, "only tools, upstreams, secrets and notify change while runnel runs: start it again for what these sections say[limits]", write)
+	log.want(t, "only tools, upstreams, secrets and notify change while runnel runs: restart it for these sections to take effect[limits]", write)
 	if err := os.Rename(filepath.Dir(target), filepath.Join(dir, "old")); err != nil {
 		t.Fatal(err)
 	}

@@ -20,17 +20,17 @@ import (
 	"runnel/tools/upstream"
 )
 
-// WorkOptions are those of a worker.
+// WorkOptions are the options of a worker.
 type WorkOptions struct {
-	Classes []string // none = those that its tools name
-	Owners  []string // whose tasks it runs, in turn; none = the config's owner
+	Classes []string // none = the classes that its tools name
+	Owners  []string // it runs their tasks, in turn; none = the config's owner
 	Slots   int      // how many tasks it runs at once
 	Drain   time.Duration
 }
 
-// worker runs tasks that others have stored, with the tools of a config.
+// worker runs tasks that other processes have stored, with the tools of a config.
 //
-// Goroutines: that of Work takes tasks, one says what the worker does, and one for each task waits for its end.
+// Goroutines: the caller of Work takes tasks, one announces the worker, and one per task waits for the task's end.
 type worker struct {
 	queue   tasks.Queue
 	host    string
@@ -42,7 +42,7 @@ type worker struct {
 
 	of, ofUpstream map[string]string // the classes of the tools, and of the upstreams, by name
 
-	leaving <-chan struct{} // closed when it takes no more
+	leaving <-chan struct{} // closed when it takes no more tasks
 	slots   chan struct{}   // holds an element for each task that runs
 	changed chan struct{}   // capacity 1
 	all     sync.WaitGroup
@@ -50,14 +50,14 @@ type worker struct {
 	mu      sync.Mutex
 	says    tasks.Worker     // without Running
 	running []*tasks.Offered // the tasks that run
-	more    func()           // lets take look for tasks of all classes again; nil if it does
-	missing map[string]bool  // tools that were asked for, and are not there
+	more    func()           // makes take look for tasks of all classes again; nil if it does so already
+	missing map[string]bool  // tools that were asked for and are not in the config
 }
 
-// takeAgain is how long after a failed look for tasks the next one comes.
+// takeAgain is the pause after a failed look for tasks.
 const takeAgain = time.Second
 
-// Work runs the tasks of others until ctx ends; then those that it has begun may go on for Drain.
+// Work runs the tasks of other processes until ctx ends. After that, running tasks may go on for Drain.
 func (s *Setup) Work(ctx context.Context, o WorkOptions) error {
 	s.Stderr = s.PatientStderr()
 	conf, file, err := s.LoadConfig(ctx)
@@ -101,7 +101,7 @@ func (s *Setup) Work(ctx context.Context, o WorkOptions) error {
 	}
 	m := newMetrics()
 	if s.Options.metrics != "" {
-		serving, stop := context.WithCancel(context.WithoutCancel(ctx)) // what runs may go on when ctx has ended
+		serving, stop := context.WithCancel(context.WithoutCancel(ctx)) // tasks may go on when ctx has ended
 		defer stop()
 		m = serveMetrics(serving, s.Options.metrics, log)
 	}
@@ -132,12 +132,12 @@ func (w *worker) run(ctx context.Context, owners, classes []string, drain time.D
 	announcer.Go(func() { w.set.Need(announcing, nil) }) // it starts the upstreams
 	w.take(ctx, owners, classes)
 	w.mu.Lock()
-	w.says.Slots = 0 // it takes no more
+	w.says.Slots = 0 // it takes no more tasks
 	running := len(w.running)
 	w.mu.Unlock()
 	w.change()
 	if running > 0 {
-		w.log.Info().Int("running", running).Dur("drain", drain).Msg("this worker takes no more tasks; those that run may end")
+		w.log.Info().Int("running", running).Dur("drain", drain).Msg("this worker takes no more tasks; running ones may end")
 	}
 	ended := make(chan struct{})
 	go func() { defer close(ended); w.all.Wait() }()
@@ -161,7 +161,7 @@ func (w *worker) run(ctx context.Context, owners, classes []string, drain time.D
 	announcer.Wait()
 }
 
-// take takes tasks until ctx ends. It asks for one only when it has a slot for it: another worker may have one at once.
+// take takes tasks until ctx ends. It asks for a task only when it has a free slot: another worker may have one right now.
 func (w *worker) take(ctx context.Context, owners, classes []string) {
 	for failed := false; ; {
 		select {
@@ -201,8 +201,8 @@ func (w *worker) take(ctx context.Context, owners, classes []string) {
 	}
 }
 
-// ready returns the classes of which the worker can begin a task of some tool now: another one would wait here, though another worker may have
-// time for it. If they are not all, more is called when a task has ended.
+// ready returns the classes for which the worker could begin a task right now. A task of another class would have to wait here, though another
+// worker may be free. If some classes are missing, more is called when a task has ended.
 func (w *worker) ready(classes []string, more func()) (list []string) {
 	tools := w.set.Tools.Tools()
 	w.mu.Lock()
@@ -221,7 +221,7 @@ func (w *worker) ready(classes []string, more func()) (list []string) {
 	return list
 }
 
-// full reports whether as many calls of a tool run as may. w.mu is held.
+// full reports whether no more calls of a tool may run now. w.mu is held.
 func (w *worker) full(t tools.Tool, name string) bool {
 	begun := 0
 	for _, running := range w.running {
@@ -233,7 +233,7 @@ func (w *worker) full(t tools.Tool, name string) bool {
 	return ok && kind.Traits().AtOnce > 0 && begun >= kind.Traits().AtOnce
 }
 
-// begin runs a task, and reports whether it does.
+// begin runs a task. It reports false if it cannot.
 func (w *worker) begin(o *tasks.Offered) bool {
 	log := w.log.With().Str("taskId", o.Task.ID).Str("owner", o.Task.Owner).Str("tool", o.Task.Tool).Logger()
 	tool := w.set.Tools.Lookup(o.Task.Tool)
@@ -245,14 +245,14 @@ func (w *worker) begin(o *tasks.Offered) bool {
 		w.says.Refused++
 		w.mu.Unlock()
 		if !told {
-			log.Warn().Str("class", o.Class).Msg("tasks of this tool are left to other workers: it is not in the config here")
+			log.Warn().Str("class", o.Class).Msg("tasks of this tool are left to other workers: the tool is not in this worker's config")
 		}
 		return false
 	}
 	call := &tools.Detached{TaskID: o.Task.ID, Arguments: o.Arguments, Polls: o.Polls, Host: w.host, Confirmed: o.Confirmed, Client: o.Client, Offer: o.Offer, Leaving: w.leaving}
 	run, err := tools.Take(context.Background(), w.runners[o.Task.Owner], call, tool, rawjson.Encode(map[string]any{"host": w.host, "pid": os.Getpid()}), w.log)
 	if err != nil {
-		w.handBack(o, "not taken") // if it does not wait any more, that is found then
+		w.handBack(o, "not taken") // if it no longer waits, whoever takes it next finds that out
 		log.Warn().Err(err).Msg("a task was not taken")
 		return false
 	}
@@ -272,7 +272,7 @@ func (w *worker) begin(o *tasks.Offered) bool {
 			w.metrics.handedBack(o.Class, "leaving")
 			log.Info().Msg("task handed back: it has not begun")
 		default:
-			_ = run.Settled(run.Context()) // its error says that it is over, or that nothing can be stored any more
+			_ = run.Settled(run.Context()) // an error says that the run is over, or that nothing can be stored any more
 		}
 		w.mu.Lock()
 		w.running = slices.DeleteFunc(w.running, func(other *tasks.Offered) bool { return other == o })
@@ -286,20 +286,20 @@ func (w *worker) begin(o *tasks.Offered) bool {
 	return true
 }
 
-// handBack leaves an offer to others.
+// handBack returns an offer to the queue.
 func (w *worker) handBack(o *tasks.Offered, why string) {
 	o.Return()
 	w.metrics.handedBack(o.Class, why)
 }
 
-// takes is how many tasks the worker runs at once, 0 when it takes no more.
+// takes returns how many tasks the worker runs at once, 0 when it takes no more.
 func (w *worker) takes() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.says.Slots
 }
 
-// class is that of a tool, "" if no runnel offers its calls.
+// class returns the class of a tool, "" if its calls are not offered to workers.
 func (w *worker) class(tool tools.Tool, name string) string {
 	if server := upstream.ServerOf(tool); server != "" {
 		return w.ofUpstream[server]
