@@ -15,18 +15,17 @@ import (
 
 // Asker puts a server's questions to the user of a terminal, one at a time.
 //
-// Goroutines: one reads stdin from the first question on. A read of a terminal cannot be ended, so it stays until
-// the process exits.
+// Goroutines: one reads stdin from the first question on. Nothing can end a read of a terminal, so it stays until the process exits.
 type Asker struct {
 	Stdin io.Reader
 	View  *View
-	Yes   bool // ask nobody and accept everything
+	Yes   bool // accept everything without asking
 
 	turn  sync.Mutex
 	lines chan string // nil before the first question; closed at the end of stdin
 }
 
-// Ask asks one question, the params of elicitation/create.
+// Ask asks one question: params are those of elicitation/create.
 func (a *Asker) Ask(ctx context.Context, params json.RawMessage) mcp.ElicitResult {
 	var p mcp.ElicitParams
 	_ = json.Unmarshal(params, &p) // members of a wrong type read as absent
@@ -73,7 +72,7 @@ func accepted(content map[string]json.RawMessage) mcp.ElicitResult {
 	return mcp.ElicitResult{Action: mcp.ElicitAccept, Content: b}
 }
 
-// field asks for one value; nil = left out. An empty answer to a required field declines the question.
+// field asks for one value, nil if it is left out. An empty answer to a required field declines the question.
 func (a *Asker) field(ctx context.Context, f *Field) (json.RawMessage, mcp.ElicitAction) {
 	prompt := "  " + Printable(f.Name)
 	if f.Description != "" {
@@ -121,7 +120,7 @@ func (a *Asker) field(ctx context.Context, f *Field) (json.RawMessage, mcp.Elici
 	}
 }
 
-// read shows a prompt and reads a line; ok is false at the end of stdin and of ctx.
+// read shows a prompt and reads a line; ok is false when stdin or ctx ends.
 func (a *Asker) read(ctx context.Context, prompt string) (line string, ok bool) {
 	if a.lines == nil {
 		a.lines = make(chan string)
@@ -142,7 +141,7 @@ func (a *Asker) read(ctx context.Context, prompt string) (line string, ok bool) 
 	}
 }
 
-// accept is the answer of --yes: a value for each field that proposes one or is required.
+// accept is the answer of --yes: a value for each field that proposes some or is required.
 func accept(fields []Field) mcp.ElicitResult {
 	content := map[string]json.RawMessage{}
 	for _, f := range fields {
@@ -153,7 +152,7 @@ func accept(fields []Field) mcp.ElicitResult {
 	return accepted(content)
 }
 
-// plainest is the default of a field, else the first or the plainest value that it takes.
+// plainest returns the default of a field, else the first or simplest value that it takes.
 func (p *Field) plainest() json.RawMessage {
 	values, types := p.values(), p.AllTypes()
 	switch {

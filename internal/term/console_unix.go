@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// consoleSize is the size of a terminal in characters, 0 if it does not report it.
+// consoleSize returns the size of a terminal in characters, 0 if it is unknown.
 func consoleSize(f *os.File) (width, height int) {
 	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	if err != nil {
@@ -17,5 +17,5 @@ func consoleSize(f *os.File) (width, height int) {
 	return int(size.Col), int(size.Row)
 }
 
-// takesEscapes reports whether a terminal understands escape sequences, as all do.
+// takesEscapes reports whether a terminal understands escape sequences: on Unix all do.
 func takesEscapes(*os.File) bool { return true }

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// consoleSize is the size of a terminal in characters, 0 if it does not report it.
+// consoleSize returns the size of a terminal in characters, 0 if it is unknown.
 func consoleSize(f *os.File) (width, height int) {
 	var info windows.ConsoleScreenBufferInfo
 	if windows.GetConsoleScreenBufferInfo(windows.Handle(f.Fd()), &info) != nil {
@@ -15,8 +15,8 @@ func consoleSize(f *os.File) (width, height int) {
 	return int(info.Window.Right-info.Window.Left) + 1, int(info.Window.Bottom-info.Window.Top) + 1
 }
 
-// takesEscapes makes a console understand escape sequences, and reports whether it does: those before Windows 10 do not. What
-// a person types comes from a console without them.
+// takesEscapes makes a console understand escape sequences, and reports whether it does: consoles before Windows 10 do not. Stdin stays as it
+// is.
 func takesEscapes(f *os.File) bool {
 	var mode uint32
 	h := windows.Handle(f.Fd())

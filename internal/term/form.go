@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Form is a tool's input schema, as far as a command line needs it: its fields in their order.
+// Form is the part of a tool's input schema that a command line needs: its fields, in their order.
 type Form []Field
 
 // Field is one argument of a tool, or one field of a question.
@@ -43,7 +43,7 @@ func (t *types) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// ReadForm reads the schema of a tool's input or of a question. It leaves out what it cannot read: the server checks what it is given.
+// ReadForm reads the schema of a tool's input or of a question. It leaves out what it cannot read: the server checks the values.
 func ReadForm(schema json.RawMessage) (s Form) {
 	var o struct {
 		Properties json.RawMessage `json:"properties"`
@@ -69,7 +69,7 @@ func ReadForm(schema json.RawMessage) (s Form) {
 	return s
 }
 
-// Usage is how all arguments are written, "" if there are none.
+// Usage shows how all arguments are written, "" if there are none.
 func (s Form) Usage() string {
 	var usage []string
 	for _, f := range s {
@@ -78,7 +78,7 @@ func (s Form) Usage() string {
 	return strings.Join(usage, " ")
 }
 
-// Find finds a field by its name. A field that is not there may hold anything.
+// Find finds a field by its name. A field that the schema lacks may hold anything.
 func (s Form) Find(name string) *Field {
 	n := slices.IndexFunc(s, func(f Field) bool { return f.Name == name })
 	if n < 0 {
@@ -87,11 +87,11 @@ func (s Form) Find(name string) *Field {
 	return &s[n]
 }
 
-// Usage is how an argument is written: name=type, in brackets if it may be left out.
+// Usage shows how an argument is written: name=type, in brackets if it may be left out.
 func (p *Field) Usage() string {
 	of := p
 	if p.Items != nil && slices.Equal(p.AllTypes(), []string{"array"}) {
-		of = p.Items // one is given at a time
+		of = p.Items // elements are given one at a time
 	}
 	kind := cmp.Or(strings.Join(of.Words(), "|"), strings.ToUpper(strings.Join(of.AllTypes(), "|")), "VALUE")
 	text := p.Name + "=" + kind
@@ -104,7 +104,7 @@ func (p *Field) Usage() string {
 	return Printable(text)
 }
 
-// About describes an argument, beside its type.
+// About describes an argument, without its type.
 func (p *Field) About() string {
 	parts := []string{}
 	if text := strings.Join(strings.Fields(cmp.Or(p.Description, p.Title)), " "); text != "" {
@@ -119,7 +119,7 @@ func (p *Field) About() string {
 	return strings.Join(parts, " ")
 }
 
-// AllTypes are the types that a value may have, nil if any.
+// AllTypes returns the types that a value may have, nil if it may have any.
 func (p *Field) AllTypes() (all []string) {
 	all = slices.Clone(p.Types)
 	for _, other := range append(slices.Clone(p.AnyOf), p.OneOf...) {
@@ -132,7 +132,7 @@ func (p *Field) AllTypes() (all []string) {
 	return all
 }
 
-// values are the values of an enumeration.
+// values returns the values of an enumeration.
 func (p *Field) values() []json.RawMessage {
 	values := slices.Clone(p.Enum)
 	for _, other := range append(slices.Clone(p.AnyOf), p.OneOf...) {
@@ -143,7 +143,7 @@ func (p *Field) values() []json.RawMessage {
 	return values
 }
 
-// Words are the values of an enumeration, as they are written on a command line.
+// Words returns the values of an enumeration as they are written on a command line.
 func (p *Field) Words() (words []string) {
 	for _, v := range p.values() {
 		words = append(words, Unquoted(v))
@@ -151,7 +151,7 @@ func (p *Field) Words() (words []string) {
 	return words
 }
 
-// Unquoted is a JSON value as it is written on a command line: a string without its quotes.
+// Unquoted returns a JSON value as it is written on a command line: a string without its quotes.
 func Unquoted(v json.RawMessage) string {
 	var s string
 	if json.Unmarshal(v, &s) == nil {
@@ -160,7 +160,7 @@ func Unquoted(v json.RawMessage) string {
 	return string(v)
 }
 
-// Value turns text into the JSON value that the schema asks for.
+// Value converts text to the JSON value that the schema asks for.
 func (p *Field) Value(text string) (json.RawMessage, error) {
 	for _, v := range p.values() {
 		if Unquoted(v) == text {
@@ -185,7 +185,7 @@ func (p *Field) Value(text string) (json.RawMessage, error) {
 	return nil, fmt.Errorf("%q is not of type %s", Shorten(text), strings.Join(kinds, " or "))
 }
 
-// valueOf turns text into a value of a type other than string, if it is one. One element stands for an array.
+// valueOf converts text to a value of a type other than string, if it is one. A single element counts as an array.
 func (p *Field) valueOf(kind, text string) (v json.RawMessage, ok bool) {
 	switch v = json.RawMessage(text); kind {
 	case "null":
@@ -211,7 +211,7 @@ func quoted(text string) json.RawMessage {
 	return v
 }
 
-// isNumber reports whether text is a number as JSON writes it; with integer, one without a fraction.
+// isNumber reports whether text is a JSON number and, with integer, has no fraction.
 func isNumber(text string, integer bool) bool {
 	if text == "" || text[0] != '-' && (text[0] < '0' || text[0] > '9') || !json.Valid([]byte(text)) {
 		return false
@@ -220,7 +220,7 @@ func isNumber(text string, integer bool) bool {
 	return !integer || ok && r.IsInt()
 }
 
-// asJSON takes text that is a JSON value already and, unless first is 0, begins with first.
+// asJSON takes text that is already a JSON value and, unless first is 0, begins with first.
 func asJSON(text string, first byte) (json.RawMessage, bool) {
 	trimmed := strings.TrimSpace(text)
 	if trimmed == "" || first != 0 && trimmed[0] != first || !json.Valid([]byte(trimmed)) {

@@ -11,7 +11,7 @@ import (
 	"github.com/mattn/go-isatty"
 )
 
-// Table makes lines of rows, with their cells below each other and made Printable.
+// Table lays out rows in columns, with their cells made Printable.
 func Table(rows [][]string) string {
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
@@ -21,11 +21,11 @@ func Table(rows [][]string) string {
 		}
 		_, _ = io.WriteString(table, strings.Join(cells, "\t")+"\n")
 	}
-	_ = table.Flush() // memory takes all
+	_ = table.Flush() // writing to memory does not fail
 	return text.String()
 }
 
-// PrintLines prints a list, such as a Table: on a terminal as much of each line as fits.
+// PrintLines prints a list, such as a Table. On a terminal, lines are cut to its width.
 func PrintLines(w io.Writer, text string) error {
 	if IsTerminal(w) {
 		width, _ := Size(w)
@@ -39,7 +39,7 @@ func PrintLines(w io.Writer, text string) error {
 	return err
 }
 
-// Age is a duration for a person who reads a list: its largest unit, or two where one says little.
+// Age shows a duration to a person who reads a list: in its largest unit, or in two where one says too little.
 func Age(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {
@@ -59,7 +59,7 @@ const (
 	defaultHeight = 24 // lines
 )
 
-// Size is the size of a terminal in characters, for what fills a screen.
+// Size returns the size of a terminal in characters, or a usual size if it is unknown.
 func Size(w io.Writer) (width, height int) {
 	if f, ok := w.(*os.File); ok {
 		if width, height := consoleSize(f); width > 0 && height > 0 {
@@ -69,7 +69,7 @@ func Size(w io.Writer) (width, height int) {
 	return defaultWidth, defaultHeight
 }
 
-// IsTerminal reports whether an input or output is a terminal, so that a person can be asked or told there.
+// IsTerminal reports whether an input or output is a terminal, so that a person can read or answer there.
 func IsTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && isatty.IsTerminal(f.Fd()) && takesEscapes(f)

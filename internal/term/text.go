@@ -17,7 +17,7 @@ func Printable(s string) string { return text.Printable(s) }
 // PrintableLines is Printable for text of several lines.
 func PrintableLines(s string) string { return text.PrintableLines(s) }
 
-// columns is how many columns a character takes at most.
+// columns returns how many columns a character takes at most.
 func columns(r rune) int {
 	if r >= 0x1100 && (r < 0x2000 || r >= 0x2e80) { // everything but punctuation, arrows, lines and the spinner
 		return 2
@@ -25,7 +25,7 @@ func columns(r rune) int {
 	return 1
 }
 
-// Columns is how many columns a text takes. A character that may take two counts as two.
+// Columns returns how many columns a text takes. A character that may take two counts as two.
 func Columns(s string) (n int) {
 	for _, r := range s {
 		n += columns(r)
@@ -44,7 +44,7 @@ func Clip(s string, most int) string {
 	return s
 }
 
-// Shorten makes one short line of text, for a message that quotes it.
+// Shorten returns text as one short line, for a message that quotes it.
 func Shorten(s string) string {
 	const most = 60
 	s = strings.ReplaceAll(s, "\n", " ")
@@ -54,7 +54,7 @@ func Shorten(s string) string {
 	return Clip(s, most-1) + "…"
 }
 
-// Item is a content item as a terminal shows it: its own text, or a line about it. It belongs on stderr if a command wrote it there,
+// Item returns a content item as a terminal shows it: its text, or a line about it. It belongs on stderr if a command wrote it there,
 // or if it says how the command ended.
 func Item(item json.RawMessage) (text string, isText, stderr bool) {
 	var m struct {
@@ -93,7 +93,7 @@ func Item(item json.RawMessage) (text string, isText, stderr bool) {
 	return text, isText, m.Meta.Stream == mcp.StreamStderr || m.Meta.Stream == mcp.StreamEnd
 }
 
-// Count is a number of things in a sentence: "1 tool", "2 tools".
+// Count writes a number of things in a sentence: "1 tool", "2 tools".
 func Count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing

@@ -18,20 +18,20 @@ const (
 	clearLine = "\r\x1b[K"
 )
 
-// View is what a person sees of a call: content on stdout as it arrives and, on stderr, a line at the bottom that says
-// how it goes: a bar when the total is known, else a spinner with the time and the last line. All that is written to
-// either goes through it, so that nothing is written into that line.
+// View shows a call: content on stdout as it arrives and, at the bottom of stderr, a progress line: a bar if the total is known, else a
+// spinner, with the time and the last line of output. Everything that is written to stdout or stderr goes through it, so that nothing is
+// written into that line.
 //
 // Goroutines: one moves the spinner, if there is one.
 type View struct {
 	stdout, stderr io.Writer
-	live           bool // the line is drawn
+	live           bool // the progress line is drawn
 	plain          bool // progress is written as separate lines: --progress always, without a terminal
-	shared         bool // stdout is a terminal, too: the line stands below its text
+	shared         bool // stdout is a terminal, too: the progress line stands below its text
 	began          time.Time
 
 	mu          sync.Mutex
-	last        string // the last line of output, or what the server says
+	last        string // the last line of output, or the last message of the server
 	done, total float64
 	drawn       bool
 	open        bool // stdout is in the middle of a line
@@ -72,7 +72,7 @@ func (v *View) spin(stop <-chan struct{}) {
 	}
 }
 
-// End removes the line for good. It may be called twice at once: by the call, and by a second Ctrl-C.
+// End removes the progress line for good. The call and a second Ctrl-C may both call it, even at the same time.
 func (v *View) End() {
 	v.stop()
 	v.mu.Lock()
@@ -81,7 +81,7 @@ func (v *View) End() {
 	v.live = false
 }
 
-// Content writes output of the tool to stdout. The error says that nobody reads it any more.
+// Content writes output of the tool to stdout.
 func (v *View) Content(text string) error {
 	if text == "" {
 		return nil
@@ -95,13 +95,13 @@ func (v *View) Content(text string) error {
 	return err
 }
 
-// NewLine ends a line that is not complete, so that the next text begins at the margin.
+// NewLine ends an incomplete line, so that the next text begins at the margin.
 func (v *View) NewLine() {
 	v.mu.Lock()
 	open := v.open
 	v.mu.Unlock()
 	if open {
-		_ = v.Content("\n") // the next write returns the error again
+		_ = v.Content("\n") // the next write returns the error, too
 	}
 }
 
@@ -128,7 +128,7 @@ func (v *View) note(text string) {
 	}
 }
 
-// Write writes to stderr, as a log does: whole lines.
+// Write writes whole lines to stderr, for a log.
 func (v *View) Write(p []byte) (int, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -136,7 +136,7 @@ func (v *View) Write(p []byte) (int, error) {
 	return v.stderr.Write(p)
 }
 
-// toMargin makes what comes next on stderr begin at the margin. mu is held.
+// toMargin makes the next text on stderr begin at the margin. mu is held.
 func (v *View) toMargin() {
 	v.clear()
 	if v.shared && v.open {
@@ -145,7 +145,7 @@ func (v *View) toMargin() {
 	}
 }
 
-// Progress takes a progress notification; total 0 = unknown.
+// Progress shows a progress notification; total 0 = unknown.
 func (v *View) Progress(done, total float64, message string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -157,14 +157,14 @@ func (v *View) Progress(done, total float64, message string) {
 	}
 }
 
-// Say sets the text of the line until something else comes.
+// Say sets the text of the progress line, until output or another text comes.
 func (v *View) Say(text string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.note(text)
 }
 
-// hush removes the line while the user is asked; back brings it back.
+// hush removes the progress line while the user is asked; back brings it back.
 func (v *View) hush() (back func()) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -177,7 +177,7 @@ func (v *View) hush() (back func()) {
 	}
 }
 
-// clear removes the line. mu is held.
+// clear removes the progress line. mu is held.
 func (v *View) clear() {
 	if v.drawn {
 		_, _ = io.WriteString(v.stderr, clearLine)
@@ -185,7 +185,7 @@ func (v *View) clear() {
 	}
 }
 
-// draw draws the line. mu is held.
+// draw draws the progress line. mu is held.
 func (v *View) draw() {
 	if !v.live || v.quiet || v.shared && v.open {
 		return
@@ -204,7 +204,7 @@ func (v *View) draw() {
 	v.drawn = true
 }
 
-// bar shows the progress, "" if the total is unknown.
+// bar draws the progress as a bar, "" if the total is unknown.
 func (v *View) bar() string {
 	if v.total <= 0 {
 		return ""

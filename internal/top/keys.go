@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// key is what a person pressed: a character, or one of these.
+// key is a key that a person pressed: a character, or one of these.
 type key rune
 
 const (
@@ -15,9 +15,9 @@ const (
 	keyPageDown
 	keyHome
 	keyEnd
-	keyOther // one that has no meaning here
+	keyOther // a key that has no meaning here
 
-	keyInterrupt key = 'C' - '@' // Ctrl-C, which a terminal in raw mode does not make a signal of
+	keyInterrupt key = 'C' - '@' // Ctrl-C, which sends no signal in raw mode
 	keyRedraw    key = 'L' - '@'
 	keyEnter     key = '\r'
 	keyStop      key = 'Z' - '@'
@@ -25,14 +25,14 @@ const (
 	keyDelete    key = 0x7f
 )
 
-// sequences are the ends of the sequences that keys send, after ESC [ or ESC O.
+// sequences maps what keys send after ESC [ or ESC O to the key.
 var sequences = map[string]key{
 	"A": keyUp, "B": keyDown, "5~": keyPageUp, "6~": keyPageDown,
 	"H": keyHome, "1~": keyHome, "7~": keyHome, "F": keyEnd, "4~": keyEnd, "8~": keyEnd,
 }
 
-// readKey takes the first key of what was typed. n is how many bytes that is, 0 if the rest of a key has not come: with late, it is not
-// waited for any longer.
+// readKey returns the first key in what was typed, and its length in bytes: 0 if the rest of the key has not come yet. With late, there is no
+// rest.
 func readKey(typed []byte, late bool) (k key, n int) {
 	switch {
 	case typed[0] != byte(keyEscape):

@@ -12,43 +12,43 @@ import (
 )
 
 const (
-	// keep is how much of an output is held to scroll back in, in bytes of memory. The rest of it is read with runnel tasks tail.
+	// keep is how much of an output is held for scrolling, in bytes of memory. runnel tasks tail shows all of it.
 	keep = 8 << 20
-	// lineCost is what a line takes beside its text, with its row.
+	// lineCost is how much memory a line takes beside its text, with its row.
 	lineCost = 48
 )
 
-// output is the output of a task, its last part if it is long.
+// output is the output of a task, or the last part of a long one.
 type output struct {
-	task tasks.Task // as it was last
-	over bool       // it has ended, and all of its output is there
-	err  error      // why it is not followed any more
-	stop func()     // ends the following
+	task tasks.Task // its last known state
+	over bool       // the task has ended, and all of its output is here
+	err  error      // why the task is no longer followed
+	stop func()     // stops following it
 
-	lines   []string // harmless, without their ends; the last one may go on
-	bytes   int      // what the lines take
-	open    bool     // the last line goes on
-	redraw  bool     // from its beginning: it ended with \r
-	left    bool     // what came first is not among the lines
-	width   int      // of rows
+	lines   []string // made harmless, without line ends; the last one may be incomplete
+	bytes   int      // the memory that the lines take
+	open    bool     // the last line is incomplete
+	redraw  bool     // the last line ended with \r: new text replaces it
+	left    bool     // the beginning of the output is not among the lines
+	width   int      // the rows' width; 0 = it has not been shown
 	rows    []wrapped
-	dropped int // lines that were dropped since the rows were made: what rows count begins there
+	dropped int // how many lines have been dropped: rows count lines from there
 
 	first  int  // the first row that is shown
 	follow bool // the last rows are shown
 
-	find    string // what is searched for
-	typing  bool   // it is being typed
+	find    string // the text to search for
+	typing  bool   // the text is being typed
 	message string
 }
 
-// wrapped is a part of a line that fills a row.
+// wrapped is the part of a line that fills one row.
 type wrapped struct {
-	line int // in lines, counted with those that were dropped
+	line int // its number, including the lines that were dropped
 	text string
 }
 
-// add takes what the task has written.
+// add appends what the task has written.
 func (o *output) add(b partials.Batch) {
 	for _, c := range b.Chunks() {
 		text := string(c.Data)
@@ -73,7 +73,7 @@ func (o *output) text(added string) {
 			o.bytes += lineCost
 		}
 		last := &o.lines[len(o.lines)-1]
-		// A line that was drawn over with \r shows as it was last.
+		// A line that was overwritten with \r shows its last state.
 		at := strings.LastIndexByte(line, '\r')
 		if at >= 0 || o.redraw && line != "" {
 			o.bytes -= len(*last)
@@ -91,10 +91,10 @@ func (o *output) text(added string) {
 	}
 }
 
-// maxLine bounds a line, in bytes: what is not cut into lines is not for eyes.
+// maxLine bounds a line, in bytes: longer lines are not meant for people.
 const maxLine = 16 << 10
 
-// shorten drops the oldest lines when there are too many: an eighth of them, since the rest is copied.
+// shorten drops the oldest lines when there are too many: an eighth of them at a time, since the rest is copied.
 func (o *output) shorten() {
 	if o.bytes <= keep {
 		return
@@ -122,9 +122,9 @@ func (o *output) unwrap() {
 	}
 }
 
-// wrapOn makes rows of what has been added to the last line.
+// wrapOn makes rows for text that was added to the last line.
 func (o *output) wrapOn(added string) {
-	if o.width == 0 { // it has not been shown
+	if o.width == 0 {
 		return
 	}
 	number := o.dropped + len(o.lines) - 1
@@ -139,7 +139,7 @@ func (o *output) wrapOn(added string) {
 func (o *output) wrap(number int, line string) {
 	for {
 		part := term.Clip(line, o.width)
-		if part == "" && line != "" { // a character that is wider than the screen
+		if part == "" && line != "" { // a character wider than the screen
 			part = line
 		}
 		o.rows = append(o.rows, wrapped{number, part})
@@ -149,7 +149,7 @@ func (o *output) wrap(number int, line string) {
 	}
 }
 
-// fit makes the rows for a screen of another width.
+// fit makes the rows anew if the screen has another width.
 func (o *output) fit(width int) {
 	if width = max(width, 1); width == o.width {
 		return
@@ -163,7 +163,7 @@ func (o *output) fit(width int) {
 	}
 }
 
-// lineAt is the line that a row is of.
+// lineAt returns the number of the line that a row shows.
 func (o *output) lineAt(row int) int {
 	if row < len(o.rows) {
 		return o.rows[row].line
@@ -171,7 +171,7 @@ func (o *output) lineAt(row int) int {
 	return o.dropped + len(o.lines)
 }
 
-// scroll shows what stands so many rows below.
+// scroll moves the view down by some rows.
 func (o *output) scroll(by, height int) {
 	end := max(len(o.rows)-room(height), 0)
 	if o.follow {
@@ -181,10 +181,10 @@ func (o *output) scroll(by, height int) {
 	o.follow = by > 0 && o.first == end
 }
 
-// room is how many rows of an output a screen shows: all but the title and the last line.
+// room returns how many rows of an output fit on a screen: all but the title and the last line.
 func room(height int) int { return max(height-2, 1) }
 
-// seek shows the next line, or with by -1 the one before, that has what is searched for.
+// seek shows the next line that contains the text to search for or, with by -1, the previous one.
 func (o *output) seek(by, height int) {
 	if o.find == "" {
 		return
@@ -225,7 +225,7 @@ func (o *output) title(now time.Time) row {
 	return r
 }
 
-// show is what the screen shows but for its last line.
+// show returns the rows of the screen, except the last one.
 func (o *output) show(width, height int, now time.Time) []row {
 	o.fit(width)
 	rows := []row{o.title(now)}
@@ -238,7 +238,7 @@ func (o *output) show(width, height int, now time.Time) []row {
 	}
 	switch {
 	case o.err != nil:
-		rows = append(rows, row{safe("The output cannot be read any more: "+o.err.Error(), red)})
+		rows = append(rows, row{safe("The output can no longer be read: "+o.err.Error(), red)})
 	case o.over && len(o.rows) == 0:
 		rows = append(rows, row{{"(no output)", dim}})
 	}

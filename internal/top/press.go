@@ -10,13 +10,13 @@ import (
 var help = []row{
 	{{"In the table", bold}},
 	{{"  up down j k    select a task (also PgUp, PgDn, Home, End, g, G)", plain}},
-	{{"  Enter          its output, as it comes", plain}},
+	{{"  Enter          follow its output", plain}},
 	{{"  c              cancel it", plain}},
 	{{"  q, Ctrl-C      leave; the tasks go on", plain}},
 	nil,
 	{{"In an output", bold}},
 	{{"  up down j k    scroll (also PgUp, PgDn, Home, End, g, G)", plain}},
-	{{"  f              follow: show what comes", plain}},
+	{{"  f              follow the output as it comes", plain}},
 	{{"  /              search; n the next match, N the one before", plain}},
 	{{"  q, Esc         back to the table", plain}},
 	nil,
@@ -25,7 +25,7 @@ var help = []row{
 	{{"  Ctrl-Z         suspend; fg resumes", plain}},
 }
 
-// press does what a key says.
+// press handles a key.
 func (u *ui) press(k key) {
 	_, height := u.screen.size()
 	u.message = ""
@@ -112,7 +112,7 @@ func (u *ui) pressOutput(k key, height int) {
 	}
 }
 
-// ask asks whether a task is to be cancelled.
+// ask asks the user to confirm that a task is cancelled.
 func (u *ui) ask(id string) {
 	if t := u.table.find(id); t == nil || t.Status.Terminal() {
 		u.message = fmt.Sprintf("%.8s has ended", id)
@@ -121,10 +121,10 @@ func (u *ui) ask(id string) {
 	u.asking = id
 }
 
-// maxFind bounds what is searched for, in bytes.
+// maxFind bounds the text to search for, in bytes.
 const maxFind = 200
 
-// edit takes a key while what to search for is typed.
+// edit handles a key while the text to search for is typed.
 func (o *output) edit(k key, height int) {
 	switch {
 	case k == keyEnter:

@@ -7,10 +7,10 @@ import (
 	"runnel/internal/term"
 )
 
-// row is a line of the screen.
+// row is one line of the screen.
 type row []span
 
-// span is a piece of a row that looks alike. Its text is harmless.
+// span is a piece of a row in one style. Its text is harmless.
 type span struct {
 	text string
 	look look
@@ -29,15 +29,15 @@ const (
 	yellow  look = "33"
 )
 
-// isColor reports whether a look is left out where no colours are wanted.
+// isColor reports whether a look is a colour, which NO_COLOR turns off.
 func (l look) isColor() bool { return strings.HasPrefix(string(l), "3") }
 
-// safe makes a span of words that somebody else may have chosen.
+// safe makes a span of words that a stranger may have chosen.
 func safe(text string, l look) span {
 	return span{term.Printable(strings.ReplaceAll(text, "\t", "    ")), l}
 }
 
-// cell is text that fills a column.
+// cell makes a span that fills a column.
 func cell(text string, width int, l look) span {
 	s := safe(text, l)
 	s.text = term.Clip(s.text, width)
@@ -45,7 +45,7 @@ func cell(text string, width int, l look) span {
 	return s
 }
 
-// marked is a row with parts that look different: those that a search has found.
+// marked is a row in which the matches of a search stand out.
 func marked(text, find string) row {
 	if find == "" {
 		return row{{text, plain}}
@@ -62,10 +62,10 @@ func marked(text, find string) row {
 	return append(r, span{text, plain})
 }
 
-// index finds text, in whatever case if that is written in lower case, and returns where it begins and ends.
+// index returns where text contains find, -1 if it does not. A find in lower case also matches capital letters.
 func index(text, find string) (begin, end int) {
 	if strings.ToLower(find) == find {
-		// Character for character: one of another case may take another number of bytes.
+		// ASCII only: elsewhere, the other case may take another number of bytes.
 		folded := strings.Map(lower, text)
 		if len(folded) == len(text) {
 			text = folded
@@ -75,7 +75,7 @@ func index(text, find string) (begin, end int) {
 	return at, at + len(find)
 }
 
-// lower is the small letter of a large one of ASCII, and others as they are.
+// lower returns the small letter of a capital letter of ASCII, and any other character as it is.
 func lower(r rune) rune {
 	if 'A' <= r && r <= 'Z' {
 		return r + 'a' - 'A'
@@ -83,7 +83,7 @@ func lower(r rune) rune {
 	return r
 }
 
-// fill makes rows as high as the screen, with foot as the last one.
+// fill adds blank rows up to the height of the screen, and foot as the last one.
 func fill(rows []row, height int, foot row) []row {
 	rows = rows[:min(len(rows), max(height-1, 0))]
 	rows = slices.Grow(rows, height)

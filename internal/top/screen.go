@@ -11,23 +11,23 @@ import (
 	"runnel/internal/term"
 )
 
-// screen is the terminal, while it is taken.
+// screen is the terminal while top uses it.
 type screen struct {
 	in, out *os.File
 	colors  bool
 
 	mu    sync.Mutex
-	was   *xterm.State // its mode from before; nil while it is not taken
+	was   *xterm.State // its mode before enter; nil after leave
 	shown string       // the last frame
 }
 
 const (
-	// takeIt: the other screen, so that the lines of the shell are there afterwards; no cursor; a line that is too long is cut.
+	// takeIt switches to the alternate screen, which keeps the lines of the shell; it hides the cursor, and cuts lines that are too long.
 	takeIt = "\x1b[?1049h\x1b[?25l\x1b[?7l"
 	giveIt = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l"
 )
 
-// enter takes the terminal.
+// enter takes over the terminal.
 func (s *screen) enter() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -35,7 +35,7 @@ func (s *screen) enter() error {
 	if err != nil {
 		return err
 	}
-	if s.was == nil { // else somebody has changed the mode meanwhile, as a shell does
+	if s.was == nil { // else another program, such as a shell, has changed the mode meanwhile
 		s.was = was
 	}
 	s.shown = ""
@@ -43,14 +43,14 @@ func (s *screen) enter() error {
 	return err
 }
 
-// leave gives the terminal back as it was. It may be called at any time.
+// leave restores the terminal. It may be called at any time.
 func (s *screen) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.was == nil {
 		return
 	}
-	_, _ = s.out.WriteString(giveIt) // where nobody reads, nothing has to be given back
+	_, _ = s.out.WriteString(giveIt) // a terminal that is gone needs no restoring
 	_ = xterm.Restore(int(s.in.Fd()), s.was)
 	s.was = nil
 }
@@ -58,14 +58,14 @@ func (s *screen) leave() {
 // size is how many columns and lines there are.
 func (s *screen) size() (width, height int) { return term.Size(s.out) }
 
-// redraw makes the next frame be written whatever was shown before.
+// redraw makes paint write the next frame even if it has not changed.
 func (s *screen) redraw() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.shown = ""
 }
 
-// paint shows rows, from the top of the screen on.
+// paint draws rows, from the top of the screen down.
 func (s *screen) paint(rows []row) error {
 	width, _ := s.size()
 	var b strings.Builder
@@ -81,7 +81,7 @@ func (s *screen) paint(rows []row) error {
 			}
 			b.WriteString("\x1b[" + string(p.look) + "m" + text + "\x1b[0m")
 		}
-		if left > 0 { // else the cursor stands on the last character, which this would erase
+		if left > 0 { // else the cursor is on the last character, which this would erase
 			b.WriteString("\x1b[K")
 		}
 	}

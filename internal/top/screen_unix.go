@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// signals are what a terminal and its shell say.
+// signals are those of a terminal and its shell.
 type signals struct {
 	resized, resume, quit chan os.Signal
 }
 
-// newSignals begins to hear them. SIGQUIT ends the process with its stacks, as it ends any Go program, after leave.
+// newSignals begins to receive them. After SIGQUIT it calls leave; then the process ends and prints its stacks, as any Go program does.
 func newSignals(leave func()) *signals {
 	s := &signals{resized: make(chan os.Signal, 1), resume: make(chan os.Signal, 1), quit: make(chan os.Signal, 1)}
 	signal.Notify(s.resized, syscall.SIGWINCH)
@@ -37,15 +37,15 @@ func (s *signals) end() {
 	signal.Stop(s.resume)
 }
 
-// wait stops the process and those that its shell started with it, as the terminal would, and returns when they go on. Nobody may have
-// caught SIGTSTP before: a Go program that did so once does not stop by it any more (Go 1.26).
+// wait suspends the process and those that its shell started with it, as a terminal would, and returns when they continue. SIGTSTP must never
+// have been caught before: after that, it no longer stops a Go program (Go 1.26).
 func (s *signals) wait() {
 	select {
-	case <-s.resume: // from before
+	case <-s.resume: // an old one
 	default:
 	}
 	_ = syscall.Kill(0, syscall.SIGTSTP)
-	const unheard = time.Second // a process that no shell waits for does not stop
+	const unheard = time.Second // a process without a shell that waits for it does not stop
 	select {
 	case <-s.resume:
 	case <-time.After(unheard):

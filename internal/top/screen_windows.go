@@ -2,7 +2,7 @@ package top
 
 import "os"
 
-// signals never come: a console says neither that its size has changed, which is seen at the next look, nor to stop.
+// signals never come: a console reports neither a change of its size, which the next frame notices, nor a suspension.
 type signals struct {
 	resized, resume chan os.Signal
 }

@@ -16,20 +16,20 @@ import (
 
 // table is the list of tasks.
 type table struct {
-	where    string       // the state, and whose tasks these are
-	tasks    []tasks.Task // those that run first, and then those that have ended; in both the newest first
-	running  int          // how many run
-	selected int          // in tasks
-	id       string       // of the selected one, which may stand elsewhere in the next list
+	where    string       // the state and the owner, for the title
+	tasks    []tasks.Task // first the running ones, then those that have ended, each newest first
+	running  int          // how many of them run
+	selected int          // an index of tasks
+	id       string       // the selected task's, which may stand elsewhere in the next list
 	first    int          // the first line of the list that is shown
-	failed   error        // why there is no newer list
-	listed   bool         // there has been one
+	failed   error        // why the list could not be updated
+	listed   bool         // there has been a list
 }
 
-// maxEnded is how many tasks that have ended are shown.
+// maxEnded is how many ended tasks are shown.
 const maxEnded = 200
 
-// update takes a new list, in the order in which the tasks were made.
+// update takes a new list, oldest task first.
 func (t *table) update(list []tasks.Task) {
 	list = slices.Clone(list)
 	slices.Reverse(list)
@@ -51,7 +51,7 @@ func (t *table) update(list []tasks.Task) {
 	t.move(0)
 }
 
-// move selects another task, so many lines below.
+// move moves the selection down by some lines.
 func (t *table) move(by int) {
 	t.selected = max(min(t.selected+by, len(t.tasks)-1), 0)
 	if t.id = ""; len(t.tasks) > 0 {
@@ -59,7 +59,7 @@ func (t *table) move(by int) {
 	}
 }
 
-// find is a task of the list as it was last, nil if it is not there.
+// find returns a task of the list, nil if it is not there.
 func (t *table) find(id string) *tasks.Task {
 	for i := range t.tasks {
 		if t.tasks[i].ID == id {
@@ -74,11 +74,11 @@ const (
 	statusWidth = 9
 	ageWidth    = 6
 	meterWidth  = 4
-	// narrow is a screen that has no room for a column of its own for the progress.
+	// narrow is the width below which there is no separate column for the progress.
 	narrow = 70
 )
 
-// toolWidth is the width of the column of tools: as wide as the longest name, and no wider than a fifth of the screen.
+// toolWidth returns the width of the column of tools: that of the longest name, but at most a fifth of the screen.
 func (t *table) toolWidth(width int) int {
 	widest := len("TOOL")
 	for i := range t.tasks {
@@ -87,7 +87,7 @@ func (t *table) toolWidth(width int) int {
 	return min(widest, max(width/5, len("TOOL")))
 }
 
-// rows are the lines above the last one of the screen.
+// rows returns the rows of the screen, except the last one.
 func (t *table) rows(width, height int, now time.Time) []row {
 	head := row{
 		{fmt.Sprintf("runnel top  %d running, %d ended  ", t.running, len(t.tasks)-t.running), bold},
@@ -150,7 +150,7 @@ func (t *table) row(task *tasks.Task, selected bool, tool, width int, now time.T
 	return append(r, safe(says, l))
 }
 
-// status is a task's status as a person reads it.
+// status returns a task's status in a word for people.
 func status(t *tasks.Task) (word string, color look) {
 	switch {
 	case t.Waiting:
@@ -165,14 +165,14 @@ func status(t *tasks.Task) (word string, color look) {
 	return string(t.Status), plain
 }
 
-// percentMark and countMark are how far a command is, as most programs write it. They are made when they are first used: every start of a
-// server would pay for them.
+// percentMark and countMark match progress as most programs write it. They are compiled at the first use, so that no start of a server pays for
+// them.
 var (
 	percentMark = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\b(\d{1,3})(?:\.\d+)?\s?%`) })
 	countMark   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[\[(]\s*(\d{1,9})/(\d{1,9})[\])]`) })
 )
 
-// progress is how far a task is: as its tool says or else its last line, "" if neither does.
+// progress returns how far a task is: as its tool reports or, failing that, as its last line shows; "" if unknown.
 func progress(t *tasks.Task) string {
 	if p := t.Progress; p.Total > 0 && p.Done <= p.Total {
 		return fmt.Sprintf("%.0f%%", math.Floor(p.Done/p.Total*100))

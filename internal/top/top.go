@@ -8,17 +8,17 @@ import (
 )
 
 const (
-	// listPace is how often the tasks are listed, and how long at least that rests after a list for each tenth of its time: one that
-	// takes long must not be all that the state does.
+	// listPace is the pause between two lists of the tasks. A list that takes long is followed by a pause of listRest times its duration, so
+	// that a state has time for other work.
 	listPace = time.Second
 	listRest = 10
-	// paintPace is the least time between two frames: more than 30 a second nobody sees.
+	// paintPace is the shortest time between two frames: nobody sees more than 30 per second.
 	paintPace = 30 * time.Millisecond
-	// keyWait is how long the rest of a key's sequence may take; after it an escape is the key.
+	// keyWait is how long the rest of a key's sequence may take; after that, an escape is the Escape key.
 	keyWait = 50 * time.Millisecond
 )
 
-// Run shows the tasks until the user leaves, and then gives the terminal back. It returns ctx's error if that ends it.
+// Run shows the tasks until the user leaves, and then restores the terminal. It returns ctx's error if ctx ends first.
 func Run(ctx context.Context, o Options) error {
 	outer := ctx
 	ctx, cancel := context.WithCancel(ctx)
@@ -28,9 +28,9 @@ func Run(ctx context.Context, o Options) error {
 	said := newSignals(u.screen.leave)
 	defer said.end()
 	if err := u.screen.enter(); err != nil {
-		return fmt.Errorf("taking the terminal: %w", err)
+		return fmt.Errorf("setting up the terminal: %w", err)
 	}
-	defer u.screen.leave() // also when something panics here
+	defer u.screen.leave() // also after a panic
 	o.Begun(u.screen.leave)
 	u.start(u.list)
 	go u.guarded(u.read)
@@ -40,7 +40,7 @@ func Run(ctx context.Context, o Options) error {
 	return errors.Join(err, outer.Err())
 }
 
-// loop does what happens, one after the other, until the user leaves.
+// loop handles events, one after the other, until the user leaves.
 func (u *ui) loop(said *signals) error {
 	var painted time.Time
 	late, paint := time.NewTimer(0), time.NewTimer(0)
@@ -48,7 +48,7 @@ func (u *ui) loop(said *signals) error {
 		if rest := paintPace - time.Since(painted); rest > 0 {
 			paint.Reset(rest)
 		} else if err := u.paint(); err != nil {
-			return nil // nobody looks any more
+			return nil // the terminal is gone
 		} else {
 			painted = time.Now()
 		}
@@ -63,7 +63,7 @@ func (u *ui) loop(said *signals) error {
 		case <-paint.C:
 		case <-said.resized:
 			u.screen.redraw()
-		case <-said.resume: // whoever stopped the process may have changed the terminal
+		case <-said.resume: // the terminal may have been changed while the process was stopped
 			if err := u.screen.enter(); err != nil {
 				return err
 			}
@@ -107,7 +107,7 @@ func (u *ui) paint() error {
 	return u.screen.paint(fill(rows, height, foot))
 }
 
-// list asks for the tasks again and again.
+// list lists the tasks again and again.
 func (u *ui) list() {
 	for {
 		began := time.Now()
@@ -129,7 +129,7 @@ func (u *ui) list() {
 	}
 }
 
-// read hands the loop what is typed.
+// read hands typed keys to the loop.
 func (u *ui) read() {
 	for {
 		typed := make([]byte, 256)
@@ -144,7 +144,7 @@ func (u *ui) read() {
 	}
 }
 
-// keys does what the keys say that have been typed.
+// keys handles the keys that have been typed.
 func (u *ui) keys(late bool) {
 	for len(u.typed) > 0 {
 		k, n := readKey(u.typed, late)

@@ -12,9 +12,9 @@ import (
 	"runnel/tasks"
 )
 
-// Source is where tasks are seen.
+// Source gives access to the tasks.
 type Source interface {
-	// List returns the tasks in the order in which they were made, those that run with their last line as their message.
+	// List returns the tasks, oldest first. The message of a running one is its last line of output.
 	List(ctx context.Context) ([]tasks.Task, error)
 	// Head, Tail and Cancel are those of a tasks.Runner.
 	Head(ctx context.Context, id string) (tasks.Task, error)
@@ -25,14 +25,14 @@ type Source interface {
 // Options of Run.
 type Options struct {
 	Source  Source
-	Where   string // the state, for people
+	Where   string // the state and the owner, for people
 	In, Out *os.File
 	Colors  bool
-	// Begun is called with what gives the terminal back, for whoever ends the process at once.
+	// Begun is called with the function that restores the terminal, for whoever ends the process at once.
 	Begun func(leave func())
 }
 
-// ui is all that is shown.
+// ui is the state of the screen.
 type ui struct {
 	Options
 	ctx    context.Context
@@ -40,19 +40,19 @@ type ui struct {
 	events chan func() // run by the loop
 	all    sync.WaitGroup
 
-	// Only the loop's.
+	// Owned by the loop.
 	table   table
 	output  *output // nil while the table is shown
 	help    bool
 	asking  string // the id of the task whose cancellation is to be confirmed
 	message string
 	done    bool   // the user leaves
-	stop    bool   // the process is to stop, as Ctrl-Z says
-	typed   []byte // keys that are not complete
+	stop    bool   // Ctrl-Z: the process must be suspended
+	typed   []byte // an incomplete key
 	relist  chan struct{}
 }
 
-// guarded gives the terminal back before a panic ends the process: its words would be lost on the other screen.
+// guarded restores the terminal before a panic ends the process: its message would be lost with the alternate screen.
 func (u *ui) guarded(f func()) {
 	defer func() {
 		if why := recover(); why != nil {
@@ -66,7 +66,7 @@ func (u *ui) guarded(f func()) {
 // start runs f in a goroutine that ends before Run does.
 func (u *ui) start(f func()) { u.all.Go(func() { u.guarded(f) }) }
 
-// send hands f to the loop. It reports false if that has ended.
+// send hands f to the loop. It reports false if the loop has ended.
 func (u *ui) send(f func()) bool {
 	select {
 	case u.events <- f:
@@ -94,12 +94,12 @@ func (u *ui) open(t tasks.Task) {
 				head = end
 			}
 		}
-		if ctx.Err() != nil { // another one is looked at, or none
+		if ctx.Err() != nil { // its output is no longer shown
 			return
 		}
 		u.send(func() {
 			if errors.Is(err, tasks.ErrNotFound) {
-				err = errors.New("the task is gone: it has expired, was forgotten, or was a call that a host waited for and that has ended")
+				err = errors.New("the task is gone: it expired, was forgotten, or was a call whose host has its answer")
 			}
 			if o.over, o.err = true, err; err == nil {
 				o.task = head
@@ -108,7 +108,7 @@ func (u *ui) open(t tasks.Task) {
 	})
 }
 
-// cancel cancels a task, and says what came of it.
+// cancel cancels a task, and shows the outcome.
 func (u *ui) cancel(id string) {
 	u.message = fmt.Sprintf("cancelling %.8s", id)
 	u.start(func() {
@@ -116,7 +116,7 @@ func (u *ui) cancel(id string) {
 		u.send(func() {
 			switch {
 			case errors.Is(err, tasks.ErrAsked):
-				u.message = "the runnel that runs it has not answered (is it stopped?): it will cancel the task when it goes on"
+				u.message = "the runnel that runs it has not answered (is it stopped?): it will cancel the task when it continues"
 			case errors.Is(err, tasks.ErrEnded):
 				u.message = fmt.Sprintf("%.8s had already ended: %s", id, t.Status)
 			case err != nil:

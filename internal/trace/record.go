@@ -16,19 +16,19 @@ import (
 	"runnel/tools/secrets"
 )
 
-// maxNoted is the longest line that a record shows; a longer one is noted by its length.
+// maxNoted is the longest line that a record shows, in bytes; of a longer one it shows the length.
 const maxNoted = 1 << 20
 
-// direction is where a message comes from.
+// direction says which side a message comes from.
 type direction uint8
 
-// The directions. A host that is watched alone has only the first.
+// The directions. doctor --host uses only the first.
 const (
 	FromHost direction = iota
 	fromServer
 )
 
-// Record writes down a session: one message a line,
+// Record records a session: one message per line,
 //
 //	TIME ARROW WHAT: REMARKS | MESSAGE
 //
@@ -38,18 +38,18 @@ type Record struct {
 
 	mu      sync.Mutex
 	out     io.Writer
-	secrets *secrets.Set // of what is written; nil = none
+	secrets *secrets.Set // masked in the record; nil = none
 	err     error
-	notes   []string                    // remarks on the message at hand
-	asked   [2]map[string]asked         // open requests by their id, of each side
-	tracked map[string]*tracker.Tracker // calls by their task and by their token: see the keys
+	notes   []string                    // remarks on the current message
+	asked   [2]map[string]asked         // each side's open requests, by id
+	tracked map[string]*tracker.Tracker // calls, by task and by token: see byTask, byToken
 }
 
 type asked struct {
 	method string
 	at     time.Time
 	tool   string
-	call   *tracker.Tracker // nil: no tools/call
+	call   *tracker.Tracker // nil if it is not a tools/call
 	stream bool             // it may have several responses (SEP-1905)
 }
 
@@ -57,7 +57,7 @@ type asked struct {
 func byTask(id string) string              { return "task " + id }
 func byToken(token json.RawMessage) string { return "token " + string(token) }
 
-// New begins a record with a title, without secrets. Lines gives it what passes by; each message is masked by itself.
+// New begins a record with a title. Lines feeds it. Secrets are masked in the title and in each message.
 func New(out io.Writer, title string, hide *secrets.Set) *Record {
 	t := &Record{began: time.Now(), out: out, secrets: hide, asked: [2]map[string]asked{{}, {}}, tracked: map[string]*tracker.Tracker{}}
 	t.event(hide.String(title) + ", " + t.began.Format(time.RFC3339))
@@ -71,26 +71,26 @@ func (t *Record) event(text string) {
 	t.print("# %10.6f %s\n", time.Since(t.began).Seconds(), text)
 }
 
-// print writes at once: somebody may be watching. mu is held.
+// print writes without a buffer: somebody may be watching. mu is held.
 func (t *Record) print(format string, args ...any) {
 	if _, err := t.out.Write(fmt.Appendf(nil, format, args...)); t.err == nil {
 		t.err = err
 	}
 }
 
-// note adds a remark to the message at hand. mu is held.
+// note adds a remark to the current message. mu is held.
 func (t *Record) note(format string, args ...any) {
 	t.notes = append(t.notes, fmt.Sprintf(format, args...))
 }
 
-// Failure says why the record is not complete, nil if it is.
+// Failure says why the record is incomplete, nil if it is complete.
 func (t *Record) Failure() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.err
 }
 
-// Lines returns a function that takes the bytes of one direction, in pieces; nil ends them.
+// Lines returns a function that takes the bytes of one direction, in pieces; nil says that no more will come.
 func (t *Record) Lines(d direction) func([]byte) {
 	var line []byte
 	long := 0
@@ -202,14 +202,14 @@ func (t *Record) request(d direction, id json.RawMessage, method string, params 
 		}
 		a.call = t.track(token)
 	}
-	if len(t.asked[d]) >= maxTracked { // the other side does not answer
+	if len(t.asked[d]) >= maxTracked { // the other side answers nothing
 		clear(t.asked[d])
 	}
 	t.asked[d][string(id)] = a
 	return strings.TrimSpace(method + " " + a.tool)
 }
 
-// maxTracked is how many calls, and how many requests without an answer, are kept: a host that runs for days makes more.
+// maxTracked bounds the calls, and the requests without an answer, that are kept: a host that runs for days makes more.
 const maxTracked = 10000
 
 func (t *Record) track(token json.RawMessage) *tracker.Tracker {
@@ -227,7 +227,7 @@ func (t *Record) track(token json.RawMessage) *tracker.Tracker {
 	return c
 }
 
-// response says what a message answers. A request may have several responses (SEP-1905).
+// response describes the request that a message answers. A request may have several responses (SEP-1905).
 func (t *Record) response(d direction, id, result json.RawMessage) (what string) {
 	a, ok := t.asked[1-d][string(id)]
 	if !ok {
@@ -271,7 +271,7 @@ func (t *Record) notification(method string, params json.RawMessage) {
 			calls = []*tracker.Tracker{c}
 		}
 	}
-	if calls == nil && p.TaskID != "" { // its call may not have been answered yet
+	if calls == nil && p.TaskID != "" { // the call that made this task may not have been answered yet
 		for _, a := range t.asked[FromHost] {
 			if a.call != nil {
 				calls = append(calls, a.call)
@@ -298,7 +298,7 @@ func (t *Record) notification(method string, params json.RawMessage) {
 	}
 }
 
-// abilities says what a host can do with a server like this one.
+// abilities says which of runnel's features a host can use.
 func abilities(c *mcp.ClientCapabilities) string {
 	var can []string
 	for _, a := range []struct {

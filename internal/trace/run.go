@@ -13,32 +13,31 @@ import (
 )
 
 const (
-	// stopGrace is how long a traced server may take to end when runnel trace is told to end: longer than
-	// the 5 s that a runnel gives to its own children.
+	// stopGrace is how long a traced server may take to end after a signal to runnel trace: longer than
+	// the 5 s that a runnel gives its children.
 	stopGrace = 6 * time.Second
-	// restGrace is how long output is read on when the server has ended and a child of its own holds the pipe open.
+	// restGrace is how long output is still read when the server has ended and one of its children holds the pipe open.
 	restGrace = 500 * time.Millisecond
 )
 
-// Session is a server to be traced, and the pipes of its host.
+// Session is a server to trace, and the pipes of its host.
 type Session struct {
 	Command, Env   []string
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 }
 
-// Run runs a server between its host's pipes until it ends or ctx does, and returns its exit code, as a shell has it.
+// Run runs a server between its host's pipes until the server or ctx ends, and returns its exit code, as a shell shows it.
 //
-// Goroutines: one for each direction. The one from the host may wait in a read that nothing can end; it stays until
-// the process exits.
+// Goroutines: one for each direction. The one from the host may be in a read that nothing can end; it stays until the process exits.
 func Run(ctx context.Context, t *Record, s *Session) (code int, err error) {
 	cmd := exec.CommandContext(ctx, s.Command[0], s.Command[1:]...)
 	cmd.Env, cmd.Stderr = s.Env, s.Stderr
-	cmd.SysProcAttr = process.NewGroup() // a Ctrl-C is passed on, and must come once
+	cmd.SysProcAttr = process.NewGroup() // Ctrl-C is passed on, and must arrive only once
 	cmd.WaitDelay = restGrace
 	cmd.Cancel = func() error {
 		t.event("runnel trace was told to end")
-		cmd.WaitDelay = stopGrace // os/exec reads it after Cancel has returned
+		cmd.WaitDelay = stopGrace // os/exec reads it after Cancel returns
 		process.SignalGroup(cmd.Process.Pid, syscall.SIGTERM)
 		return nil
 	}
@@ -56,18 +55,18 @@ func Run(ctx context.Context, t *Record, s *Session) (code int, err error) {
 	go s.passOn(t, toServer, func() { _ = stdin.Close() })
 	waited := cmd.Wait()
 	toHost.Note(nil)
-	process.SignalGroup(cmd.Process.Pid, syscall.SIGKILL) // the children that it left
+	process.SignalGroup(cmd.Process.Pid, syscall.SIGKILL) // children that it left
 	state := cmd.ProcessState
 	t.event(fmt.Sprintf("the server ended: %v", state))
 	switch status, ok := state.Sys().(syscall.WaitStatus); {
 	case ctx.Err() != nil && ok && status.Signaled(), state.Success() && (waited == nil || errors.Is(waited, exec.ErrWaitDelay)):
-		return 0, nil // even if the signal that was passed on ended the server
+		return 0, nil // even if the signal that was passed on killed the server
 	case ok && status.Signaled():
 		return 128 + int(status.Signal()), nil
 	case !state.Success():
 		return state.ExitCode(), nil
 	}
-	return 0, nil // the host has gone
+	return 0, nil // the host is gone
 }
 
 // passOn copies what the host writes, until either side ends.
@@ -78,8 +77,8 @@ func (s *Session) passOn(t *Record, toServer *Tap, end func()) {
 	end()
 }
 
-// Relay is Run for a server that is not a program of its own, as two pipes: it goes on until they end. finish waits, when the host sends
-// nothing more, for the answers that the server still owes.
+// Relay is Run for a server that is reached through two pipes instead of started, until they end. When the host sends nothing more, finish
+// waits for the answers that the server still owes.
 func Relay(ctx context.Context, t *Record, server io.ReadWriteCloser, finish func(context.Context), s *Session) error {
 	defer context.AfterFunc(ctx, func() {
 		t.event("runnel trace was told to end")
@@ -93,11 +92,11 @@ func Relay(ctx context.Context, t *Record, server io.ReadWriteCloser, finish fun
 		_ = server.Close()
 	})
 	_, err := io.Copy(toHost, server)
-	_ = server.Close() // the session ends, too
+	_ = server.Close() // which ends the session
 	return err
 }
 
-// Tap notes bytes, then passes them on: so an answer is noted after its request.
+// Tap notes bytes before it passes them on, so that a request is noted before its answer.
 type Tap struct {
 	To   io.Writer
 	Note func([]byte)
