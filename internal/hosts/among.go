@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// others are the records of the other entries that Install has put into a file, and that are still there.
+// others returns the records of the other entries that Install put into a file and that are still there.
 func (h *Host) others(f *file, name string, records Records) ([]*record, error) {
 	there, err := h.Servers(f.text)
 	return slices.DeleteFunc(records.of(f.path), func(r *record) bool {
@@ -14,9 +14,9 @@ func (h *Host) others(f *file, name string, records Records) ([]*record, error) 
 	}), err
 }
 
-// withoutAmong takes out the entry that was put in first, where others were put in later, and may stand within its piece: they are taken out,
-// and put in again as if this one had never been there. So the last to go leaves the file as it was. anew are their new records; there are
-// none if somebody has changed one of the entries.
+// withoutAmong removes an entry if others were inserted later, perhaps within its piece: it removes them all, and inserts the others again as if
+// this one had never been there. So removing the last entry restores the file. anew are the new records of the others, nil if somebody has
+// changed one of the entries.
 func (h *Host) withoutAmong(text []byte, r *record, others []*record) (after []byte, anew []*record, err error) {
 	servers, err := h.Servers(text)
 	if err != nil {

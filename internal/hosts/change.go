@@ -12,20 +12,20 @@ import (
 	"runnel/internal/system"
 )
 
-// Change is an edit of a host's file that has not been made yet.
+// Change is a planned edit of a host's file.
 type Change struct {
-	Path   string // of the file, where links lead to
-	Backup string // where Apply keeps the file as it was; "" if it does not
+	Path   string // the file's, with links resolved
+	Backup string // where Apply keeps a backup of the file; "" = it keeps none
 
 	name    string
 	file    *file
 	after   []byte
-	removes bool   // the file goes: only the entry was ever in it
-	above   string // and empty directories below this one
+	removes bool   // the file is removed: it never held anything but the entry
+	above   string // with removes: empty directories below this one are removed, too
 	mode    fs.FileMode
-	record  *record   // is kept; nil when the entry goes
-	earlier *record   // of an earlier Install whose entry is there
-	anew    []*record // of other entries that stay: what uninstall goes by has changed
+	record  *record   // the entry's new record; nil when the entry is removed
+	earlier *record   // the record of an earlier Install whose entry is there
+	anew    []*record // new records of other entries, which stay
 	records Records
 }
 
@@ -33,8 +33,7 @@ func unreadable(f *file, err error) error {
 	return fmt.Errorf("%s: %w; nothing was changed: mend the file first", f.path, err)
 }
 
-// Install plans to put an entry into a file: a new one, or one that takes the place of what Install has put there before. mode is that of
-// a file that is not there yet.
+// Install plans to put an entry into a file: a new one, or one that replaces an entry of an earlier Install. mode is for a new file.
 func (h *Host) Install(path, name string, s Server, records Records, mode fs.FileMode) (*Change, error) {
 	f, err := read(path)
 	if err != nil {
@@ -55,13 +54,13 @@ func (h *Host) Install(path, name string, s Server, records Records, mode fs.Fil
 		c.after = f.text
 		return c, nil
 	case taken && old == nil:
-		return nil, wrong(fmt.Errorf("it has a server %q that runnel install did not write: give yours another name with --name, or take that one out with runnel uninstall %s --name %s", name, h.ID, name))
+		return nil, wrong(fmt.Errorf("it has a server %q that runnel install did not write: give yours another name with --name, or remove that one with runnel uninstall %s --name %s", name, h.ID, name))
 	case taken:
 		if base, err = h.without(f.text, name, old); err != nil {
 			return nil, wrong(err)
 		}
 	default:
-		old = nil // whoever took the entry out has left a file of their own
+		old = nil // somebody else has removed the entry: the file is theirs now
 	}
 	values, err := h.format.decode(base)
 	if err != nil {
@@ -86,13 +85,13 @@ func (h *Host) Install(path, name string, s Server, records Records, mode fs.Fil
 	return c, nil
 }
 
-// same reports whether an entry is what would be written; a host may leave out what is empty.
+// same reports whether two entries are equal. A host may leave out empty members.
 func same(a, b Server) bool {
 	return a.Command == b.Command && len(a.Args) == len(b.Args) && (len(a.Args) == 0 || reflect.DeepEqual(a.Args, b.Args)) &&
 		len(a.Env) == len(b.Env) && (len(a.Env) == 0 || reflect.DeepEqual(a.Env, b.Env)) && a.Off == b.Off
 }
 
-// Uninstall plans to take an entry out of a file; nil if the file has none of that name.
+// Uninstall plans to remove an entry from a file; nil if the file has none of that name.
 func (h *Host) Uninstall(path, name string, records Records) (*Change, error) {
 	f, err := read(path)
 	if err != nil {
@@ -130,7 +129,7 @@ func (h *Host) Uninstall(path, name string, records Records) (*Change, error) {
 			c.Backup = records.Backup(f.path, name)
 		}
 	}
-	if old != nil && len(others) > 0 { // the last to go takes along what the first has made
+	if old != nil && len(others) > 0 { // what the first entry created is removed with the last one
 		heir := others[0]
 		heir.WithKey = heir.WithKey || old.WithKey
 		heir.Created, heir.Above = heir.Created || old.Created, cmp.Or(heir.Above, old.Above)
@@ -139,16 +138,16 @@ func (h *Host) Uninstall(path, name string, records Records) (*Change, error) {
 	return c, nil
 }
 
-// Nothing reports whether the file is already as it is to be.
+// Nothing reports whether the file needs no edit.
 func (c *Change) Nothing() bool { return !c.removes && bytes.Equal(c.file.text, c.after) }
 
-// Removes reports whether the file goes, because only the entry was ever in it.
+// Removes reports whether the file itself is removed, because it never held anything but the entry.
 func (c *Change) Removes() bool { return c.removes }
 
-// Diff shows what Apply would do.
+// Diff shows what Apply would change.
 func (c *Change) Diff() string { return diff(c.Path, c.file.text, c.after) }
 
-// Apply makes the edit. What it needs to be undone is stored first, and only one runnel does so at a time.
+// Apply makes the edit. It first stores what is needed to undo it. Only one runnel edits at a time.
 func (c *Change) Apply() error {
 	if c.Nothing() {
 		return nil
@@ -168,7 +167,7 @@ func (c *Change) Apply() error {
 		err = c.records.store(c.record)
 	}
 	if err != nil {
-		return fmt.Errorf("keeping the file as it was: %w", err)
+		return fmt.Errorf("keeping a backup: %w", err)
 	}
 	if c.removes {
 		err = c.file.remove(c.above)
@@ -181,7 +180,7 @@ func (c *Change) Apply() error {
 			err = errors.Join(err, c.records.store(r))
 		}
 		return errors.Join(err, c.records.forget(c.Path, c.name, c.Backup == ""))
-	case err != nil && c.record != nil && c.earlier != nil: // the entry of before is still there
+	case err != nil && c.record != nil && c.earlier != nil: // the earlier entry is still there
 		return errors.Join(err, c.records.store(c.earlier))
 	case err != nil && c.record != nil:
 		return errors.Join(err, c.records.forget(c.Path, c.name, true))

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// diff shows the lines that differ between two texts, with some around them: an edit is in one place.
+// diff shows the lines that differ between two texts, with some context. It expects one place where they differ.
 func diff(path string, before, after []byte) string {
 	was, is := lines(before), lines(after)
 	head := 0
@@ -32,7 +32,7 @@ func diff(path string, before, after []byte) string {
 	return b.String()
 }
 
-// lines are those of a text, without their ends. A last line without a newline shows like one with it.
+// lines splits a text into lines, without line ends. It does not show whether the last line has one.
 func lines(text []byte) []string {
 	if len(text) == 0 {
 		return nil

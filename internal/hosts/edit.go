@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Servers are the entries of a file's text that start a program, by their names.
+// Servers returns the entries of a file's text that start a program, by name.
 func (h *Host) Servers(text []byte) (map[string]Server, error) {
 	all, err := h.entries(text)
 	servers := map[string]Server{}
@@ -19,7 +19,7 @@ func (h *Host) Servers(text []byte) (map[string]Server, error) {
 	return servers, err
 }
 
-// entries are all entries of a text by their names, of whatever kind.
+// entries returns all entries of a text, by name.
 func (h *Host) entries(text []byte) (map[string]any, error) {
 	values, err := h.format.decode(text)
 	if err != nil {
@@ -28,7 +28,7 @@ func (h *Host) entries(text []byte) (map[string]any, error) {
 	return entries(values, h.key)
 }
 
-// says is what an entry says, whatever its layout; "" if it is not there.
+// says returns an entry in a canonical form, without its layout; "" if it is not there.
 func (h *Host) says(text []byte, name string) string {
 	if all, _ := h.entries(text); all[name] != nil {
 		return quote(all[name])
@@ -36,13 +36,13 @@ func (h *Host) says(text []byte, name string) string {
 	return ""
 }
 
-// isOurs reports whether an entry is as Install wrote it, so that taking it out loses nothing of anybody's. A host may have laid it out anew:
-// in plain JSON there are no comments to lose, and what it says is enough.
+// isOurs reports whether an entry is as Install wrote it, so that removing it loses nobody else's work. If a host has changed the layout of plain
+// JSON, which has no comments to lose, it is enough that the values are the same.
 func (h *Host) isOurs(text []byte, r *record) bool {
 	return r.intact(text) || r != nil && r.Entry != "" && h.format == jsonText{} && h.says(text, r.Name) == r.Entry
 }
 
-// with returns a text with an entry that it did not have, and the piece that was inserted.
+// with adds an entry to a text, and returns the piece that it inserted.
 func (h *Host) with(text []byte, name string, s Server) (after []byte, piece string, err error) {
 	fields := h.shape(s)
 	for n, f := range fields {
@@ -61,7 +61,7 @@ func (h *Host) with(text []byte, name string, s Server) (after []byte, piece str
 	return after, piece, h.check(text, after, name, fields)
 }
 
-// without returns a text without an entry that it had. Where the piece that was inserted still stands, just that is taken out.
+// without removes an entry from a text: only the inserted piece, if that is still there unchanged.
 func (h *Host) without(text []byte, name string, r *record) ([]byte, error) {
 	if after := h.withoutPiece(text, name, r); after != nil {
 		return after, nil
@@ -73,7 +73,7 @@ func (h *Host) without(text []byte, name string, r *record) ([]byte, error) {
 	return after, h.check(text, after, name, nil)
 }
 
-// withoutPiece takes out just the piece that was inserted, nil if that is not there any more, or is not all that has to go.
+// withoutPiece removes only the inserted piece. It returns nil if the piece is no longer there, or if more has to be removed.
 func (h *Host) withoutPiece(text []byte, name string, r *record) []byte {
 	if !r.intact(text) {
 		return nil
@@ -90,7 +90,7 @@ func (h *Host) withoutPiece(text []byte, name string, r *record) []byte {
 	return after
 }
 
-// check refuses an edit that changes anything but one entry: which is to be there afterwards, or if it is nil, to be gone.
+// check refuses an edit that changes anything but one entry. Afterwards the entry must be there or, if it is nil, be gone.
 func (h *Host) check(before, after []byte, name string, entry []field) error {
 	const advice = "nothing was changed: edit the file yourself"
 	was, err := h.format.decode(before)

@@ -12,17 +12,17 @@ import (
 	"runnel/internal/system"
 )
 
-// maxFile is the largest file that is edited; Claude Code's grows to a few MiB with its history.
+// maxFile is the largest file that is edited. Claude Code's grows to a few MiB with its history.
 const maxFile = 64 << 20
 
 // file is a host's file as it was read.
 type file struct {
-	path string      // where a link leads to
+	path string      // with links resolved
 	text []byte      // nil if there is no file
 	info fs.FileInfo // nil if there is no file
 }
 
-// read reads a file, through links. A file that does not exist is empty.
+// read reads a file, and follows links. A file that does not exist has a nil text.
 func read(path string) (*file, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -54,7 +54,7 @@ func read(path string) (*file, error) {
 	return &file{real, text, info}, err
 }
 
-// Read returns a host's file, nil if there is none. What is not a file of a sensible size is an error.
+// Read returns the text of a host's file, nil if there is none. It refuses anything but a regular file of up to maxFile bytes.
 func Read(path string) ([]byte, error) {
 	f, err := read(path)
 	if err != nil {
@@ -63,13 +63,13 @@ func Read(path string) ([]byte, error) {
 	return f.text, nil
 }
 
-// replace gives a file a new text: at once, with its mode and its owner, and only if nobody has written to it meanwhile.
-// A new file has the mode given.
+// replace replaces a file's text in one step, and keeps its mode and owner. It fails if somebody has written to the file meanwhile. mode is for a
+// new file.
 func (f *file) replace(text []byte, mode fs.FileMode) error {
 	if f.text != nil {
 		mode = f.info.Mode().Perm()
 	}
-	if mode&0o200 == 0 { // though the directory lets it be replaced
+	if mode&0o200 == 0 { // although the directory would let it be replaced
 		return fmt.Errorf("%s is read-only: make it writable, or add by hand what --dry-run shows", f.path)
 	}
 	dir := filepath.Dir(f.path)
@@ -86,10 +86,10 @@ func (f *file) replace(text []byte, mode fs.FileMode) error {
 	} else if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(part.Name()) }() // it is not there any more if all went well
+	defer func() { _ = os.Remove(part.Name()) }() // after a success it is not there any more
 	_, err = part.Write(text)
 	if f.info != nil && system.KeepOwner(part, f.info) != nil {
-		err = errors.Join(err, fmt.Errorf("%s belongs to another user: edit it as that one", f.path))
+		err = errors.Join(err, fmt.Errorf("%s belongs to another user: edit it as that user", f.path))
 	}
 	err = errors.Join(err, part.Chmod(mode), part.Sync(), part.Close())
 	if err == nil {
@@ -101,7 +101,7 @@ func (f *file) replace(text []byte, mode fs.FileMode) error {
 	return os.Rename(part.Name(), f.path)
 }
 
-// remove removes a file, and the directories that are empty then, up to one that stays.
+// remove removes a file, and then empty directories below one that stays.
 func (f *file) remove(above string) error {
 	if err := f.unchanged(); err != nil {
 		return err
@@ -117,7 +117,7 @@ func (f *file) remove(above string) error {
 	return nil
 }
 
-// unchanged reports an error if a file is not as it was read.
+// unchanged returns an error if the file has changed since it was read.
 func (f *file) unchanged() error {
 	now, err := os.ReadFile(f.path)
 	if errors.Is(err, fs.ErrNotExist) && f.text == nil {

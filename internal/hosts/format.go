@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// format edits one kind of file. insert and remove may be simple-minded: check looks at what they made.
+// format edits one kind of file. insert and remove may be simple-minded: check verifies their results.
 type format interface {
-	// decode returns the values of a text; an empty one has none.
+	// decode returns the values of a text, none for an empty one.
 	decode(text []byte) (map[string]any, error)
-	// insert says where a piece has to go that holds an entry, and what it is; at can be the end.
+	// insert returns the piece of text that adds an entry, and the place where it goes, which may be the end.
 	insert(text []byte, key, name string, entry []field) (at int, piece string, err error)
-	// remove takes an entry out, and the member that holds the entries, too, if that is empty then and withKey.
+	// remove removes an entry and, if withKey and no other entry is left, the member that holds the entries.
 	remove(text []byte, key, name string, withKey bool) ([]byte, error)
 }
 
-// entries are all of a decoded file.
+// entries returns all entries of a decoded file.
 func entries(values map[string]any, key string) (map[string]any, error) {
 	switch v := values[key].(type) {
 	case nil:
@@ -27,5 +27,5 @@ func entries(values map[string]any, key string) (map[string]any, error) {
 	}
 }
 
-// indented is the whitespace that a line begins with.
+// indented returns the whitespace at the beginning of a line.
 func indented(line string) string { return line[:len(line)-len(strings.TrimLeft(line, " \t"))] }

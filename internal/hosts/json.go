@@ -12,8 +12,8 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// jsonText is JSON, with comments and trailing commas if the host reads them. The library finds where everything stands; it cannot
-// put a member in without formatting its neighbours anew, so that is done here.
+// jsonText is JSON, with comments and trailing commas if the host reads them. The library finds the place of everything, but cannot insert a
+// member without reformatting its neighbours, so that is done here.
 type jsonText struct{ comments bool }
 
 var byteOrderMark = []byte("\ufeff") // editors on Windows write it
@@ -30,7 +30,7 @@ func (f jsonText) decode(text []byte) (map[string]any, error) {
 	return values, d.Decode(&values)
 }
 
-// parse returns nil if there is nothing in a text, and how many bytes stand before what was parsed.
+// parse parses a text after its byte order mark, which has skipped bytes. v is nil for an empty text.
 func (f jsonText) parse(text []byte) (v *hujson.Value, skipped int, err error) {
 	body := bytes.TrimPrefix(text, byteOrderMark)
 	if len(bytes.TrimSpace(body)) == 0 {
@@ -58,7 +58,7 @@ func (f jsonText) parse(text []byte) (v *hujson.Value, skipped int, err error) {
 	return &root, len(text) - len(body), nil
 }
 
-// member finds a member of an object, -1 if it has none of that name.
+// member returns the index of an object's member, -1 if there is none of that name.
 func member(o *hujson.Object, name string) int {
 	for n, m := range o.Members {
 		if m.Name.Value.(hujson.Literal).String() == name {
@@ -98,7 +98,7 @@ func (f jsonText) insert(text []byte, key, name string, entry []field) (at int, 
 	if first := lineIndent(body, o); first != "" {
 		indent = first
 	}
-	// The piece goes to the beginning of the object: there it needs no comma before it, whatever comments there are.
+	// The piece goes to the beginning of the object: there it never needs a comma before it.
 	at = object.StartOffset + 1
 	onNewLine := len(o.Members) == 0
 	if line, _, ok := bytes.Cut(body[at:endOfGap(o, object)], []byte("\n")); ok && isExtra(line) {
@@ -109,7 +109,7 @@ func (f jsonText) insert(text []byte, key, name string, entry []field) (at int, 
 		comma = ","
 	}
 	switch {
-	case !onNewLine: // all on one line
+	case !onNewLine: // the object begins on one line
 		return skipped + at, compact(made("")) + comma + " ", nil
 	case bytes.Contains(body[at:endOfGap(o, object)], []byte("\n")):
 		return skipped + at, "\n" + made(indent) + comma, nil
@@ -118,7 +118,7 @@ func (f jsonText) insert(text []byte, key, name string, entry []field) (at int, 
 	}
 }
 
-// endOfGap is where the first member of an object begins or, if it has none, its brace.
+// endOfGap returns where the first member of an object begins or, if it has none, its closing brace.
 func endOfGap(o *hujson.Object, v *hujson.Value) int {
 	if len(o.Members) > 0 {
 		return o.Members[0].Name.StartOffset
@@ -126,13 +126,13 @@ func endOfGap(o *hujson.Object, v *hujson.Value) int {
 	return v.EndOffset - 1
 }
 
-// isExtra reports whether there is nothing but blanks and whole comments in the rest of a line.
+// isExtra reports whether the rest of a line is only blanks and complete comments.
 func isExtra(line []byte) bool {
 	v, err := hujson.Parse(append(bytes.Clone(line), "\n0"...))
 	return err == nil && len(v.AfterExtra) == 0
 }
 
-// lineIndent is the whitespace before the first member of an object, "" if it does not begin a line.
+// lineIndent returns the whitespace before the first member of an object, "" if the member does not begin a line.
 func lineIndent(body []byte, o *hujson.Object) string {
 	if len(o.Members) == 0 {
 		return ""
@@ -145,12 +145,12 @@ func lineIndent(body []byte, o *hujson.Object) string {
 	return line
 }
 
-// indentAt is the whitespace that the line of a place begins with.
+// indentAt returns the whitespace at the beginning of the line of a position.
 func indentAt(body []byte, at int) string {
 	return indented(string(body[bytes.LastIndexByte(body[:at], '\n')+1 : at]))
 }
 
-// jsonEntry writes an entry, its fields one a line.
+// jsonEntry writes an entry, one field per line.
 func jsonEntry(name string, entry []field, indent, unit string) string {
 	var b strings.Builder
 	b.WriteString(indent + quote(name) + ": {")
@@ -220,7 +220,7 @@ func (f jsonText) remove(text []byte, key, name string, withKey bool) ([]byte, e
 	return append(bytes.Clone(text[:skipped]), body...), nil
 }
 
-// cut takes a member out of a text, with its comma and the blanks before it. The comma before the last member goes, too.
+// cut removes a member from a text, with its comma and the blanks before it. For the last member, it removes the comma before it.
 func cut(body []byte, o *hujson.Object, n int) []byte {
 	m := o.Members[n]
 	from, to := m.Name.StartOffset, m.Value.EndOffset

@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// place is where a file for the user is: below the directory that a variable names, if it is set to an absolute path, else below another.
+// place is the place of a user's file: below the directory that a variable names, if it holds an absolute path, else below dir.
 type place struct {
 	variable, dir string // ~ = the home directory
 	file          string // with slashes
 }
 
-// home is the user's home directory, "" if it is not known.
+// home returns the user's home directory, "" if it is unknown.
 func (s System) home() string {
 	if s.OS == "windows" {
 		return s.Getenv("USERPROFILE")
@@ -38,7 +38,7 @@ func (s System) join(parts ...string) string {
 	return path
 }
 
-// UserFile is the host's file for the user.
+// UserFile returns the path of the user's file.
 func (h *Host) UserFile(s System) (string, error) {
 	p, ok := h.user[s.OS]
 	if !ok {
@@ -52,12 +52,12 @@ func (h *Host) UserFile(s System) (string, error) {
 	}
 	home := s.home()
 	if !s.isAbs(home) {
-		return "", errors.New("the home directory is not known: set HOME")
+		return "", errors.New("the home directory is unknown: set HOME")
 	}
 	return s.join(strings.Replace(p.dir, "~", home, 1), p.file), nil
 }
 
-// File is the host's file for the user or, if project is a directory, for that.
+// File returns the path of the user's file or, if project names a directory, of the project's file.
 func (h *Host) File(s System, project string) (string, error) {
 	switch {
 	case project == "":
@@ -68,7 +68,7 @@ func (h *Host) File(s System, project string) (string, error) {
 	return filepath.Join(project, filepath.FromSlash(h.Project)), nil
 }
 
-// Here says by what the host was found on this machine: its command, its file or its directory; "" if it was not.
+// Here returns the path by which the host was found on this machine: its command, its file or its directory; "" if it was not found.
 func (h *Host) Here(s System) string {
 	for _, program := range h.Programs {
 		if path := lookPath(program, s.Getenv("PATH")); path != "" {
@@ -87,7 +87,7 @@ func (h *Host) Here(s System) string {
 	return ""
 }
 
-// lookPath finds a program in the directories of a PATH, "" if none has it.
+// lookPath finds a program in the directories of a PATH; "" if none has it.
 func lookPath(program, path string) string {
 	for _, dir := range filepath.SplitList(path) {
 		if !filepath.IsAbs(dir) {
@@ -100,8 +100,8 @@ func lookPath(program, path string) string {
 	return ""
 }
 
-// Program is how a host's file names a running program: by the path that PATH has, which stays when a new version is installed, if that
-// leads to the same file, else by its own. With short the name is enough where PATH has it: others have it elsewhere.
+// Program returns how a host's file names a running program: by its path in PATH, if that leads to the same file, since that path stays when a new
+// version is installed; else by the running file's path. With short, the name is enough if PATH has it: others may have it elsewhere.
 func Program(running, path string, short bool) string {
 	name := strings.TrimSuffix(filepath.Base(running), ".exe")
 	found := lookPath(name, path)

@@ -13,20 +13,20 @@ import (
 	"runnel/internal/system"
 )
 
-// Records is the directory of what is known of installed entries. The user alone can read it: a host's file may hold secrets.
+// Records is the directory of the records of installed entries. Only the user can read it: a host's file may hold secrets.
 type Records string
 
-// record is what uninstall goes by.
+// record is what uninstall needs to know about an entry.
 type record struct {
 	Host string `json:"host"`
 	Path string `json:"path"`
 	Name string `json:"name"`
 
 	Piece   string `json:"piece"`             // the text that was inserted
-	Entry   string `json:"entry,omitempty"`   // what it says, whatever its layout; older runnels kept none
-	WithKey bool   `json:"withKey,omitempty"` // the piece holds the member for all entries: there was none
-	Created bool   `json:"created,omitempty"` // there was no file
-	Above   string `json:"above,omitempty"`   // the nearest directory that there was, if Created
+	Entry   string `json:"entry,omitempty"`   // see Host.says; older runnels kept none
+	WithKey bool   `json:"withKey,omitempty"` // the piece includes the member that holds all entries: there was none before
+	Created bool   `json:"created,omitempty"` // there was no file before
+	Above   string `json:"above,omitempty"`   // if Created: the nearest directory that existed
 }
 
 // base returns the path of the record of an entry without its suffix.
@@ -35,7 +35,7 @@ func (d Records) base(path, name string) string {
 	return filepath.Join(string(d), hex.EncodeToString(sum[:12]))
 }
 
-// load returns the record of an entry, nil if there is none that can be read.
+// load returns the record of an entry, nil if there is none, or it is unreadable.
 func (d Records) load(path, name string) *record {
 	r := readRecord(d.base(path, name) + ".json")
 	if r == nil || r.Path != path || r.Name != name {
@@ -44,7 +44,7 @@ func (d Records) load(path, name string) *record {
 	return r
 }
 
-// readRecord reads a record, nil if there is none that can be read.
+// readRecord reads a record, nil if there is none, or it is unreadable.
 func readRecord(file string) *record {
 	text, err := os.ReadFile(file)
 	r := &record{}
@@ -54,7 +54,7 @@ func readRecord(file string) *record {
 	return r
 }
 
-// of are the records of all entries of a file.
+// of returns the records of all entries of a file.
 func (d Records) of(path string) (list []*record) {
 	files, _ := filepath.Glob(filepath.Join(string(d), "*.json"))
 	for _, file := range files {
@@ -65,13 +65,13 @@ func (d Records) of(path string) (list []*record) {
 	return list
 }
 
-// Backup is where the file of an entry is kept as it was before.
+// Backup returns the path of the backup of an entry's file.
 func (d Records) Backup(path, name string) string { return d.base(path, name) + ".before" }
 
-// intact reports whether the piece still stands in a text.
+// intact reports whether a text still has the piece, once.
 func (r *record) intact(text []byte) bool { return r != nil && bytes.Count(text, []byte(r.Piece)) == 1 }
 
-// lock keeps others from editing until unlock is called: what one of them writes is not lost to the other.
+// lock keeps other runnels from editing until unlock is called, so that none overwrites another's change.
 func (d Records) lock() (unlock func(), err error) {
 	if err := os.MkdirAll(string(d), 0o700); err != nil {
 		return nil, err
@@ -81,12 +81,12 @@ func (d Records) lock() (unlock func(), err error) {
 		return nil, err
 	}
 	if err := system.Lock(f); errors.Is(err, system.ErrLocked) {
-		return nil, errors.Join(errors.New("another runnel edits the files of hosts just now: try again"), f.Close())
-	} // a file system without locks has none
+		return nil, errors.Join(errors.New("another runnel is editing the files of hosts: try again"), f.Close())
+	} // without locks in the file system, nothing is locked
 	return func() { _ = f.Close() }, nil
 }
 
-// store keeps a record.
+// store writes a record.
 func (d Records) store(r *record) error {
 	text, _ := json.Marshal(r)
 	return os.WriteFile(d.base(r.Path, r.Name)+".json", append(text, '\n'), 0o600)
@@ -97,7 +97,7 @@ func (d Records) keep(path, name string, before []byte) error {
 	return os.WriteFile(d.Backup(path, name), before, 0o600)
 }
 
-// forget removes a record and, if nobody needs it, its backup.
+// forget removes a record and, with backup, its backup.
 func (d Records) forget(path, name string, backup bool) error {
 	files := []string{d.base(path, name) + ".json"}
 	if backup {

@@ -7,27 +7,27 @@ import (
 	"strings"
 )
 
-// Server is an entry: how a host starts a server.
+// Server is an entry of a host's file: how the host starts a server.
 type Server struct {
 	Command string
 	Args    []string
 	Env     map[string]string
-	Off     bool // the host has it switched off
+	Off     bool // it is switched off in the host
 }
 
-// Runnel reports whether an entry starts runnel, whatever it is called.
+// Runnel reports whether an entry starts runnel, or the program, which may have another name.
 func (s Server) Runnel(program string) bool {
 	base := strings.TrimSuffix(filepath.Base(s.Command), ".exe")
 	return base == "runnel" || s.Command == program
 }
 
-// field is a member of an entry, in the order in which a person would write it.
+// field is a member of an entry.
 type field struct {
 	name  string
 	value any
 }
 
-// plain is what most hosts read.
+// plain is the shape that most hosts read.
 func plain(s Server) []field {
 	fields := []field{{"command", s.Command}, {"args", append([]string{}, s.Args...)}}
 	if len(s.Env) > 0 {
@@ -36,13 +36,13 @@ func plain(s Server) []field {
 	return fields
 }
 
-// typed says that the server speaks over stdin and stdout: these hosts know others.
+// typed is for hosts that know several transports: it says that the server speaks over stdin and stdout.
 func typed(s Server) []field { return append([]field{{"type", "stdio"}}, plain(s)...) }
 
-// zed says that no extension brought the server, which its versions of 2025 want to know.
+// zed says that the server comes from no extension, which versions of 2025 need.
 func zed(s Server) []field { return append([]field{{"source", "custom"}}, plain(s)...) }
 
-// copilot lists the tools that its model may use, too.
+// copilot also lists the tools that its model may use.
 func copilot(s Server) []field {
 	return append(append([]field{{"type", "local"}}, plain(s)...), field{"tools", []string{"*"}})
 }
@@ -67,7 +67,7 @@ func goose(s Server) []field {
 	}
 }
 
-// readServer reads an entry back, whichever host wrote it; ok is false if it starts no program.
+// readServer reads an entry in any host's shape; ok is false if it starts no program.
 func readServer(entry any) (s Server, ok bool) {
 	text, err := json.Marshal(entry)
 	if err != nil {
@@ -111,13 +111,13 @@ func (w *words) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// IsName reports whether an entry may be called so: every format and host takes such a name, and Codex takes no other.
+// IsName reports whether an entry may have this name: every format and host takes such names, and Codex takes no others.
 func IsName(name string) bool {
 	const plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
 	return name != "" && len(name) <= 64 && strings.Trim(name, plain) == ""
 }
 
-// quote is a value in JSON, which TOML and YAML read the same way.
+// quote returns a value in JSON, which TOML and YAML read the same way.
 func quote(v any) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)

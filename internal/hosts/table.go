@@ -5,28 +5,28 @@ import "runtime"
 // A Host is a program that starts MCP servers.
 type Host struct {
 	ID, Title string
-	Programs  []string // its commands; one that PATH finds says that it is here
+	Programs  []string // its commands; if one is in PATH, the host is on this machine
 
-	user    map[string]place // by GOOS; "" = all others
+	user    map[string]place // the user's file, by GOOS; "" = on all other systems
 	Project string           // its file in a project, with slashes; "" = it has none
 
 	format format
 	key    string // the member of the file that holds the entries
 	shape  func(Server) []field
 
-	// Elsewhere says that the host is started by a desktop and starts its servers in a directory of its own.
+	// Elsewhere says that the host is started by a desktop, and starts its servers in an unrelated directory.
 	Elsewhere bool
-	// SetPath says that servers get a PATH without what the user's shell adds to it.
+	// SetPath says that servers get a PATH without the directories that the user's shell adds.
 	SetPath bool
-	// Root is how a file of a project writes the project's directory, where the server is started somewhere else.
+	// Root is how a project's file writes the project's directory, if servers are started elsewhere.
 	Root string
 	// Flags of runnel suit the host; testdata/hosts measures them.
 	Flags []string
-	// After is what the user has to do until the host sees the entry.
+	// After says what the user has to do before the host uses the entry.
 	After string
 }
 
-// Table is all hosts. The sources of the places and shapes, as read in November 2026:
+// Table lists all hosts. The sources of the places and shapes, as read in November 2026:
 //
 //	Claude Code     code.claude.com/docs/en/mcp (scopes); $CLAUDE_CONFIG_DIR as in the program, 2.1.330
 //	Claude Desktop  modelcontextprotocol.io/docs/develop/connect-local-servers; Linux: Electron's appData
@@ -155,7 +155,7 @@ var Table = []*Host{
 	},
 }
 
-// Find returns the host with this id, nil if there is none.
+// Find returns the host with an id, nil if there is none.
 func Find(id string) *Host {
 	for _, h := range Table {
 		if h.ID == id {
@@ -165,7 +165,7 @@ func Find(id string) *Host {
 	return nil
 }
 
-// IDs are those of all hosts.
+// IDs returns the ids of all hosts.
 func IDs() (ids []string) {
 	for _, h := range Table {
 		ids = append(ids, h.ID)
@@ -173,11 +173,11 @@ func IDs() (ids []string) {
 	return ids
 }
 
-// System is where a host's files are looked for.
+// System is the system on which a host's files are looked for.
 type System struct {
 	OS     string // as GOOS
 	Getenv func(string) string
 }
 
-// This is the system that runnel runs on.
+// This returns the system that runnel runs on.
 func This(getenv func(string) string) System { return System{runtime.GOOS, getenv} }

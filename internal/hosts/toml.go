@@ -12,8 +12,8 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// tomlText is TOML. A table may stand anywhere, so an entry goes to the end; the library only reads. It refuses a
-// table below an inline one, as Codex does and other libraries do not.
+// tomlText is TOML. A table may stand anywhere, so an entry is appended; the library only reads. It refuses a table below an inline table, as
+// Codex does and other libraries do not.
 type tomlText struct{}
 
 func (tomlText) decode(text []byte) (map[string]any, error) {
@@ -49,7 +49,7 @@ func (tomlText) insert(text []byte, key, name string, entry []field) (at int, pi
 func (f tomlText) remove(text []byte, key, name string, _ bool) ([]byte, error) {
 	header := regexp.MustCompile(fmt.Sprintf(`^\s*\[\s*["']?%s["']?\s*\.\s*["']?%s["']?\s*[.\]]`, key, regexp.QuoteMeta(name)))
 	anyHeader := regexp.MustCompile(`^\s*\[`)
-	var kept, held []byte // held: comments and blanks, which may belong to the next table
+	var kept, held []byte // held: comments and blank lines, which may belong to the next table
 	inside := false
 	for line := range bytes.Lines(text) {
 		trimmed := bytes.TrimSpace(line)
@@ -75,7 +75,7 @@ func (f tomlText) remove(text []byte, key, name string, _ bool) ([]byte, error) 
 	return kept, nil
 }
 
-// tomlTable is a table on one line.
+// tomlTable writes an inline table.
 func tomlTable(values map[string]string) string {
 	var words []string
 	for _, name := range slices.Sorted(maps.Keys(values)) {

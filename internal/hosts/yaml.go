@@ -9,7 +9,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// yamlText is YAML. The library finds the lines; an entry is a block of lines, or JSON inside of braces.
+// yamlText is YAML. The library finds the lines; an entry is a block of lines, or JSON inside braces.
 type yamlText struct{}
 
 func (yamlText) decode(text []byte) (map[string]any, error) {
@@ -27,7 +27,7 @@ func (yamlText) decode(text []byte) (map[string]any, error) {
 	return values, nil
 }
 
-// parse returns the mapping at the root, nil if there is nothing in a text.
+// parse returns the mapping at the root, nil for an empty text.
 func (f yamlText) parse(text []byte) (*yaml.Node, error) {
 	if _, err := f.decode(text); err != nil {
 		return nil, err
@@ -39,10 +39,10 @@ func (f yamlText) parse(text []byte) (*yaml.Node, error) {
 	if len(doc.Content) == 0 || doc.Content[0].Tag == "!!null" {
 		return nil, nil
 	}
-	return doc.Content[0], nil // a mapping: it was decoded
+	return doc.Content[0], nil // a mapping: decode has checked that
 }
 
-// of finds a key of a mapping and its value.
+// of returns a mapping's key and its value, nil if it has none of that name.
 func of(mapping *yaml.Node, key string) (k, v *yaml.Node) {
 	for n := 0; n+1 < len(mapping.Content); n += 2 {
 		if mapping.Content[n].Value == key {
@@ -85,7 +85,7 @@ func (f yamlText) insert(text []byte, key, name string, entry []field) (at int, 
 	return at, piece + blockEntry(name, entry, strings.Repeat(" ", v.Column-1)), nil
 }
 
-// insertFlow puts a member first into a mapping in braces.
+// insertFlow inserts a member at the beginning of a mapping in braces.
 func (yamlText) insertFlow(text []byte, mapping *yaml.Node, member string) (at int, piece string, err error) {
 	if len(mapping.Content) > 0 {
 		member += ", "
@@ -96,12 +96,12 @@ func (yamlText) insertFlow(text []byte, mapping *yaml.Node, member string) (at i
 		at += len(string([]rune(string(text[at:min(len(text), at+4)]))[:1]))
 	}
 	if at >= len(text) || text[at] != '{' {
-		return 0, "", errors.New("the place of its braces is not clear")
+		return 0, "", errors.New("the place of its braces is unclear")
 	}
 	return at + 1, member, nil
 }
 
-// afterLine is where the line after a line begins; lines count from 1. The newline is what lacks there if the line has none.
+// afterLine returns where the next line begins; lines count from 1. newline is "\n" if the line does not end with one.
 func afterLine(text []byte, line int) (at int, newline string) {
 	for range line {
 		n := bytes.IndexByte(text[at:], '\n')
@@ -144,7 +144,7 @@ func (f yamlText) remove(text []byte, key, name string, withKey bool) ([]byte, e
 		return text, nil
 	}
 	if mapping.Style&yaml.FlowStyle != 0 {
-		return nil, errors.New("its list of servers is in braces: take the entry out yourself")
+		return nil, errors.New("its list of servers is in braces: remove the entry yourself")
 	}
 	from, _ := afterLine(text, k.Line-1)
 	if withKey && len(mapping.Content) == 2 {
@@ -154,7 +154,7 @@ func (f yamlText) remove(text []byte, key, name string, withKey bool) ([]byte, e
 	return append(bytes.Clone(text[:from]), text[to:]...), nil
 }
 
-// lastLine is the last line of a node, as far as the library says: a scalar of several lines fails the check of the edit.
+// lastLine returns the last line of a node, as far as the library knows: with a scalar of several lines, the check of the edit fails.
 func lastLine(n *yaml.Node) int {
 	last := n.Line
 	for _, c := range n.Content {

@@ -5,10 +5,10 @@ import "io/fs"
 // maxManifest is the largest file that is read.
 const maxManifest = 1 << 20
 
-// dir is the directory that is looked at.
+// dir is the project's directory.
 type dir struct{ fs.FS }
 
-// read returns the first of some files that there is, "" if none.
+// read returns the first of some files that exists, "" if none does.
 func (d dir) read(names ...string) (name, text string) {
 	for _, name := range names {
 		info, err := fs.Stat(d, name)
@@ -22,7 +22,7 @@ func (d dir) read(names ...string) (name, text string) {
 	return "", ""
 }
 
-// has reports whether there is one of some files or directories.
+// has reports whether one of some files or directories exists.
 func (d dir) has(names ...string) bool {
 	for _, name := range names {
 		if _, err := fs.Stat(d, name); err == nil {

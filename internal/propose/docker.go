@@ -6,7 +6,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// compose proposes to build, start, look at and stop the services of a compose file.
+// compose proposes to build, start, inspect and stop the services of a compose file.
 func compose(d dir) (file string, tools []Tool) {
 	file, text := d.read("compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml")
 	var names []string
@@ -18,9 +18,9 @@ func compose(d dir) (file string, tools []Tool) {
 	run := func(words ...string) []string { return append([]string{"docker", "compose"}, words...) }
 	return file, []Tool{
 		{Name: "compose_build", Description: "Build the images of some services, or of all", Command: run("--progress=plain", "build", "{{services}}"), Inputs: services, Progress: dockerProgress, Timeout: "1h"},
-		{Name: "compose_up", Description: "Start some services, or all, and wait until they are well", Command: run("up", "--detach", "--wait", "{{services}}"), Inputs: services, Timeout: "30m"},
-		{Name: "compose_ps", Description: "Show the services and how they are", Command: run("ps", "--all"), Timeout: "1m", ReadOnly: true},
-		{Name: "compose_logs", Description: "Show the last lines that some services have logged, or all", Command: run("logs", "--no-color", "--tail=200", "{{services}}"), Inputs: services, Timeout: "1m", ReadOnly: true},
+		{Name: "compose_up", Description: "Start some services, or all, and wait until they are healthy", Command: run("up", "--detach", "--wait", "{{services}}"), Inputs: services, Timeout: "30m"},
+		{Name: "compose_ps", Description: "Show the services and their state", Command: run("ps", "--all"), Timeout: "1m", ReadOnly: true},
+		{Name: "compose_logs", Description: "Show the last log lines of some services, or all", Command: run("logs", "--no-color", "--tail=200", "{{services}}"), Inputs: services, Timeout: "1m", ReadOnly: true},
 		{Name: "compose_down", Description: "Stop the services and remove their containers", Command: run("down"), Timeout: "10m", Confirm: true},
 	}
 }

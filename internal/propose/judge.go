@@ -9,16 +9,16 @@ import (
 
 // Words of names. A name is judged by its words: db:reset has db and reset.
 var (
-	// The user is asked where one of these stands anywhere,
+	// The user must confirm a tool if one of these words is anywhere in its name,
 	grave = set("deploy undeploy publish push upload ship delete destroy drop purge wipe nuke rollback uninstall reset prune teardown provision")
-	// or one of these first or last.
+	// or if one of these is the first or last word.
 	graveAtAnEnd = set("release clean distclean mrproper clear remove rm migrate tag down apply")
-	// These go on until somebody stops them, or want a person.
+	// These run until somebody stops them, or need a person.
 	endless      = set("watch storybook shell repl console attach")
 	endlessAtEnd = set("dev serve server start run up preview debug live open interactive")
-	// A name that begins with one of these means that, whatever else it says: build-release is a build.
+	// If a name begins with one of these, the other words do not matter: build-release is a build.
 	harmless = set("build test tests check lint compile bench fmt format")
-	// These say nothing.
+	// These are of no use to a model.
 	idle = set("help default list usage version prepare preinstall postinstall prepack postpack prepublish prepublishonly preversion version postversion force")
 
 	quick    = set("lint fmt format vet typecheck types tsc style tidy spell")
@@ -26,7 +26,7 @@ var (
 	sensible = set("all build compile test tests check lint fmt format vet bench docs doc generate coverage e2e integration dist bundle verify race typecheck unit")
 )
 
-// graveBody is what a script does that reaches beyond the directory, or cannot be undone there.
+// graveBody matches commands that reach beyond the directory, or that cannot be undone there.
 var graveBody = pattern(`\b(kubectl +(apply|delete|replace|scale|drain|rollout)|helm +(install|upgrade|uninstall)|(terraform|tofu) +(apply|destroy)|pulumi +(up|destroy)|cdk +destroy|` +
 	`(npm|pnpm|yarn|bun|cargo|poetry|uv|hatch|flit) +publish|(npm|pnpm|yarn) +version|lerna +(publish|version)|changeset +(publish|version)|twine +upload|gem +push|nuget +push|` +
 	`semantic-release|standard-version|release-it|gh-pages|gh +release|goreleaser +release|` +
@@ -38,14 +38,14 @@ var graveBody = pattern(`\b(kubectl +(apply|delete|replace|scale|drain|rollout)|
 	`|(?m)(?:^|[\s/;&|(])deploy(\.\w+)?(?:\s|;|$)`)
 
 var (
-	// removing finds what a script deletes with all that is below it.
+	// removing matches recursive deletions, with their operands.
 	removing = pattern(`\b(?:rm +(?:-\w+ +)*-\w*[rR]\w*|rm +(?:-\w+ +)*--recursive|rimraf|del-cli|rd +/s)((?:[ \t]+[^\s;&|)]+)*)`)
-	// made are names that a build writes anew: to delete them first is a part of it.
+	// made matches the names of what a build makes: deleting it first is a part of the build.
 	made = pattern(`^["']?(\./|packages/|apps/|\*/|\*\*/)*(dist|build|out|output|target|lib|es|esm|cjs|types|typings|coverage|htmlcov|tmp|temp|bin|obj|public|site|_site|_build|` +
 		`node_modules|\.[\w-]*(cache|next|nuxt|turbo|output|vite|parcel|docusaurus|svelte-kit|nyc_output|tox)[\w-]*|__pycache__|[\w.*-]*\.(egg-info|tsbuildinfo|pyc|o|log|tmp)|(docs|doc)/(_?build|dist|api))(/[^.\s$~]*)?["']?$`)
 )
 
-// gravely reports whether a script reaches beyond the directory, or does what cannot be undone there.
+// gravely reports whether a script reaches beyond the directory, or does something there that cannot be undone.
 func gravely(body string) bool {
 	if graveBody().MatchString(body) {
 		return true
@@ -60,10 +60,10 @@ func gravely(body string) bool {
 	return false
 }
 
-// endlessBody is a script that serves or watches until somebody stops it.
+// endlessBody matches scripts that serve or watch until somebody stops them.
 var endlessBody = pattern(`\b(vite|vitepress|next|nuxt|astro|storybook|wrangler|webpack) +(dev|serve|preview)\b|\b(webpack-dev-server|nodemon|http-server|browser-sync|cargo +watch|manage\.py +runserver|flask +run|mkdocs +serve)\b| --watch( |$)`)
 
-// set is made when it is first asked for, as patterns are: every runnel starts, and few propose.
+// set makes a set of words when it is first used, as pattern does: every runnel starts, and few propose.
 func set(words string) func() map[string]bool {
 	return sync.OnceValue(func() map[string]bool {
 		all := map[string]bool{}
@@ -78,12 +78,12 @@ func pattern(text string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }
 
-// split makes words of a name.
+// split splits a name into words.
 func split(name string) []string {
 	return strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return strings.ContainsRune("-_:./ ", r) })
 }
 
-// known reports whether a name is one of those that projects share.
+// known reports whether a name is common in projects.
 func known(name string) bool {
 	words := split(name)
 	return len(words) > 0 && (sensible()[words[0]] || asks(words))
@@ -95,20 +95,21 @@ func asks(words []string) bool {
 	return installs || slices.ContainsFunc(words, func(w string) bool { return grave()[w] }) || graveAtAnEnd()[first] || graveAtAnEnd()[last] && !harmless()[first]
 }
 
-// ships reports whether a name says that what it runs reaches beyond the directory, or destroys something. Many builds begin with a clean.
+// ships reports whether a name suggests a script that reaches beyond the directory, or destroys something. clean is not among those names:
+// many builds begin with it.
 func ships(name string) bool {
 	words := split(name)
 	return slices.ContainsFunc(words, func(w string) bool { return grave()[w] }) ||
 		len(words) > 0 && !harmless()[words[0]] && (words[0] == "release" || words[len(words)-1] == "release")
 }
 
-// scripts are the targets, recipes, tasks or scripts of a file: what each runs. What has to be done before is there as a call: make x.
+// scripts holds what each target, recipe, task or script of a file runs. Its prerequisites are there as calls, such as "make x".
 type scripts map[string]string
 
-// runners finds what starts others of the file.
+// runners matches calls of other scripts of the file.
 var runners = pattern(`(?m)(?:^|[\s;&|(])(?:make|\$\(MAKE\)|\$\{MAKE\}|just|task|(?:npm|pnpm|yarn|bun)(?: +run)?|npm-run-all|run-[sp])[ \t]+([^;&|)\n]*)`)
 
-// calls are the names of those that a script starts, and other words.
+// calls returns the names of the scripts that a script starts, among other words.
 func calls(body string) (names []string) {
 	for _, m := range runners().FindAllStringSubmatch(body, -1) {
 		names = append(names, strings.Fields(m[1])...)
@@ -116,7 +117,7 @@ func calls(body string) (names []string) {
 	return names
 }
 
-// reaching are those that deploy or delete, by themselves or because they start one that does.
+// reaching returns the scripts that deploy or delete, themselves or by starting another one.
 func (s scripts) reaching() map[string]bool {
 	callers, found := map[string][]string{}, map[string]bool{}
 	var next []string
@@ -145,7 +146,7 @@ func (s scripts) reaching() map[string]bool {
 	return found
 }
 
-// judge fills in what a name and what it runs say about a tool; ok is false if it is none for a model.
+// judge completes a tool from its name and its script; ok is false if the tool is not for a model.
 func judge(t Tool, name, body string) (judged Tool, ok bool) {
 	words := split(name)
 	if len(words) == 0 || strings.HasPrefix(name, "_") || strings.HasPrefix(name, ".") || strings.Contains(name, "{{") || idle()[strings.ToLower(name)] {
@@ -173,7 +174,7 @@ func judge(t Tool, name, body string) (judged Tool, ok bool) {
 	return t, true
 }
 
-// Patterns that read progress from what known programs print into a pipe. go test and npm say nothing of how far they are.
+// Patterns for the progress that known programs print into a pipe. go test and npm do not print any.
 const (
 	pytestProgress = `\[ *(\d+)%\]`
 	ninjaProgress  = `^\[(\d+)/(\d+)\]`
@@ -186,7 +187,7 @@ const (
 // cargoEnv makes cargo draw its bar into a pipe.
 var cargoEnv = []string{"CARGO_TERM_PROGRESS_WHEN=always", "CARGO_TERM_PROGRESS_WIDTH=80"}
 
-// progressOf is the pattern for what a script runs, "" if none is known.
+// progressOf returns the progress pattern for the programs that a script runs, "" if there is none.
 func progressOf(body string) string {
 	for _, p := range []struct{ runs, pattern string }{
 		{`\bpytest\b`, pytestProgress}, {`\bninja\b`, ninjaProgress}, {`\bctest\b`, ctestProgress}, {`\bcmake +--build\b`, cmakeProgress},

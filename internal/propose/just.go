@@ -12,7 +12,7 @@ var (
 	paramName  = pattern(`^([+*]?)\$?([A-Za-z_][A-Za-z0-9_-]*)(=?)`)
 )
 
-// justfile proposes recipes, with their parameters.
+// justfile proposes the recipes of a justfile, with their parameters.
 func justfile(d dir) (file string, tools []Tool) {
 	file, text := d.read("justfile", "Justfile", ".justfile")
 	lines := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
@@ -59,7 +59,7 @@ func justfile(d dir) (file string, tools []Tool) {
 		t.Description = describe(comment, t.Command, body)
 		for param := range strings.FieldsSeq(m[2]) {
 			p := paramName().FindStringSubmatch(param)
-			if p == nil { // the rest of a default with a blank
+			if p == nil { // the rest of a default value that contains a blank
 				break
 			}
 			in := Input{p[2], one, p[3] == "" && p[1] != "*"}
@@ -68,7 +68,7 @@ func justfile(d dir) (file string, tools []Tool) {
 			}
 			t.Inputs = append(t.Inputs, in)
 			t.Command = append(t.Command, "{{"+p[2]+"}}")
-			if !in.Required || p[1] != "" { // what follows has a place only if this is given
+			if !in.Required || p[1] != "" { // further parameters are positional, and need this one
 				break
 			}
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// golang proposes what a Go module is worked on with.
+// golang proposes the usual tools for a Go module.
 func golang(d dir) (file string, tools []Tool) {
 	file, _ = d.read("go.mod")
 	if file == "" {
@@ -28,7 +28,7 @@ func golang(d dir) (file string, tools []Tool) {
 	return file, tools
 }
 
-// cargo proposes what a Rust package or workspace is worked on with.
+// cargo proposes the usual tools for a Rust package or workspace.
 func cargo(d dir) (file string, tools []Tool) {
 	file, text := d.read("Cargo.toml")
 	var manifest struct{ Package, Workspace map[string]any }
@@ -46,11 +46,11 @@ func cargo(d dir) (file string, tools []Tool) {
 		{Name: "test", Description: "Run the tests, or those whose names contain a text", Command: append(run("test"), "{{filter}}"), Inputs: []Input{{"filter", operand, false}}, Env: cargoEnv, Progress: cargoProgress, Timeout: "30m"},
 		{Name: "build", Description: "Compile the project", Command: run("build"), Env: cargoEnv, Progress: cargoProgress, Timeout: "30m"},
 		{Name: "clippy", Description: "Look for mistakes in Rust code", Command: run("clippy", "--all-targets"), Env: cargoEnv, Progress: cargoProgress, Timeout: "30m"},
-		{Name: "fmt_check", Description: "Say which files are not formatted", Command: []string{"cargo", "fmt", "--all", "--check"}, Timeout: "10m", ReadOnly: true},
+		{Name: "fmt_check", Description: "List files that are not formatted", Command: []string{"cargo", "fmt", "--all", "--check"}, Timeout: "10m", ReadOnly: true},
 	}
 }
 
-// python proposes the tools that a Python project is set up for, run by its project manager.
+// python proposes the tools that a Python project is configured for, run by its project manager.
 func python(d dir) (file string, tools []Tool) {
 	file, text := d.read("pyproject.toml", "setup.cfg", "setup.py")
 	if file == "" {
@@ -85,7 +85,7 @@ func python(d dir) (file string, tools []Tool) {
 		tools = append(tools, Tool{Name: "typecheck", Description: "Check types with mypy", Command: run("mypy", "{{paths}}"), Inputs: []Input{{"paths", "{type: array, items: " + operand + `, default: ["."]}`, false}}, Timeout: "10m", ReadOnly: true})
 	}
 	if tox != "" || strings.Contains(text, "[tool.tox") {
-		tools = append(tools, Tool{Name: "tox", Description: "Run environments of tox, all or some", Command: run("tox", "run", "-e={{env}}"), Inputs: []Input{{"env", "{type: string, description: names with commas between them}", false}}, Progress: pytestProgress, Timeout: "1h"})
+		tools = append(tools, Tool{Name: "tox", Description: "Run environments of tox, all or some", Command: run("tox", "run", "-e={{env}}"), Inputs: []Input{{"env", "{type: string, description: names separated by commas}", false}}, Progress: pytestProgress, Timeout: "1h"})
 	}
 	if d.has("noxfile.py") {
 		tools = append(tools, Tool{Name: "nox", Description: "Run sessions of nox, all or some", Command: run("nox", "--session={{session}}"), Inputs: []Input{{"session", one, false}}, Progress: pytestProgress, Timeout: "1h"})

@@ -9,7 +9,7 @@ var (
 	trailingDoc = pattern(`##+\s*(.*)$`)
 )
 
-// makefile proposes the targets of a Makefile that have a description, are phony, or have a name that projects share.
+// makefile proposes the targets of a Makefile that have a description, are phony, or have a common name.
 func makefile(d dir) (file string, tools []Tool) {
 	file, text := d.read("GNUmakefile", "makefile", "Makefile")
 	lines := strings.Split(strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\\\n", " "), "\n")
@@ -22,14 +22,14 @@ func makefile(d dir) (file string, tools []Tool) {
 		}
 	}
 	seen, all, targets := map[string]bool{}, scripts{}, []string{}
-	above := "" // the comment in the line above
+	above := "" // the comment on the line above
 	for n, line := range lines {
 		if comment, ok := strings.CutPrefix(line, "#"); ok {
 			above = comment
 			continue
 		}
 		said := above
-		if !strings.HasPrefix(line, ".PHONY") { // which often stands between a target and its comment
+		if !strings.HasPrefix(line, ".PHONY") { // .PHONY often stands between a target and its comment
 			above = ""
 		}
 		rule := ruleLine().FindStringSubmatch(line)

@@ -2,7 +2,7 @@ package propose
 
 import "strings"
 
-// cmake proposes to configure, build and test in the directory build.
+// cmake proposes to configure, build and test a project in the directory build.
 func cmake(d dir) (file string, tools []Tool) {
 	file, text := d.read("CMakeLists.txt")
 	if file == "" {
@@ -14,7 +14,7 @@ func cmake(d dir) (file string, tools []Tool) {
 	}
 	tools = []Tool{
 		{Name: "configure", Description: "Configure the project into the directory build", Command: []string{"cmake", "-S", ".", "-B", "build"}, Timeout: "30m"},
-		{Name: "build", Description: "Compile what is configured in the directory build, or one target of it", Command: []string{"cmake", "--build", "build", "--parallel", "--target={{target}}"}, Inputs: []Input{{"target", one, false}}, Progress: progress, Timeout: "1h"},
+		{Name: "build", Description: "Compile the project configured in the directory build, or one target", Command: []string{"cmake", "--build", "build", "--parallel", "--target={{target}}"}, Inputs: []Input{{"target", one, false}}, Progress: progress, Timeout: "1h"},
 	}
 	if strings.Contains(text, "enable_testing") || strings.Contains(text, "CTest") || strings.Contains(text, "add_test") {
 		tools = append(tools, Tool{
@@ -25,7 +25,7 @@ func cmake(d dir) (file string, tools []Tool) {
 	return file, tools
 }
 
-// meson proposes to configure, build and test in the directory build.
+// meson proposes to configure, build and test a project in the directory build.
 func meson(d dir) (file string, tools []Tool) {
 	file, _ = d.read("meson.build")
 	if file == "" {
@@ -33,7 +33,7 @@ func meson(d dir) (file string, tools []Tool) {
 	}
 	return file, []Tool{
 		{Name: "configure", Description: "Configure the project into the directory build", Command: []string{"meson", "setup", "build"}, Timeout: "30m"},
-		{Name: "build", Description: "Compile what is configured in the directory build", Command: []string{"ninja", "-C", "build"}, Progress: ninjaProgress, Timeout: "1h"},
+		{Name: "build", Description: "Compile the project configured in the directory build", Command: []string{"ninja", "-C", "build"}, Progress: ninjaProgress, Timeout: "1h"},
 		{Name: "test", Description: "Run the tests of the directory build, all or some", Command: []string{"meson", "test", "-C", "build", "--print-errorlogs", "{{names}}"}, Inputs: []Input{{"names", operands, false}}, Progress: `^ *(\d+)/(\d+) `, Timeout: "30m"},
 	}
 }

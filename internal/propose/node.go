@@ -6,7 +6,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// node proposes the scripts of package.json, in its order, run by the package manager whose lock file is there.
+// node proposes the scripts of package.json, in order, run by the package manager that the project uses.
 func node(d dir) (file string, tools []Tool) {
 	file, text := d.read("package.json")
 	root := mapping(text)
@@ -24,7 +24,7 @@ func node(d dir) (file string, tools []Tool) {
 	}
 	all := scripts{}
 	each(get(root, "scripts"), func(name string, v *yaml.Node) {
-		all[name] = v.Value + "\nnpm run pre" + name + " post" + name // which run with it, if they are there
+		all[name] = v.Value + "\nnpm run pre" + name + " post" + name // npm runs these with it, if they exist
 	})
 	reaching := all.reaching()
 	has := func(name string) bool { _, ok := all[name]; return ok }
@@ -33,7 +33,7 @@ func node(d dir) (file string, tools []Tool) {
 		if !isPre {
 			base, isPre = strings.CutPrefix(name, "post")
 		}
-		if isPre && has(base) || strings.HasPrefix(name, "-") { // it runs with the other one
+		if isPre && has(base) || strings.HasPrefix(name, "-") { // npm runs it with the other script
 			return
 		}
 		t, ok := judge(Tool{Name: toolName(name), Command: []string{manager, "run", name}}, name, v.Value)
@@ -55,7 +55,7 @@ func node(d dir) (file string, tools []Tool) {
 	return file, tools
 }
 
-// mapping is the mapping at the root of a YAML or JSON text, nil if there is none.
+// mapping returns the mapping at the root of a YAML or JSON text, nil if there is none.
 func mapping(text string) *yaml.Node {
 	var doc yaml.Node
 	if yaml.Unmarshal([]byte(text), &doc) != nil || len(doc.Content) == 0 || doc.Content[0].Kind != yaml.MappingNode {
@@ -64,7 +64,7 @@ func mapping(text string) *yaml.Node {
 	return doc.Content[0]
 }
 
-// each calls f for each member of a mapping, in its order; none for nil or another kind.
+// each calls f for each member of a mapping, in order. nil and other kinds have none.
 func each(m *yaml.Node, f func(name string, v *yaml.Node)) {
 	if m == nil || m.Kind != yaml.MappingNode {
 		return
@@ -74,7 +74,7 @@ func each(m *yaml.Node, f func(name string, v *yaml.Node)) {
 	}
 }
 
-// get is a member of a mapping, nil if it has none.
+// get returns a member of a mapping, nil if it has none of that name.
 func get(m *yaml.Node, key string) (found *yaml.Node) {
 	each(m, func(name string, v *yaml.Node) {
 		if name == key {
@@ -84,7 +84,7 @@ func get(m *yaml.Node, key string) (found *yaml.Node) {
 	return found
 }
 
-// value is a member that is text, "" if there is none.
+// value returns the text of a member of a mapping, "" if there is none.
 func value(m *yaml.Node, key string) string {
 	if v := get(m, key); v != nil && v.Kind == yaml.ScalarNode {
 		return v.Value

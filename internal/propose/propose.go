@@ -6,26 +6,26 @@ import (
 	"strings"
 )
 
-// Files are what is looked for, for a person who has none of them.
+// Files names the files that Propose reads, for messages.
 const Files = "Makefile, justfile, Taskfile.yml, package.json, go.mod, Cargo.toml, pyproject.toml, CMakeLists.txt, meson.build, compose.yaml, Dockerfile"
 
-// maxTools is how many tools of one source are proposed: a model that has to choose among more chooses badly.
+// maxTools is how many tools of one source are proposed: with more, a model chooses badly.
 const maxTools = 16
 
-// A source reads one kind of manifest; none of it is not an error.
+// A source reads one kind of manifest. That there is none is not an error.
 type source struct {
 	runner string
 	read   func(dir) (file string, list []Tool)
 }
 
-// sources are in the order of their say in names: what the maintainers call test is test.
+// sources are in order of precedence for names: the tool test is what the maintainers call test.
 var sources = []source{
 	{"make", makefile}, {"just", justfile}, {"task", taskfile}, {"npm", node},
 	{"go", golang}, {"cargo", cargo}, {"python", python}, {"cmake", cmake}, {"meson", meson},
 	{"compose", compose}, {"docker", docker},
 }
 
-// Propose returns the text of a runnel.yaml for a directory, and the files that it was made from; no files, no text.
+// Propose returns the text of a runnel.yaml for a directory, and the files that it was made from; without files there is no text.
 func Propose(directory fs.FS) (text string, files []string) {
 	var b strings.Builder
 	taken := map[string]bool{}
@@ -58,5 +58,5 @@ func Propose(directory fs.FS) (text string, files []string) {
 	if len(files) == 0 {
 		return "", nil
 	}
-	return fmt.Sprintf("# Proposed by runnel init from %s. Read it: what stands here, a model may run.\n# Take out what it should not, and say more where a description says little.\ntools:%s", strings.Join(files, ", "), b.String()), files
+	return fmt.Sprintf("# Proposed by runnel init from %s. Read it: a model may run everything in this file.\n# Remove what it should not run, and improve descriptions that say little.\ntools:%s", strings.Join(files, ", "), b.String()), files
 }

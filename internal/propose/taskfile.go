@@ -52,7 +52,7 @@ func taskfile(d dir) (file string, tools []Tool) {
 	return file, tools
 }
 
-// bodies are the commands of a task, in any of the ways to write them.
+// bodies returns the commands of a task, in any of the ways to write them.
 func bodies(task *yaml.Node) (body []string) {
 	switch task.Kind {
 	case yaml.ScalarNode:
@@ -71,7 +71,7 @@ func bodies(task *yaml.Node) (body []string) {
 	return body
 }
 
-// others are the tasks that a task runs before, among or after its commands, as calls.
+// others returns the tasks that a task runs before, among or after its commands, as calls.
 func others(task *yaml.Node) (list []string) {
 	switch task.Kind {
 	case yaml.SequenceNode:

@@ -16,11 +16,11 @@ type Tool struct {
 	Env         []string // "NAME=value"
 	Progress    string
 	Timeout     string
-	Confirm     bool // the user is asked
-	ReadOnly    bool // it changes nothing, so a host may run it beside others
+	Confirm     bool // the user must confirm each call
+	ReadOnly    bool // it changes nothing, so a host may run it in parallel
 }
 
-// Input is an argument.
+// Input is an argument of a tool.
 type Input struct {
 	Name     string
 	Schema   string // YAML on one line
@@ -30,17 +30,17 @@ type Input struct {
 var (
 	more = "{type: array, items: {type: string}, default: [], description: more arguments for the script}"
 	one  = "{type: string}"
-	// An operand is not an option: a list of packages must not bring go vet a -vettool.
+	// An operand must not be an option, such as a -vettool among the packages of go vet.
 	operand  = `{type: string, pattern: "^([^-]|$)"}`
 	operands = "{type: array, items: " + operand + ", default: []}"
 )
 
-// toolName is a name as every client takes it.
+// toolName returns a name that every client accepts.
 func toolName(name string) string {
 	return strings.Trim(regexp.MustCompile(`[^A-Za-z0-9_-]+`).ReplaceAllString(name, "_"), "_")
 }
 
-// write adds the tool to a file.
+// write writes the tool as YAML.
 func (t Tool) write(b *strings.Builder) {
 	line := func(key, value string) { b.WriteString("    " + key + ": " + value + "\n") }
 	b.WriteString("  " + word(t.Name) + ":\n")
@@ -68,7 +68,7 @@ func (t Tool) write(b *strings.Builder) {
 		line("env", "{"+strings.Join(vars, ", ")+"}")
 	}
 	if t.Progress != "" {
-		line("progress", "'"+t.Progress+"'") // patterns of ours: none has a '
+		line("progress", "'"+t.Progress+"'") // our own patterns: none has a '
 	}
 	if t.Timeout != "" {
 		line("timeout", t.Timeout)
@@ -97,7 +97,7 @@ var (
 	plainText = pattern(`^[A-Z][A-Za-z0-9 ,./()+-]*[A-Za-z0-9.)]$`)
 )
 
-// word is a string in a list: plain if YAML reads that as the same string.
+// word writes a string in a list: plain if YAML reads it as the same string.
 func word(s string) string {
 	if plainWord().MatchString(s) && !oddWord().MatchString(s) {
 		return s
@@ -105,7 +105,7 @@ func word(s string) string {
 	return quoted(s)
 }
 
-// sentence is a string after a colon.
+// sentence writes a string after a colon.
 func sentence(s string) string {
 	if plainText().MatchString(s) && !oddWord().MatchString(s) {
 		return s
@@ -113,7 +113,7 @@ func sentence(s string) string {
 	return quoted(s)
 }
 
-// quoted is a string in JSON, which YAML reads the same way. No command, and so no config, takes a NUL.
+// quoted writes a string in JSON, which YAML reads the same way. No command, and so no config, takes a NUL.
 func quoted(s string) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
@@ -122,10 +122,10 @@ func quoted(s string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// chatter is a line of a script that says nothing of what it does.
+// chatter matches lines of a script that do not show what it does.
 var chatter = pattern(`^(\s*|#.*|\$\((info|warning) .*|(echo|printf|set|cd) .*)$`)
 
-// describe is what a model reads of a tool: what its maintainers say of it, else what it runs.
+// describe returns a tool's description: its maintainers' words, else the command that it runs.
 func describe(said string, command, body []string) string {
 	const most = 160
 	text := strings.Join(strings.Fields(strings.Trim(said, "#*- \t")), " ")

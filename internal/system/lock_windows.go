@@ -9,11 +9,11 @@ import (
 // ErrLocked is what [Lock] returns when another process holds the file.
 const ErrLocked = windows.ERROR_LOCK_VIOLATION
 
-// Lock locks a file for this process, without waiting. The system lets the lock go when the file is closed, and when the process ends,
-// however it does.
+// Lock locks a file for this process, without waiting. The system releases the lock when the file is closed, or when the process ends in any
+// way.
 func Lock(f *os.File) error { return lock(f, windows.LOCKFILE_EXCLUSIVE_LOCK) }
 
-// LockShared is Lock beside others who do the same.
+// LockShared is Lock for a lock that several processes may hold at the same time.
 func LockShared(f *os.File) error { return lock(f, 0) }
 
 // lock locks the file's first byte, which is never read.
@@ -21,7 +21,7 @@ func lock(f *os.File, how uint32) error {
 	return windows.LockFileEx(windows.Handle(f.Fd()), how|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, new(windows.Overlapped))
 }
 
-// OpenLockable opens a file for reading and writing that others may remove meanwhile.
+// OpenLockable opens a file for reading and writing; other processes may remove it meanwhile.
 func OpenLockable(name string, flags int, mode os.FileMode) (*os.File, error) {
 	path, err := windows.UTF16PtrFromString(name)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// OpenURL shows a URL in the user's browser. The browser has a session of its own: Ctrl-C in this terminal is not for it.
+// OpenURL shows a URL in the user's browser. The browser gets a separate session, so that Ctrl-C in this terminal does not reach it.
 func OpenURL(url string, env []string) error {
 	program := "xdg-open"
 	if runtime.GOOS == "darwin" {
@@ -19,6 +19,6 @@ func OpenURL(url string, env []string) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	go func() { _ = cmd.Wait() }() // it is not needed any more; some stay as long as the browser does
+	go func() { _ = cmd.Wait() }() // only to collect it; some programs stay as long as the browser
 	return nil
 }

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// trustees are those who may do with this user's files what they want: the user, the system and the administrators, whom nothing keeps
-// out, and the owner, who is looked at by himself.
+// trustees returns those who may do anything with this user's files: the user, the system and the administrators, whom nothing keeps out, and
+// the owner, whom IsForeign checks.
 func trustees() (list []*windows.SID) {
 	if me, err := windows.GetCurrentProcessToken().GetTokenUser(); err == nil {
 		list = append(list, me.User.Sid)
@@ -33,7 +33,7 @@ func nameOf(sid *windows.SID) string {
 	return sid.String()
 }
 
-// IsForeign reports whether a file belongs to another user than this process's. owner names that one.
+// IsForeign reports whether a file belongs to another user than this process's, and names its owner.
 func IsForeign(path string, _ fs.FileInfo) (owner string, foreign bool) {
 	sd, err := windows.GetNamedSecurityInfo(path, windows.SE_FILE_OBJECT, windows.OWNER_SECURITY_INFORMATION)
 	if err != nil {
@@ -46,29 +46,29 @@ func IsForeign(path string, _ fs.FileInfo) (owner string, foreign bool) {
 	return nameOf(sid), !isTrusted(sid)
 }
 
-// writes are the rights by which a file can be made another one.
+// writes are the rights to change a file.
 const writes = windows.GENERIC_ALL | windows.GENERIC_WRITE | windows.FILE_WRITE_DATA | windows.FILE_APPEND_DATA |
 	windows.DELETE | windows.WRITE_DAC | windows.WRITE_OWNER
 
-// WritableByOthers reports whether others than its user may change a file. rights are those that it gives, for a message. Modes mean
-// nothing here: the list of who may do what counts.
+// WritableByOthers reports whether anybody but its user may change a file. rights shows the file's rights, for a message. Modes mean nothing on
+// Windows: the file's access control list counts.
 func WritableByOthers(path string, _ fs.FileInfo) (rights string, writable bool) {
 	return givenToOthers(path, writes)
 }
 
-// ReadableByOthers reports whether others than its user may read a file. rights are those that it gives, for a message.
+// ReadableByOthers reports whether anybody but its user may read a file. rights shows the file's rights, for a message.
 func ReadableByOthers(path string, _ fs.FileInfo) (rights string, readable bool) {
 	return givenToOthers(path, writes|windows.GENERIC_READ|windows.FILE_READ_DATA)
 }
 
-// givenToOthers reports whether others than a file's user have one of some rights, and who.
+// givenToOthers reports whether anybody but a file's user has one of some rights, and who that is.
 func givenToOthers(path string, rights windows.ACCESS_MASK) (who string, given bool) {
 	sd, err := windows.GetNamedSecurityInfo(path, windows.SE_FILE_OBJECT, windows.DACL_SECURITY_INFORMATION)
 	if err != nil {
 		return "", false
 	}
 	list, _, err := sd.DACL()
-	if err != nil || list == nil { // no list: everybody may do everything
+	if err != nil || list == nil { // without a list, everybody may do everything
 		return "everybody", err == nil
 	}
 	for n := range uint32(list.AceCount) {
@@ -84,16 +84,16 @@ func givenToOthers(path string, rights windows.ACCESS_MASK) (who string, given b
 	return "", false
 }
 
-// TakeOver is the command that makes a folder and what is in it this user's.
+// TakeOver returns the command that makes a folder and its contents this user's.
 func TakeOver(dir string) string { return fmt.Sprintf(`takeown /r /f "%s"`, dir) }
 
-// TakeRights is the command that takes the right to write a folder, and what is in it, from all others.
+// TakeRights returns the command that takes the right to write a folder and its contents from all other users.
 func TakeRights(dir string) string {
 	return fmt.Sprintf(`icacls "%s" /inheritance:r /grant:r "%%USERNAME%%:(OI)(CI)F"`, dir)
 }
 
-// KeepOwner does nothing: a new file belongs to whom its folder says.
+// KeepOwner does nothing: on Windows, a new file gets its owner from the user who makes it.
 func KeepOwner(*os.File, fs.FileInfo) error { return nil }
 
-// KeepPrivate is the command that takes all rights to a file from others.
+// KeepPrivate is the command that takes all rights to a file from other users.
 const KeepPrivate = "icacls FILE /inheritance:r /grant:r %USERNAME%:F"

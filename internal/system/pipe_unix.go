@@ -11,10 +11,10 @@ import (
 // Pipe makes a pipe whose reader has deadlines. A child may inherit the writer.
 func Pipe() (read, write *os.File, err error) { return os.Pipe() }
 
-// Readable reports whether a pipe, a socket or a terminal holds what has not been read yet. f may be nil.
+// Readable reports whether a pipe, a socket or a terminal has unread data. f may be nil.
 func Readable(f *os.File) bool {
 	raw, err := f.SyscallConn()
-	if err != nil { // nil has none
+	if err != nil { // also for a nil f
 		return false
 	}
 	ready := []unix.PollFd{{Events: unix.POLLIN}}

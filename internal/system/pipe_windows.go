@@ -8,13 +8,13 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// pipeRoom is what a pipe holds, as on Linux.
+// pipeRoom is how many bytes a pipe holds, as on Linux.
 const pipeRoom = 64 << 10
 
 // Pipe makes a pipe whose reader has deadlines. A child may inherit the writer.
 //
-// A pipe of CreatePipe has none: a read of it occupies a thread until something comes. One with a name can be read as a file that the
-// runtime's poller watches.
+// Pipes of CreatePipe have no deadlines: a read occupies a thread until data comes. A named pipe can be read as a file that the runtime's
+// poller watches.
 func Pipe() (read, write *os.File, err error) {
 	name, err := windows.UTF16PtrFromString(`\\.\pipe\runnel-` + rand.Text())
 	if err != nil {
@@ -33,10 +33,10 @@ func Pipe() (read, write *os.File, err error) {
 	return os.NewFile(uintptr(r), "|0"), os.NewFile(uintptr(w), "|1"), nil
 }
 
-// Readable reports whether a pipe holds what has not been read yet. f may be nil.
+// Readable reports whether a pipe has unread data. f may be nil.
 func Readable(f *os.File) bool {
 	raw, err := f.SyscallConn()
-	if err != nil { // nil has none
+	if err != nil { // also for a nil f
 		return false
 	}
 	var n uint32

@@ -5,11 +5,11 @@ import (
 	"syscall"
 )
 
-// KeepWriteErrors does nothing: here all that fails to be written is an error.
+// KeepWriteErrors does nothing: on Windows, a failed write is always an error.
 func KeepWriteErrors() {}
 
-// KillSelf ends this process by a signal, as if it had not been caught: here, with the exit code that a shell of Unix gives it.
+// KillSelf ends this process by a signal, as if it had not been caught: on Windows, with the exit code that a Unix shell would show.
 func KillSelf(s syscall.Signal) { os.Exit(128 + int(s)) }
 
-// SignalName is the name of a signal, such as SIGTERM, "" if it has none: no process ends by one here.
+// SignalName returns "": on Windows, no process ends by a signal.
 func SignalName(syscall.Signal) string { return "" }

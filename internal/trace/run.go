@@ -36,7 +36,7 @@ func Run(ctx context.Context, t *Record, s *Session) (code int, err error) {
 	cmd.SysProcAttr = process.NewGroup() // Ctrl-C is passed on, and must arrive only once
 	cmd.WaitDelay = restGrace
 	cmd.Cancel = func() error {
-		t.event("runnel trace was told to end")
+		t.event("runnel trace received a signal, and ends the session")
 		cmd.WaitDelay = stopGrace // os/exec reads it after Cancel returns
 		process.SignalGroup(cmd.Process.Pid, syscall.SIGTERM)
 		return nil
@@ -81,7 +81,7 @@ func (s *Session) passOn(t *Record, toServer *Tap, end func()) {
 // waits for the answers that the server still owes.
 func Relay(ctx context.Context, t *Record, server io.ReadWriteCloser, finish func(context.Context), s *Session) error {
 	defer context.AfterFunc(ctx, func() {
-		t.event("runnel trace was told to end")
+		t.event("runnel trace received a signal, and ends the session")
 		_ = server.Close()
 	})()
 	toHost, toServer := &Tap{To: s.Stdout, Note: t.Lines(fromServer)}, &Tap{To: server, Note: t.Lines(FromHost)}
