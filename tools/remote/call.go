@@ -11,12 +11,12 @@ import (
 	"runnel/rpc"
 )
 
-// Call is one call of a tool of another server, made and followed to its end in whatever era and dialect that server
-// speaks: plainly or as a task, with partials in any spelling, questions and a cancel.
+// Call is one call of a tool of another server. It is followed to its end in any era and dialect: plainly or as a task, with partials in any
+// spelling, with questions, and with cancellation.
 type Call struct {
 	o       Options
 	tracker *tracker.Tracker
-	changed chan struct{}      // capacity 1: something about the call has come
+	changed chan struct{}      // capacity 1: a message about the call has come
 	early   chan resultOrError // capacity 1: the answer to awaitResult
 	awaits  sync.Once
 
@@ -25,24 +25,23 @@ type Call struct {
 	tool   string
 	all    context.Context // ends with the call, and with the connection
 
-	background sync.WaitGroup // what goes on beside the call ends with it
+	background sync.WaitGroup // goroutines beside Run; they end with the call
 	spoken     atomic.Bool    // a notification has come since the last poll
-	cutShort   atomic.Bool    // the server has handed the call over
+	cutShort   atomic.Bool    // the server has handed the call over to a task
 
 	mu       sync.Mutex
-	ended    bool            // nothing more may be started in the background
+	ended    bool            // nothing more may start in the background
 	answered map[string]bool // questions of a task, by key
-	open     int             // how many of them wait for an answer
+	open     int             // how many of them are still unanswered
 }
 
 const (
-	// defaultPoll is how often a task is asked for that does not tell how often it may be.
+	// defaultPoll is how often a task is polled if the server does not say.
 	defaultPoll = 2 * time.Second
 	leastPoll   = 100 * time.Millisecond
-	// cancelGrace is how long a call may take to end when it has been cancelled: longer than the 5 s that a command gets
-	// between TERM and KILL.
+	// cancelGrace is how long a cancelled call may take to end: longer than the 5 s that a command gets between TERM and KILL.
 	cancelGrace = 8 * time.Second
-	// fetchTime is how long a server may take to answer with output that is missing, before its silence is doubted.
+	// fetchTime is how long a server may take to answer a fetch of missing output before patience asks something else.
 	fetchTime = 30 * time.Second
 )
 
@@ -52,13 +51,13 @@ type resultOrError struct {
 	err    error
 }
 
-// Tracker is the tracker of the call's output, for who compares that with the result.
+// Tracker returns the tracker of the call's output, to compare the output with the result.
 func (c *Call) Tracker() *tracker.Tracker { return c.tracker }
 
-// CutShort reports whether the server has stopped sending the output before its end: what comes after that is in the result only.
+// CutShort reports whether the server has stopped sending output before the end: the rest is in the result only.
 func (c *Call) CutShort() bool { return c.cutShort.Load() }
 
-// start starts something in the background.
+// start runs f in the background, unless the call has ended.
 func (c *Call) start(f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,7 +66,7 @@ func (c *Call) start(f func()) {
 	}
 }
 
-// end waits for all that goes on in the background, which stop ends.
+// end stops everything in the background and waits for it.
 func (c *Call) end(stop func()) {
 	c.mu.Lock()
 	c.ended = true

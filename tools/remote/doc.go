@@ -1,5 +1,5 @@
-// Package remote is another server seen from its client's side: one call of a tool, followed to its end in whatever era and dialect the
-// server speaks, and the lists of what it has, bounded as they come.
+// Package remote is the client's side of another server: one call of a tool, followed to its end in any era and dialect, and the server's lists,
+// bounded while they are read.
 //
 //	Call.Run ──▶ send ──▶ result
 //	              │ ├───▶ questions ──▶ send again
@@ -7,15 +7,15 @@
 //	              └ responses ─┐
 //	notifications ─────────────┴▶ tracker ──▶ Options.Content
 //
-// Goroutines: Run's own; the client's reader, which hands over what comes. While Run lasts: one that holds the
-// subscription of a task of the stateless era, one for each question of such a task, one that waits for a task's result, one that doubts
-// that missing output will be answered.
+// Goroutines: Run's own, and the client's reader, which hands over messages. While Run lasts: one that holds the subscription to a task of the
+// stateless era, one for each question of such a task, one that waits for a task's result, and one that watches a fetch of missing output
+// (patience).
 //
 // Where things stand:
 //
 //	a call that is given up becomes tasks/cancel   Call.await, Call.cancel (task.go); before its handle: package rpc
 //	a call becomes a task or not                   TakesTask (options.go), Call.send (run.go)
-//	a list is bounded as it comes                  list.go
+//	a list is bounded while it is read             list.go
 //
 // Locks: the tracker's comes before Call.mu.
 package remote

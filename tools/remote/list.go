@@ -12,21 +12,20 @@ import (
 )
 
 const (
-	// maxListEntries and MaxListBytes bound what is taken of one list of a server: tools, prompts, resources or templates. The rest
-	// is cut.
+	// maxListEntries and MaxListBytes bound one list of a server: tools, prompts, resources or templates. The rest is cut off.
 	maxListEntries = 10_000
 	MaxListBytes   = 8 << 20
-	// maxListPages is of a server whose cursors never end, maxListRead of one whose pages hold little that is a list.
+	// maxListPages stops at a server whose cursors never end, maxListRead at one whose pages hold mostly other data.
 	maxListPages = 1000
 	maxListRead  = 32 << 20
-	// maxCursor is how long a cursor may be: it is sent back.
+	// maxCursor is how long a cursor may be, since it is sent back.
 	maxCursor = 64 << 10
-	// maxUnreadable is how many entries of a list that are not tools are named.
+	// maxUnreadable is how many unreadable entries of a list are reported.
 	maxUnreadable = 20
 )
 
-// ReadList reads a list of a server's, which is a member of the results of a method, page by page. An entry is copied out of its page when it
-// is taken: a page of millions of entries costs no more memory than its line. cut: the list has more than is taken.
+// ReadList reads a list of a server, page by page; it is a member of the results of a method. Each entry is copied out of its page, so that a
+// page of millions of entries takes no more memory than its line. cut: the list has more entries than were taken.
 func ReadList(ctx context.Context, client *rpc.Client, method, member string) (entries []json.RawMessage, cut bool, err error) {
 	params := map[string]any{}
 	read, kept := 0, 0
@@ -42,12 +41,12 @@ func ReadList(ctx context.Context, client *rpc.Client, method, member string) (e
 		for it := rawjson.Over(list); !cut && it.Next(); {
 			kept += len(it.Value)
 			if cut = len(entries) == maxListEntries || kept > MaxListBytes; !cut {
-				var compact bytes.Buffer             // the form that is kept, so that an unchanged entry is the same
+				var compact bytes.Buffer             // a canonical form, so that an unchanged entry stays equal
 				_ = json.Compact(&compact, it.Value) // it is valid
 				entries = append(entries, compact.Bytes())
 			}
 		}
-		next := rawjson.StringMember(raw, "nextCursor") // the end is a missing cursor, or one that is not a string
+		next := rawjson.StringMember(raw, "nextCursor") // the last page has no cursor, or one that is not a string
 		if cut || next == "" {
 			return entries, cut, nil
 		}
@@ -59,8 +58,7 @@ func ReadList(ctx context.Context, client *rpc.Client, method, member string) (e
 	return entries, true, nil
 }
 
-// ListTools is ReadList and ReadTools for a list of tools that is read once: 10,000 tools and 8 MiB at most. A tool that cannot be read is an error, beside
-// which the others are returned.
+// ListTools reads a server's list of tools: 10,000 tools and 8 MiB at most. If some tools cannot be read, it returns the others and an error.
 func ListTools(ctx context.Context, client *rpc.Client) (list []mcp.Tool, err error) {
 	entries, _, err := ReadList(ctx, client, "tools/list", "tools")
 	list, unreadable := ReadTools(entries)
@@ -70,7 +68,7 @@ func ListTools(ctx context.Context, client *rpc.Client) (list []mcp.Tool, err er
 	return list, err
 }
 
-// ReadTools reads the entries of a list of tools that ReadList took, and returns the first of those that are not tools apart.
+// ReadTools reads the entries of a list of tools that ReadList returned. unreadable are the first entries that are not tools.
 func ReadTools(entries []json.RawMessage) (list []mcp.Tool, unreadable []json.RawMessage) {
 	for _, raw := range entries {
 		var t mcp.Tool

@@ -13,18 +13,18 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// maxAsking is how many questions of a server of the stateless era are put at once in one call, as many as rpc.Client lets one of
-// the handshake era put.
+// maxAsking bounds the questions that a server of the stateless era may ask at the same time in one call: as many as rpc.Client allows in the
+// handshake era.
 const maxAsking = 64
 
-// canPut reports whether a request of the server's can be put to anybody.
+// canPut reports whether somebody can answer a request of the server.
 func (c *Call) canPut(r mcp.InputRequest) bool {
 	return r.Method == "elicitation/create" || c.o.Others
 }
 
-// put puts a request of the server's.
+// put passes a request of the server to Options.Request.
 //
-// A panic fails the question: its goroutine is not that of the call's work, and would end the process.
+// A panic fails only the question: on its separate goroutine, it would end the process.
 func (c *Call) put(ctx context.Context, r mcp.InputRequest) (answer json.RawMessage, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -36,7 +36,7 @@ func (c *Call) put(ctx context.Context, r mcp.InputRequest) (answer json.RawMess
 	return rawjson.Encode(given), err
 }
 
-// take reserves a question of a task, which is put once. What is too much at once comes again with the next state.
+// take reserves a question of a task, so that it is asked only once. If too many are open, the question comes again with the task's next state.
 func (c *Call) take(key string, r mcp.InputRequest) (done func(), ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -52,11 +52,11 @@ func (c *Call) take(key string, r mcp.InputRequest) (done func(), ok bool) {
 	}, true
 }
 
-// Rounds sends a request, again and again while it is answered with questions (basic/patterns/mrtr), and returns the last answer. can reports
-// whether a question can be put, which is asked before any is.
+// Rounds sends a request, repeats it as long as the answer is questions (basic/patterns/mrtr), and returns the last answer. can reports whether
+// a question can be put, and is called for all of them before put.
 //
-// An answer without questions is how a server asks for the request again; it "MAY" be sent "immediately", but a server that goes on so would
-// be called in a loop: there is a pause then.
+// With an answer that has no questions, a server asks for the request again. It "MAY" be sent "immediately"; there is a growing pause, so that
+// such a server is not called in a busy loop.
 func Rounds(ctx context.Context, params json.RawMessage, send func(params json.RawMessage) (raw json.RawMessage, asks bool, err error),
 	can func(mcp.InputRequest) bool, put func(context.Context, mcp.InputRequest) (json.RawMessage, error)) (json.RawMessage, error) {
 	for pause := leastPoll; ; pause = min(2*pause, defaultPoll) {
@@ -91,7 +91,7 @@ func Rounds(ctx context.Context, params json.RawMessage, send func(params json.R
 	}
 }
 
-// answer puts all questions and returns the params of the request to send again.
+// answer puts all questions, and returns the params of the next request.
 func answer(ctx context.Context, asked *mcp.InputRequiredResult, params json.RawMessage, put func(context.Context, mcp.InputRequest) (json.RawMessage, error)) (json.RawMessage, error) {
 	var waiting sync.WaitGroup
 	var mu sync.Mutex

@@ -11,7 +11,7 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// New makes what follows a call; Run makes the call.
+// New prepares a call; Run makes it.
 func New(o Options) *Call {
 	c := &Call{o: o, changed: make(chan struct{}, 1), early: make(chan resultOrError, 1), answered: map[string]bool{}}
 	c.tracker = tracker.New(tracker.Options{
@@ -23,7 +23,7 @@ func New(o Options) *Call {
 	return c
 }
 
-// Notification takes a notification of the server's, in the order on the wire. It reports whether it belongs to the call.
+// Notification takes a notification of the server, in the order on the wire. It reports whether the notification belongs to the call.
 func (c *Call) Notification(method string, params json.RawMessage) bool {
 	if !c.tracker.Notification(method, params) {
 		return false
@@ -38,7 +38,7 @@ func (c *Call) Notification(method string, params json.RawMessage) bool {
 	return true
 }
 
-// Run makes the call and returns its result as it came. When ctx ends, it cancels the call, waits 8 s at most for its end, and
+// Run makes the call and returns its result as it came. When ctx ends, it cancels the call, waits at most 8 s for its end, and
 // returns the cause of ctx. Errors of the server are of type *rpc.Error; a connection that is lost gives one that wraps
 // [rpc.ErrClosed]. When it returns, all of the output has been handed over. It is called once.
 func (c *Call) Run(ctx context.Context, client *rpc.Client, call *Params) (json.RawMessage, error) {
@@ -60,7 +60,7 @@ func (c *Call) Run(ctx context.Context, client *rpc.Client, call *Params) (json.
 	return result, err
 }
 
-// run makes the call and returns its result, however it comes.
+// run makes the call and returns its result, from the response or from a task.
 func (c *Call) run(ctx context.Context, call *Params) (json.RawMessage, error) {
 	var kind tracker.Answer
 	raw, err := Rounds(ctx, c.params(call), func(params json.RawMessage) (raw json.RawMessage, asks bool, err error) {
@@ -76,7 +76,7 @@ func (c *Call) run(ctx context.Context, call *Params) (json.RawMessage, error) {
 	return c.result(ctx)
 }
 
-// params are those of the request.
+// params returns the params of the request.
 func (c *Call) params(call *Params) json.RawMessage {
 	meta := map[string]any{"progressToken": c.o.Token}
 	params := map[string]any{"name": call.Tool, "arguments": call.Arguments, "_meta": meta}
@@ -96,7 +96,7 @@ func (c *Call) params(call *Params) json.RawMessage {
 
 // send sends the request and returns its first response.
 func (c *Call) send(ctx context.Context, call *Params, params json.RawMessage) (raw json.RawMessage, kind tracker.Answer, err error) {
-	first := make(chan tracker.Answer, 1) // the first of several responses
+	first := make(chan tracker.Answer, 1) // the kind of the first response
 	raw, err = c.client.Do(ctx, &rpc.Request{Method: "tools/call", Params: params, Capabilities: call.Capabilities, Until: c.all, OnResponse: func(response rpc.Response) bool {
 		if response.Err != nil {
 			c.tracker.Finish(tracker.Failed, response.Err.Message)
@@ -122,8 +122,8 @@ func (c *Call) send(ctx context.Context, call *Params, params json.RawMessage) (
 	return raw, kind, err
 }
 
-// handedOver is the task to which a runnel has handed over a plain call that took too long, "" if it has not, or if the task cannot
-// be followed: the tasks methods are not there.
+// handedOver returns the task to which a runnel has handed over a plain call that took too long, "" if it has not, or if the connection has no
+// methods to follow a task.
 func (c *Call) handedOver(result json.RawMessage) string {
 	meta := rawjson.Member(result, "_meta")
 	task := rawjson.Member(meta, mcp.MetaTask)

@@ -14,7 +14,7 @@ import (
 	"runnel/tasks"
 )
 
-// await waits until the task has ended and its output is here. When ctx ends it cancels the task, and waits a little.
+// await waits until the task has ended and its output has come. When ctx ends, it cancels the task and waits up to cancelGrace.
 func (c *Call) await(ctx context.Context, capabilities *mcp.ClientCapabilities) error {
 	if c.client.Era() == rpc.Stateless {
 		c.start(func() { c.listen(capabilities) })
@@ -23,7 +23,7 @@ func (c *Call) await(ctx context.Context, capabilities *mcp.ClientCapabilities) 
 	seen := 0 // the partials at the last poll
 	timer := time.NewTimer(poll)
 	defer timer.Stop()
-	asking, cancelled := ctx, ctx.Done() // asking is for requests: one that the server does not answer ends with it
+	asking, cancelled := ctx, ctx.Done() // asking bounds requests that the server does not answer
 	var deadline <-chan struct{}
 	for {
 		end, _ := c.tracker.End()
@@ -40,7 +40,7 @@ func (c *Call) await(ctx context.Context, capabilities *mcp.ClientCapabilities) 
 			asking, stop = context.WithTimeout(c.all, cancelGrace)
 			defer stop()
 			cancelled, deadline = nil, asking.Done()
-			reason := "" // what else ends ctx explains nothing to the server
+			reason := "" // other causes of ctx mean nothing to the server
 			if ctx.Err() == context.DeadlineExceeded {
 				reason = context.Cause(ctx).Error()
 			}
@@ -53,7 +53,7 @@ func (c *Call) await(ctx context.Context, capabilities *mcp.ClientCapabilities) 
 			// "Requestors MUST NOT rely on receiving this notification": they poll.
 			poll = c.poll(asking, poll)
 			timer.Reset(poll)
-			// A server of SEP-1905 that pushes nothing is asked for what there is.
+			// If a server of SEP-1905 pushes nothing, its output is fetched.
 			if c.tracker.Stats().Partials == seen {
 				c.fetch(asking, true)
 			}
@@ -93,7 +93,7 @@ func (c *Call) result(ctx context.Context) (json.RawMessage, error) {
 	}
 }
 
-// state looks at what the task says of itself.
+// state handles the state of the task: its message and its questions.
 func (c *Call) state(s *mcp.DetailedTask) {
 	if c.o.Status != nil && s.Status == mcp.TaskWorking && s.StatusMessage != "" {
 		c.o.Status(s.StatusMessage)
@@ -111,7 +111,7 @@ func (c *Call) state(s *mcp.DetailedTask) {
 	}
 }
 
-// awaitResult asks for the result, once. For a task that has not ended: "When the requestor encounters the input_required status, it
+// awaitResult asks for the result, once, also for a task that has not ended: "When the requestor encounters the input_required status, it
 // SHOULD preemptively call tasks/result", since some servers ask only then (2025-11-25 tasks, "Input Required Status").
 func (c *Call) awaitResult() {
 	c.awaits.Do(func() {
@@ -149,7 +149,7 @@ func (c *Call) listen(capabilities *mcp.ClientCapabilities) {
 	}
 }
 
-// poll asks for the task; it returns when to ask again.
+// poll asks for the task, and returns the time until the next poll.
 func (c *Call) poll(ctx context.Context, before time.Duration) time.Duration {
 	var state struct {
 		mcp.DetailedTask
@@ -165,7 +165,7 @@ func (c *Call) poll(ctx context.Context, before time.Duration) time.Duration {
 		return before
 	}
 	if spoke := c.spoken.Swap(false); state.Status.Terminal() && spoke && !c.client.InOrder() {
-		// Output that is still on its way, on another connection perhaps, comes before the end that is told there.
+		// Output may still be on its way, perhaps on another connection: it comes before the end that is notified there.
 		return before
 	}
 	c.state(&state.DetailedTask)
@@ -176,7 +176,7 @@ func (c *Call) poll(ctx context.Context, before time.Duration) time.Duration {
 	return before
 }
 
-// fetch gets what is missing in the output and, with rest, what a server of SEP-1905 has not pushed, as long as more comes.
+// fetch fetches missing output and, with rest, output that a server of SEP-1905 has not pushed, until there is no more.
 func (c *Call) fetch(ctx context.Context, rest bool) {
 	for asked := int64(-1); ; {
 		w, ok := c.tracker.Wanted(rest, asked)
@@ -196,8 +196,8 @@ func (c *Call) fetch(ctx context.Context, rest bool) {
 	}
 }
 
-// patience ends when the server answers something that it was asked fetchTime later. Time alone does not show that it will not answer: its
-// answer may wait here, because whoever takes the output lags.
+// patience bounds a fetch: after fetchTime it asks the server something else, and ends when the server answers that. Time alone does not show that a
+// fetch will not be answered: its answer may be queued here, because the reader of the output lags.
 func (c *Call) patience(ctx context.Context) (patient context.Context, done func()) {
 	patient, done = context.WithCancel(ctx)
 	c.start(func() {
@@ -211,7 +211,7 @@ func (c *Call) patience(ctx context.Context) (patient context.Context, done func
 	return patient, done
 }
 
-// readLog reads the task's log from a position on, where the server is a runnel.
+// readLog reads the task's log from a position on, if the server is a runnel.
 func (c *Call) readLog(ctx context.Context, after int64) (text string, next int64, err error) {
 	if c.client.Capabilities().Resources == nil {
 		return "", 0, errors.New("the server has no resources")
@@ -234,7 +234,7 @@ func (c *Call) readLog(ctx context.Context, after int64) (text string, next int6
 	return read.Contents[0].Text, read.Contents[0].Meta.Next, nil
 }
 
-// cancel asks for the end of the task. That it has ended just before is not an error.
+// cancel cancels the task. That it has already ended is not an error.
 func (c *Call) cancel(ctx context.Context, reason string) error {
 	var state mcp.Task
 	err := c.client.Call(ctx, "tasks/cancel", mcp.TaskParams{TaskID: c.tracker.TaskID(), Meta: mcp.CancelMeta{Reason: reason}}, &state)

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// taskTTL is the ttl, in milliseconds, that runnel asks a server for: a day. Runnel's own task has its own ttl.
+	// taskTTL is the ttl, in milliseconds, that runnel asks a server for: a day. Runnel's own task has another ttl.
 	taskTTL = "86400000"
 	// logLevel is the lowest level of log lines that a server of the stateless era sends with a call.
 	logLevel = "info"
@@ -83,8 +83,8 @@ func (c *call) run(ctx context.Context, tool string) (json.RawMessage, error) {
 	return raw, err
 }
 
-// way returns how a tool is called, and whether its output is known to come as content. A task is only better where its output has a
-// dialect, or where the tool requires a task; otherwise a plain call shows more, by its progress.
+// way returns how a tool is called, and whether its output is known to come as content. A task is better only if its output has a dialect, or if
+// the tool requires a task; otherwise a plain call shows more, by its progress.
 func way(client *rpc.Client, tool *mcp.Tool) (task *mcp.TaskMetadata, streams bool) {
 	if client.Era() == rpc.Stateless {
 		_, streams = client.Capabilities().Extensions[mcp.ExtensionTaskPartials]
@@ -114,7 +114,7 @@ func (c *call) content(items []json.RawMessage, replaces bool) {
 	c.silence.deliver(func() { _ = c.out.Content(items...) }) // fails only when the call has ended
 }
 
-// remark writes a message to the output as an item of its own.
+// remark writes a message to the output as a separate item.
 func (c *call) remark(text string) { c.stderr("[" + text + "]\n") }
 
 func (c *call) stderr(text string) {
@@ -147,8 +147,8 @@ func (c *call) progress(params json.RawMessage) {
 	})
 }
 
-// status writes the status messages of a working task to the output, under the same rule. A notification and the answer to a poll may come
-// at the same time, and nothing shows which is newer.
+// status writes the status messages of a working task to the output, under the same rule, each once. A notification and the answer to a poll may
+// come at the same time, and nothing shows which is newer.
 func (c *call) status(message string) {
 	if c.streams.Load() {
 		return

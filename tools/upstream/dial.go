@@ -11,7 +11,7 @@ import (
 	"runnel/tools/process"
 )
 
-// dial makes the connection.
+// dial starts or reaches the server and makes the connection.
 func (l *link) dial(ctx context.Context, o rpc.DialOptions) (err error) {
 	if l.config.URL != "" {
 		if l.atErr == nil {
@@ -40,7 +40,7 @@ func (l *link) dial(ctx context.Context, o rpc.DialOptions) (err error) {
 	return nil
 }
 
-// guard makes the guard end the server's processes when runnel is gone.
+// guard makes the guard process end the server's processes if runnel is killed.
 func (l *link) guard(pgid int) (release func()) {
 	if err := process.Guard(pgid); err != nil {
 		l.log.Warn().Err(err).Msg("a server is not guarded: it may outlive a runnel that is killed")

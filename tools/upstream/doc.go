@@ -4,7 +4,7 @@
 //	prompts, resources, ... ───┴▶ Set ──▶ Server ─────┤             ▲
 //	                               ▲        │ run     └── rpc.Client reads: notification, request
 //	lists ◀── join ◀── take ◀── catalog ◀───┘                       │
-//	                               └ kept                           └▶ session, subscriptions: what is of no call
+//	                               └ kept                           └▶ session, subscriptions: messages outside of calls
 //
 // A definition is a server's part of the config. A Server starts when something that it has is needed, and is restarted by its policy. A
 // link is one connection to it, a call is one tool call on a link, and a catalog holds the server's description of itself. The session
@@ -12,13 +12,13 @@
 //
 // Goroutines of a server that is up:
 //
-//  1. run's, which starts the server, reads its lists again when they change, and waits for its end;
+//  1. that of Server.run, which starts the server, reads its lists again when they change, and waits for its end;
 //  2. silence.watch, which pings;
 //  3. link.listen, which holds the subscription to the lists of a server of the stateless era;
-//  4. one for each resource that is subscribed to there;
-//  5. those of rpc.Client, whose reader hands out what comes, and those of remote.Call for each call.
+//  4. one for each subscription to a resource of such a server;
+//  5. those of rpc.Client, whose reader hands out messages, and those of remote.Call for each call.
 //
-// A server that was taken out of the config has one more, which waits for the last call and stops the server.
+// A server that was removed from the config has one more, which waits for the last call and stops the server.
 //
 // Locks: Set.mu comes before those of the registry and of a Server, link.mu before that of a call's tracker. The others are taken alone.
 //

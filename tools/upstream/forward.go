@@ -63,7 +63,7 @@ func do(ctx context.Context, c *rpc.Caller, client *rpc.Client, method string, p
 	})
 }
 
-// maxRounds limits how often a request is sent, since a client may answer a server's questions without asking anybody, for ever.
+// maxRounds limits how often a request is sent: a client may answer a server's questions for ever, without a person.
 const maxRounds = 16
 
 // askable returns the capabilities of a client that a server may use in one request.

@@ -8,10 +8,10 @@ import (
 
 const (
 	// hopsVariable tells an upstream how many runnels stand before it, as a header does over HTTP. Without it, a runnel that reads the
-	// config of the one that started it would start another, endlessly.
+	// same config as the one that started it would start another, and so on.
 	hopsVariable = "RUNNEL_HOPS"
 	maxHops      = 8
-	// hopsFor is how long a client's number counts, since the circle may have been opened meanwhile.
+	// hopsFor is how long a client's number counts: the circle may have been broken meanwhile.
 	hopsFor = 10 * time.Minute
 )
 

@@ -24,14 +24,14 @@ const (
 	maxCatalog = 5 * remote.MaxListBytes
 )
 
-// catalogFile returns the file for a server's catalog, "" if none is kept. Its name depends on the program or the URL, and on what the
-// server is told of its client, since that may decide which tools it has.
+// catalogFile returns the file for a server's catalog, "" if none is kept. Its name depends on the program or the URL, and on the client's
+// capabilities, which may decide which tools the server has.
 func catalogFile(dir string, def *definition, client mcp.ClientCapabilities) string {
 	if dir == "" {
 		return ""
 	}
 	sum := sha256.Sum256(rawjson.Encode(struct {
-		Format  int // of the file
+		Format  int // the version of the file's format
 		Command []string
 		Env     map[string]string
 		Dir     string

@@ -19,8 +19,7 @@ import (
 // link is one connection to a server, with the calls on it. The rpc.Client's reader hands out each message. If a call's output has to wait
 // for runnel's own client, the reader waits, and so does the server: nothing is stored in between.
 //
-// Each message of a server belongs to one of the calls, and names the call's token or its task. If it names neither, a rule for its kind
-// decides.
+// A message of a server about a call names the call's token or task. If it names neither, a rule for its kind decides where it belongs.
 type link struct {
 	*definition
 	session *session

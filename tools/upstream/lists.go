@@ -21,7 +21,7 @@ type shownEntry struct {
 	from *Server
 }
 
-// joinLists makes the lists of all servers, of which the first has a name. The lock of their Set is held.
+// joinLists joins the lists of all servers. If two servers have an entry of the same name, the first one's counts. Set.mu is held.
 func joinLists(servers []*Server) lists {
 	l := lists{}
 	owners := map[string]*Server{} // by list and key
@@ -49,12 +49,12 @@ func joinLists(servers []*Server) lists {
 	return l
 }
 
-// differs reports whether clients see a difference in a list from what it was.
+// differs reports whether clients see a difference between two versions of a list.
 func (l lists) differs(method string, from lists) bool {
 	return !slices.EqualFunc(l[method], from[method], func(a, b shownEntry) bool { return bytes.Equal(a.Raw, b.Raw) })
 }
 
-// resource is the server that lists a URI or a template, or whose template the URI fits best; nil if there is none.
+// resource returns the server that lists a URI or a template, or whose template fits the URI best; nil if there is none.
 func (l lists) resource(uri string) *Server {
 	if u := cmp.Or(owner(l[resourceList], uri), owner(l[templateList], uri)); u != nil {
 		return u
@@ -68,7 +68,7 @@ func (l lists) resource(uri string) *Server {
 	return u
 }
 
-// owner is the server that has an entry of a list, nil if there is none.
+// owner returns the server that has an entry of a list, nil if there is none.
 func owner(list []shownEntry, key string) *Server {
 	for _, e := range list {
 		if e.Key == key {
@@ -78,7 +78,7 @@ func owner(list []shownEntry, key string) *Server {
 	return nil
 }
 
-// entryPage is a page of a list, as a version knows its entries. A cursor says how many entries have been shown.
+// entryPage returns a page of a list, without members that a version does not know. A cursor holds the number of entries shown so far.
 func entryPage(v *mcp.Version, list []shownEntry, cursor string) (page []json.RawMessage, next string) {
 	shown, _ := readShown(cursor)
 	page = []json.RawMessage{}
@@ -103,7 +103,7 @@ func readShown(cursor string) (shown int, ok bool) {
 	return shown, ours && err == nil && shown >= 0
 }
 
-// dressEntry takes out of an entry what a version does not know.
+// dressEntry removes the members of an entry that a version does not know.
 func dressEntry(v *mcp.Version, entry json.RawMessage) json.RawMessage {
 	for member, known := range map[string]bool{"title": v.Titles, "icons": v.Icons, "_meta": v.ContentMeta} {
 		if !known && rawjson.Member(entry, member) != nil {
@@ -113,8 +113,8 @@ func dressEntry(v *mcp.Version, entry json.RawMessage) json.RawMessage {
 	return entry
 }
 
-// matchTemplate reports how well a URI fits a template (RFC 6570): how many bytes of the template stand in it as they are, or -1. It is
-// asked only where a URI belongs, so that what may be in a variable is left to its server.
+// matchTemplate returns how well a URI fits a template (RFC 6570): the number of literal bytes that match, or -1. It only finds the server for a
+// URI; the server itself checks the values of variables.
 func matchTemplate(template, uri string) (score int) {
 	parts := strings.Split(template, "{")
 	for i, literal := range parts {

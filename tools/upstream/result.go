@@ -76,7 +76,7 @@ func (c *call) theirTask(content []mcp.ContentBlock) string {
 	return id
 }
 
-// withoutLog leaves out the link to the log of the server's task, which nobody here can read. This task has a log of its own.
+// withoutLog removes the link to the log of the server's task, which nobody here can read. This task has a separate log.
 func (c *call) withoutLog(id string, content []mcp.ContentBlock) (kept []mcp.ContentBlock) {
 	uri := tasks.LogURI(id)
 	for _, item := range content {

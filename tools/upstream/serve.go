@@ -12,7 +12,7 @@ import (
 	"runnel/tools"
 )
 
-// Everything that servers have beside tools is passed on as it is: a request goes to the server whose prompt, resource or template it
+// Everything that servers have beside tools is passed on unchanged: a request goes to the server whose prompt, resource or template it
 // names, and its answer comes back. None of these requests is a task.
 //
 //	request                                  goes to
@@ -30,7 +30,7 @@ import (
 // Some things cannot be passed on: questions outside of a tool call to a client of 2026-07-28, since servers send no requests there;
 // progress of requests other than calls; experimental capabilities and extensions; elicitation/create with URLs in a call of 2026-07-28.
 
-// listTTL is how long clients may keep a list that is complete. Clients that listen learn of changes at once.
+// listTTL is how long clients may keep a complete list. Clients that listen are notified of changes at once.
 const listTTL = time.Minute
 
 // WrappedName is the name of the upstream that runnel wraps.
@@ -79,7 +79,7 @@ func (s *Set) handle(srv *rpc.Server, era rpc.Era, method string, h rpc.Handler)
 	})
 }
 
-// rootsChanged tells the servers that the client's roots have changed.
+// rootsChanged notifies the servers that the client's roots have changed.
 func (s *Set) rootsChanged() {
 	for _, u := range s.all() {
 		if l := u.up(); l != nil && l.client.Era() == rpc.Handshake && u.capabilities.Roots != nil {

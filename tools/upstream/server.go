@@ -20,9 +20,9 @@ import (
 
 // Server is another MCP server, whose tools stand among runnel's own.
 //
-// It does not start before something that it has is needed, since some hosts start their servers only to see what they are. Until then its
-// lists from the last time are used (kept.go). Its restart policy decides whether it is started again, after a pause that grows. While it
-// is down, its tools stay in the list and a call waits a little for it; if it will not be started again, they leave the list.
+// It starts only when one of its tools, prompts or resources is needed, since some hosts start their servers only to see what they are. Until
+// then, its lists from the last time are used (kept.go). Its restart policy decides whether it is started again, after a growing pause. While
+// it is down, its tools stay in the list, and a call waits a little for it; if it will not be started again, they leave the list.
 type Server struct {
 	*definition
 	capabilities mcp.ClientCapabilities // shown to the server; set by remember
@@ -70,7 +70,7 @@ func New(name string, conf config.Upstream, env config.Base, log zerolog.Logger)
 }
 
 // Servers makes the servers that a config describes, sorted by name, except those that workers run. They run in the directory of the config
-// file, whatever env.Dir says.
+// file, not in env.Dir.
 func Servers(c *config.Config, env config.Base, log zerolog.Logger) (list []*Server, err error) {
 	env.Dir = c.Dir()
 	var errs []error
@@ -87,7 +87,7 @@ func Servers(c *config.Config, env config.Base, log zerolog.Logger) (list []*Ser
 	return list, config.JoinErrors(errs)
 }
 
-// Probed is what Probe has learnt about a server.
+// Probed is the result of Probe.
 type Probed struct {
 	Server   mcp.Implementation
 	Protocol string

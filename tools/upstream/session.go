@@ -19,12 +19,12 @@ import (
 
 // session stands for the client outside of calls: it takes the servers' notifications and requests.
 type session struct {
-	first atomic.Pointer[rpc.Caller] // the first caller, whose capabilities the servers are told; nil: nobody has called
+	first atomic.Pointer[rpc.Caller] // the first caller, whose capabilities the servers see; nil: nobody has called
 	open  atomic.Pointer[rpc.Caller] // the client of the handshake era, if there is one
 	level atomic.Value               // a string, the lowest level of log messages that servers send; nil: nobody has set it
 	hops  hops
 
-	elsewhere bool // the clients are (Set.ServeOthers)
+	elsewhere bool // the clients are those of other processes (Set.ServeOthers)
 }
 
 // meet records a caller.
@@ -36,8 +36,8 @@ func (s *session) least() string {
 	return level
 }
 
-// capabilities returns what servers are told: runnel's own capabilities and the client's. A client of the stateless era declares its own
-// anew with each request, so a call may ask for more than the first request allowed.
+// capabilities returns the capabilities that servers see: runnel's and the client's. A client of the stateless era declares its capabilities
+// with each request, so a call may allow more than the first request did.
 func (s *session) capabilities() mcp.ClientCapabilities {
 	c := s.first.Load()
 	if s.elsewhere {

@@ -27,7 +27,7 @@ type Set struct {
 	shown   atomic.Bool // somebody has seen a list
 	session session
 
-	// Fleet waits, for a while, until it is known which tools workers have (Lend); nil = none are asked for. Set before anything is asked.
+	// Fleet waits, for a while, until the tools of workers are known (Lend); nil = there are no workers. Set before anything is asked.
 	Fleet func(ctx context.Context)
 
 	promptChanges, resourceChanges rpc.Broadcast // sent when its lists change
@@ -56,8 +56,8 @@ func (s *Set) Add(u *Server) error {
 	return nil
 }
 
-// ServeOthers takes the place of Serve in a worker, whose calls come from clients of other processes. Servers are told that they may ask
-// for everything that such clients can be asked.
+// ServeOthers replaces Serve in a worker, whose calls come from clients of other processes. Servers may then ask for everything that such
+// clients may support.
 func (s *Set) ServeOthers() { s.session.elsewhere = true }
 
 // Close ends all servers and returns when nothing is left of them. Calls in flight fail.
@@ -95,14 +95,14 @@ func (s *Set) Lend(list []tools.Tool) {
 	s.tell(changed)
 }
 
-// needFleet waits until it is known which tools workers have.
+// needFleet waits until the tools of workers are known.
 func (s *Set) needFleet(ctx context.Context) {
 	if s.Fleet != nil {
 		s.Fleet(ctx)
 	}
 }
 
-// Meet records the first client, whose capabilities servers are told. It reports whether the set has servers.
+// Meet records the first client, whose capabilities servers see. It reports whether the set has servers.
 func (s *Set) Meet(c *rpc.Caller) bool {
 	s.session.meet(c)
 	s.recall()
@@ -132,7 +132,7 @@ func (s *Set) unknown(u *Server) bool {
 	return u.catalog == nil
 }
 
-// NeedTool is Need for the servers that may have a tool. It does nothing if the name is known.
+// NeedTool is Need for the servers that may have a tool of this name. It does nothing if the tool is known.
 func (s *Set) NeedTool(ctx context.Context, name string) {
 	s.recall()
 	if s.Tools.Lookup(name) == nil {
@@ -141,7 +141,7 @@ func (s *Set) NeedTool(ctx context.Context, name string) {
 	}
 }
 
-// needFresh is Need for the present lists of some servers: lists from the last time do not count.
+// needFresh waits for the current lists of some servers: lists from the last time do not count.
 func (s *Set) needFresh(ctx context.Context, wanted func(*Server) bool) {
 	var begun []*Server
 	for _, u := range s.all() {
@@ -287,9 +287,9 @@ func (s *Set) Whole() bool {
 	return !slices.ContainsFunc(s.servers, func(u *Server) bool { return !u.told })
 }
 
-// Replace replaces the tools and the servers by those of another set. Servers that are the same go on; the others end after their last
-// call. Clients that listen are told if they can see a difference. A client that subscribed to a resource of a server that ends is told
-// that the resource has changed, since it may be gone, or belong to the next server with that name.
+// Replace replaces the tools and the servers by those of another set. Unchanged servers go on; the others end after their last call. Clients
+// that listen are notified if they can see a difference. A client that subscribed to a resource of a server that ends is notified that the
+// resource has changed: it may be gone, or belong to the next server with that name.
 func (s *Set) Replace(with *Set) {
 	next := slices.Clone(with.servers)
 	s.mu.Lock()
@@ -312,7 +312,7 @@ func (s *Set) Replace(with *Set) {
 	s.servers = next
 	changed := s.join(with.Tools)
 	told := s.Tools.Replace(with.Tools)
-	if !slices.Equal(before, next) { // a new server starts when the list is asked for, which clients do when they are told
+	if !slices.Equal(before, next) { // a new server starts when clients ask for the list, as they do after a notification
 		changed = []*rpc.Broadcast{&s.promptChanges, &s.resourceChanges}
 		if !told {
 			changed = append(changed, s.Tools.Changes())
@@ -332,7 +332,7 @@ func (s *Set) Replace(with *Set) {
 	}
 }
 
-// Came records a client's number of runnels before this one. It returns an error if the client must not be served.
+// Came records how many runnels a client's request has passed. It returns an error if the client must not be served.
 func (s *Set) Came(hops int) error {
 	if hops > maxHops {
 		return fmt.Errorf("%s: a url among their upstreams leads back to where it is used", tooManyHops(hops))

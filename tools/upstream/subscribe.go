@@ -123,7 +123,7 @@ func (s *subscriptions) leave(uri string, t *func(json.RawMessage)) {
 	}
 }
 
-// updated tells the listeners of a resource, and of resources that contain it, that it has changed: the URI "might be a sub-resource of the
+// updated notifies the listeners of a resource, and of resources that contain it, that it has changed: the URI "might be a sub-resource of the
 // one that the client actually subscribed to".
 func (s *subscriptions) updated(params json.RawMessage, hide *secrets.Set) {
 	uri := rawjson.StringMember(params, "uri")
@@ -140,7 +140,7 @@ func (s *subscriptions) updated(params json.RawMessage, hide *secrets.Set) {
 	}
 }
 
-// tellAll tells all listeners that their resources have changed, since their server is gone. It reports whether anybody listens.
+// tellAll notifies all listeners that their resources have changed, because their server is gone. It reports whether anybody listens.
 func (s *subscriptions) tellAll() bool {
 	s.mu.Lock()
 	uris := slices.Collect(maps.Keys(s.byURI))
