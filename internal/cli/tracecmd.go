@@ -77,6 +77,7 @@ Values that the config file names under "secrets" appear in FILE as ***, if they
 			return nil
 		},
 	}
+	cmd.Flags().SortFlags = false
 	cmd.Flags().StringVarP(&file, "output", "o", "", "write to `FILE`, which is overwritten")
 	i.target.addFlags(cmd.Flags())
 	cmd.Flags().AddFlag(i.flags.Lookup("config"))

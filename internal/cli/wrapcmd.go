@@ -33,6 +33,9 @@ wrap reads only a config file that --config names. The tools of that file are se
 	}
 	cmd.Flags().SortFlags = false
 	i.target.addFlags(cmd.Flags())
+	own := *i.flags.Lookup("config")
+	own.Usage = "read settings and further tools from `FILE`"
+	cmd.Flags().AddFlag(&own)
 	cmd.Flags().AddFlagSet(i.flags)
 	return cmd
 }
