@@ -15,12 +15,28 @@ import (
 // watchPace is how often a command with --watch looks.
 const watchPace = time.Second
 
+// again calls once each watchPace, until that fails or ctx ends.
+func again(ctx context.Context, once func() error) error {
+	for {
+		err := once()
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+		select {
+		case <-time.After(watchPace):
+		case <-ctx.Done():
+			return exitError(exitInterrupted)
+		}
+	}
+}
+
 // drawAgain draws a title and a text on a terminal once a second, as much as fits, until ctx ends. The last text stays on the screen.
 func drawAgain(ctx context.Context, out io.Writer, title string, show func(context.Context) (string, error)) error {
-	for frame := "\x1b[2J"; ; frame = "" {
+	frame := "\x1b[2J"
+	return again(ctx, func() error {
 		text, err := show(ctx)
 		if ctx.Err() != nil {
-			return exitError(exitInterrupted)
+			return err
 		}
 		if err != nil { // a cluster that elects a leader answers again soon
 			text = term.Printable("the state does not answer: " + err.Error())
@@ -34,35 +50,25 @@ func drawAgain(ctx context.Context, out io.Writer, title string, show func(conte
 		for _, line := range lines {
 			frame += term.Clip(line, width-1) + "\x1b[K\n"
 		}
-		if _, err := io.WriteString(out, frame+"\x1b[J"); err != nil {
-			return err
-		}
-		select {
-		case <-time.After(watchPace):
-		case <-ctx.Done():
-			return exitError(exitInterrupted)
-		}
-	}
+		_, err = io.WriteString(out, frame+"\x1b[J")
+		frame = ""
+		return err
+	})
 }
 
 // writeChanges writes a text each time that it has changed, until ctx ends.
 func writeChanges(ctx context.Context, out io.Writer, show func(context.Context) (string, error)) error {
-	for before := ""; ; {
+	before := ""
+	return again(ctx, func() error {
 		text, err := show(ctx)
-		if err == nil && text != before {
-			_, err = io.WriteString(out, text)
-			before = text
-		}
 		switch {
-		case ctx.Err() != nil:
-			return exitError(exitInterrupted)
-		case err != nil && !errors.Is(err, tasks.ErrBusy): // as above
+		case errors.Is(err, tasks.ErrBusy): // as above
+			return nil
+		case err != nil || text == before:
 			return err
 		}
-		select {
-		case <-time.After(watchPace):
-		case <-ctx.Done():
-			return exitError(exitInterrupted)
-		}
-	}
+		before = text
+		_, err = io.WriteString(out, text)
+		return err
+	})
 }

@@ -46,22 +46,18 @@ func (e *entryFlags) check(cmd *cobra.Command, ids []string) error {
 	return nil
 }
 
-// file returns the path of the host's file.
-func (e *entryFlags) file(i *invocation, h *hosts.Host) (string, error) {
+// file returns the path of the host's file, and where installed entries are recorded: always in the user's default state, no matter which one a
+// config names.
+func (e *entryFlags) file(i *invocation, h *hosts.Host) (path string, records hosts.Records, err error) {
+	state, err := config.Default().StateDir(i.Getenv)
 	project := ""
-	if e.scope.Word == "project" {
-		var err error
-		if project, err = os.Getwd(); err != nil {
-			return "", err
-		}
+	if e.scope.Word == "project" && err == nil {
+		project, err = os.Getwd()
 	}
-	return h.File(hosts.This(i.Getenv), project)
-}
-
-// hostRecords is where installed entries are recorded: always in the user's default state, no matter which one a config names.
-func (i *invocation) hostRecords() (hosts.Records, error) {
-	dir, err := config.Default().StateDir(i.Getenv)
-	return hosts.Records(filepath.Join(dir, "installed")), err
+	if err == nil {
+		path, err = h.File(hosts.This(i.Getenv), project)
+	}
+	return path, hosts.Records(filepath.Join(state, "installed")), err
 }
 
 // toldFlag is a flag of serve that the host will pass to runnel: it is checked and noted here.

@@ -95,59 +95,55 @@ func (i *invocation) install(cmd *cobra.Command, ids []string, entry *entryFlags
 	if slices.ContainsFunc(rest, holdsPassword) {
 		return misuse(cmd, "the arguments after -- have a URL with a password, which would be written into the host's file: let runnel read it from a file or the environment (README, \"A state for several machines\")")
 	}
-	records, err := i.hostRecords()
-	if err != nil {
-		return err
-	}
 	var errs []error
 	for _, id := range ids {
-		h := hosts.Find(id)
-		server, err := i.entryFor(cmd, h, entry, given, rest)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		path, err := entry.file(i, h)
-		mode := os.FileMode(0o600)
-		if entry.scope.Word == "project" {
-			mode = 0o644
-		}
-		var change *hosts.Change
-		if err == nil {
-			change, err = h.Install(path, entry.name, server, records, mode)
-		}
-		if err == nil {
-			err = i.makeChange(h, entry, change)
-		}
-		errs = append(errs, err)
+		errs = append(errs, i.installInto(cmd, hosts.Find(id), entry, given, rest))
 	}
 	return errors.Join(errs...)
 }
 
-// makeChange makes a change, or shows it, and says what to do next.
-func (i *invocation) makeChange(h *hosts.Host, entry *entryFlags, change *hosts.Change) error {
-	switch {
-	case change.Nothing():
+// installInto writes the entry into the file of one host.
+func (i *invocation) installInto(cmd *cobra.Command, h *hosts.Host, entry *entryFlags, given []told, rest []string) error {
+	path, records, err := entry.file(i, h)
+	if err != nil {
+		return err
+	}
+	server, err := i.entryFor(cmd, h, entry, given, rest)
+	if err != nil {
+		return err
+	}
+	mode := os.FileMode(0o600)
+	if entry.scope.Word == "project" {
+		mode = 0o644
+	}
+	change, err := h.Install(path, entry.name, server, records, mode)
+	if err != nil {
+		return err
+	}
+	if change.Nothing() {
 		i.Say(zerolog.InfoLevel, fmt.Sprintf("%s: %s has this server already", h.Title, change.Path))
 		return nil
-	case entry.dryRun:
+	}
+	next := []string{h.After, "Can it start? runnel doctor " + h.ID}
+	if h.Here(hosts.This(i.Getenv)) == "" {
+		next = append(next, h.Title+" was not found on this machine: it will read the file once it is installed.")
+	}
+	return i.makeChange(entry, change, fmt.Sprintf("%s: the server %s is in %s", h.Title, entry.name, change.Path), next...)
+}
+
+// makeChange makes a change, or shows it, and then says so, and what comes next.
+func (i *invocation) makeChange(entry *entryFlags, change *hosts.Change, done string, next ...string) error {
+	if entry.dryRun {
 		_, err := io.WriteString(i.Stdout, term.PrintableLines(change.Diff()))
 		return err
 	}
-	here := h.Here(hosts.This(i.Getenv)) != ""
 	if err := change.Apply(); err != nil {
 		return err
 	}
-	said := fmt.Sprintf("%s: the server %s is in %s", h.Title, entry.name, change.Path)
 	if change.Backup != "" {
-		said += "\n  backup of the file: " + change.Backup
+		next = append([]string{"backup of the file: " + change.Backup}, next...)
 	}
-	said += "\n  " + h.After
-	said += "\n  Can it start? runnel doctor " + h.ID
-	if !here {
-		said += fmt.Sprintf("\n  %s was not found on this machine: it will read the file once it is installed.", h.Title)
-	}
-	i.Say(zerolog.InfoLevel, said)
+	i.Say(zerolog.InfoLevel, strings.Join(append([]string{done}, next...), "\n  "))
 	return nil
 }
 

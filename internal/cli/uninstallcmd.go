@@ -3,14 +3,11 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
-	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
 	"runnel/internal/hosts"
-	"runnel/internal/term"
 )
 
 // uninstallCommand is "runnel uninstall".
@@ -46,11 +43,7 @@ Hosts: ` + strings.Join(hosts.IDs(), ", ") + `.`,
 }
 
 func (i *invocation) uninstall(h *hosts.Host, entry *entryFlags) error {
-	records, err := i.hostRecords()
-	if err != nil {
-		return err
-	}
-	path, err := entry.file(i, h)
+	path, records, err := entry.file(i, h)
 	if err != nil {
 		return err
 	}
@@ -60,20 +53,10 @@ func (i *invocation) uninstall(h *hosts.Host, entry *entryFlags) error {
 		return err
 	case change == nil:
 		return fmt.Errorf("%s: %s has no server %q", h.Title, path, entry.name)
-	case entry.dryRun:
-		_, err := io.WriteString(i.Stdout, term.PrintableLines(change.Diff()))
-		return err
 	}
-	if err := change.Apply(); err != nil {
-		return err
-	}
-	said := fmt.Sprintf("%s: the server %s is gone from %s", h.Title, entry.name, change.Path)
+	done := fmt.Sprintf("%s: the server %s is gone from %s", h.Title, entry.name, change.Path)
 	if change.Removes() {
-		said += ", which install had created, and which is gone, too"
+		done += ", which install had created, and which is gone, too"
 	}
-	if change.Backup != "" {
-		said += "\n  backup of the file: " + change.Backup
-	}
-	i.Say(zerolog.InfoLevel, said)
-	return nil
+	return i.makeChange(entry, change, done)
 }
