@@ -61,7 +61,7 @@ With --url it checks only the server there, in each era of the protocol.`,
 		ValidArgsFunction: completeHosts,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				if err := (&entryFlags{name: "runnel"}).check(cmd, args); err != nil {
+				if err := checkHosts(cmd, args); err != nil {
 					return err
 				}
 				return i.doctorInstalled(cmd.Context(), args)
@@ -98,6 +98,15 @@ func (d *diagnosis) fine(what, format string, args ...any) { d.print("ok   ", wh
 func (d *diagnosis) bad(what, format string, args ...any) {
 	d.wrong++
 	d.print("WRONG", what, format, args...)
+}
+
+// check is bad with an error, fine without.
+func (d *diagnosis) check(what string, err error, format string, args ...any) {
+	if err != nil {
+		d.bad(what, "%v", err)
+		return
+	}
+	d.fine(what, format, args...)
 }
 
 func (d *diagnosis) print(verdict, what, format string, args ...any) {
@@ -152,12 +161,14 @@ func (i *invocation) doctor(cmd *cobra.Command, _ []string) error {
 			d.fine("secrets", "%s and %s", term.Count(len(conf.Secrets.Env), "variable"), term.Count(len(conf.Secrets.Patterns), "pattern"))
 		}
 	}
-	d.notices()
-	if err := tryWriting(os.TempDir()); err != nil {
-		d.bad("temporary files", "%v; TMPDIR names another directory", err)
-	} else {
-		d.fine("temporary files", "%s", os.TempDir())
+	if rules := i.Notices.Rules(); rules != nil {
+		d.check("notices", rules.Check(), "their programs are here")
 	}
+	err = tryWriting(os.TempDir())
+	if err != nil {
+		err = fmt.Errorf("%w; TMPDIR names another directory", err)
+	}
+	d.check("temporary files", err, "%s", os.TempDir())
 	if conf != nil {
 		d.state(cmd.Context(), conf)
 		d.limits(conf)
@@ -166,27 +177,10 @@ func (i *invocation) doctor(cmd *cobra.Command, _ []string) error {
 		d.installed(cmd.Context(), h, false)
 	}
 	for _, version := range []string{mcp.NewestHandshake().Name, ""} {
-		what := "session, " + cmp.Or(version, "stateless era")
-		if said, err := i.trySession(cmd.Context(), version); err != nil {
-			d.bad(what, "%v", err)
-		} else {
-			d.fine(what, "%s", said)
-		}
+		said, err := i.trySession(cmd.Context(), version)
+		d.check("session, "+cmp.Or(version, "stateless era"), err, "%s", said)
 	}
 	return d.verdict()
-}
-
-// notices looks for the programs that notices start.
-func (d *diagnosis) notices() {
-	rules := d.i.Notices.Rules()
-	if rules == nil {
-		return
-	}
-	if err := rules.Check(); err != nil {
-		d.bad("notices", "%v", err)
-		return
-	}
-	d.fine("notices", "their programs are here")
 }
 
 // verdict is the end of the command.
@@ -210,11 +204,8 @@ func (d *diagnosis) programs(list []tools.Tool) {
 		if !ok {
 			continue
 		}
-		switch found, err := c.Program(); {
-		case err != nil:
-			d.bad("tool "+c.Describe().Name, "%v", err)
-		case found != "": // else it is known only at a call
-			d.fine("tool "+c.Describe().Name, "%s", found)
+		if found, err := c.Program(); found != "" || err != nil { // else it is known only at a call
+			d.check("tool "+c.Describe().Name, err, "%s", found)
 		}
 	}
 }
@@ -229,11 +220,7 @@ func (d *diagnosis) upstreams(ctx context.Context, conf *config.Config) {
 	}
 	wg.Wait()
 	for n, u := range list {
-		if errs[n] != nil {
-			d.bad("upstream "+u.Name(), "%v", errs[n])
-			continue
-		}
 		p := probed[n]
-		d.fine("upstream "+u.Name(), "%s, protocol %s, %s, %d ms", term.Printable(strings.TrimSpace(p.Server.Name+" "+p.Server.Version)), p.Protocol, term.Count(p.Tools, "tool"), p.After.Milliseconds())
+		d.check("upstream "+u.Name(), errs[n], "%s, protocol %s, %s, %d ms", term.Printable(strings.TrimSpace(p.Server.Name+" "+p.Server.Version)), p.Protocol, term.Count(p.Tools, "tool"), p.After.Milliseconds())
 	}
 }

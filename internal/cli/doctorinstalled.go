@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -98,14 +99,13 @@ func (d *diagnosis) entry(ctx context.Context, h *hosts.Host, file, name string,
 	if err == nil {
 		p, err = u.Probe(ctx, checkTime)
 	}
-	switch {
-	case err != nil:
-		d.bad(what, "%v\nhow it is started: %s", err, file)
-	case p.Tools == 0:
-		d.bad(what, "it starts, but has no tools there: name some with --tool or --config\nhow it is started: %s", file)
-	default:
-		d.fine(what, "it starts, %s, %d ms; %s", term.Count(p.Tools, "tool"), p.After.Milliseconds(), file)
+	if err == nil && p.Tools == 0 {
+		err = errors.New("it starts, but has no tools there: name some with --tool or --config")
 	}
+	if err != nil {
+		err = fmt.Errorf("%w\nhow it is started: %s", err, file)
+	}
+	d.check(what, err, "it starts, %s, %d ms; %s", term.Count(p.Tools, "tool"), p.After.Milliseconds(), file)
 }
 
 // asHost returns how a host would start a server. Most hosts pass on these variables only, and a desktop's PATH names only the system's own

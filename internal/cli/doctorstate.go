@@ -68,11 +68,7 @@ func (d *diagnosis) remoteState(ctx context.Context, conf *config.Config) {
 	ctx, cancel := checking(ctx)
 	defer cancel()
 	report, err := store.Check(ctx, conf.Server.Owner)
-	if err != nil {
-		d.bad("state", "%v", err)
-		return
-	}
-	d.fine("state", "%s: %s", conf.State.Dir, report)
+	d.check("state", err, "%s: %s", conf.State.Dir, report)
 }
 
 // littleRoom is the number of free bytes below which doctor warns: a few logs of builds.

@@ -37,6 +37,11 @@ func (e *entryFlags) check(cmd *cobra.Command, ids []string) error {
 	if !hosts.IsName(e.name) {
 		return misuse(cmd, "--name: %w", config.Wrong("letters, digits, - and _", "%q is not a name", e.name))
 	}
+	return checkHosts(cmd, ids)
+}
+
+// checkHosts refuses unknown hosts.
+func checkHosts(cmd *cobra.Command, ids []string) error {
 	for _, id := range ids {
 		if hosts.Find(id) == nil {
 			err := config.Wrong(strings.Join(hosts.IDs(), ", "), "unknown host %q", id)

@@ -214,7 +214,7 @@ func (i *invocation) askForHosts(cmd *cobra.Command) ([]string, error) {
 		if slices.Equal(words, []string{"all"}) {
 			words = here
 		}
-		return words, (&entryFlags{name: "runnel"}).check(cmd, words)
+		return words, checkHosts(cmd, words)
 	case <-cmd.Context().Done():
 		return nil, context.Cause(cmd.Context())
 	}

@@ -54,11 +54,7 @@ func (s *Setup) Serve(ctx context.Context) error {
 		return err
 	}
 	defer s.Notices.Close() // last: until it is closed, a state may find that the keeper of a task is gone
-	defer func() {
-		if err := store.Close(); err != nil {
-			log.Error().Err(err).Msg("closing the state")
-		}
-	}()
+	defer closeState(store, log)
 	warnOfState(store, log)
 	if s.view != nil && inMemory(store) {
 		s.Say(zerolog.WarnLevel, "runnel ui: the state is memory, so the view shows only tasks that it starts itself; name a directory with --state")

@@ -54,6 +54,12 @@ func (s *Setup) openAny(conf *config.Config, log zerolog.Logger) (tasks.State, e
 	return sqlite.New(sqlite.Options{Dir: dir, MaxState: int64(conf.State.MaxState), Limits: limits(conf), Calls: s.view != nil, Recovered: s.Notices.Tell, Log: log}), nil
 }
 
+func closeState(store tasks.State, log zerolog.Logger) {
+	if err := store.Close(); err != nil {
+		log.Error().Err(err).Msg("closing the state")
+	}
+}
+
 // inMemory reports whether tasks end with this process.
 func inMemory(store tasks.State) bool {
 	_, ok := store.(*tasks.Memory)

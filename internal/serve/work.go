@@ -83,11 +83,7 @@ func (s *Setup) Work(ctx context.Context, o WorkOptions) error {
 		return err
 	}
 	defer s.Notices.Close()
-	defer func() {
-		if err := store.Close(); err != nil {
-			log.Error().Err(err).Msg("closing the state")
-		}
-	}()
+	defer closeState(store, log)
 	queue, ok := store.(tasks.Queue)
 	if !ok {
 		return &UsageError{Err: errors.New("runnel work: a worker takes tasks from a state on NATS: name it with --state nats://HOST:4222")}
