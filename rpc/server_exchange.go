@@ -5,6 +5,8 @@ import (
 	"context"
 	"io"
 	"sync"
+
+	"runnel/rpc/mcp"
 )
 
 // Session is a client without pipes. A carrier such as HTTP passes each line to it, with an output for the answers.
@@ -49,6 +51,10 @@ func (s *Server) NewSession(out Output) *Session {
 func (c *Session) Take(line []byte, out Output) (*Exchange, error) {
 	return c.exchange(&Exchange{line: bytes.TrimSpace(line)}, out)
 }
+
+// Version returns the protocol version that initialize has negotiated, nil before that or if it failed. It must not be called while Take takes
+// initialize. Use it where the carrier depends on the version.
+func (c *Session) Version() *mcp.Version { return c.negotiated.Version }
 
 func (c *Session) exchange(x *Exchange, out Output) (*Exchange, error) {
 	x.w, x.taken = newWriter(out, c.incoming.freeSlots, c.log), make(chan struct{})

@@ -166,8 +166,11 @@ func (e *ended) locked(f func() error) error {
 			break
 		}
 	}
-	if err == nil {
+	switch {
+	case err == nil:
 		err = f()
+	case errors.Is(err, system.ErrLocked):
+		err = fmt.Errorf("%s has been locked by another process for %v", e.file, lockPatience)
 	}
 	return errors.Join(err, lock.Close())
 }

@@ -1,15 +1,12 @@
 package httpserver
 
 import (
-	"context"
 	"net/http"
 	"strings"
 	"time"
 
-	"runnel/rpc"
 	"runnel/rpc/http/headers"
 	"runnel/rpc/mcp"
-	"runnel/rpc/rawjson"
 )
 
 // postHandshake serves a message of the handshake era.
@@ -41,12 +38,8 @@ func (s *Server) postHandshake(w http.ResponseWriter, r *http.Request, owner str
 		s.noteEnded(c.sessionKey)
 	}
 	e := c.stream(callMark(m))
-	out := rpc.Output(e.stream)
-	if opens {
-		out = noteVersion{e.stream, c}
-	}
 	a := &answer{sender: e.begin(), primed: c.primed(), unanswered: s.unanswered(m, c)}
-	x, err := c.Take(body, out)
+	x, err := c.Take(body, e.stream)
 	switch err = c.setExchange(e, x, err); {
 	case err != nil && a.unanswered != nil:
 		a.unanswered(w)
@@ -58,27 +51,12 @@ func (s *Server) postHandshake(w http.ResponseWriter, r *http.Request, owner str
 	whole := a.respond(w, r)
 	cut := s.cut(c, a.sender, whole)
 	c.disconnected(a.sender, whole, a.events)
-	if opens && c.version.Load() == nil {
+	if opens && (!whole || c.Version() == nil) {
 		s.close(c)
 	}
 	if cut {
 		panic(http.ErrAbortHandler)
 	}
-}
-
-// noteVersion notes the version that the answer to initialize agrees on.
-type noteVersion struct {
-	*stream
-	c *session
-}
-
-func (o noteVersion) WriteLines(ctx context.Context, lines []byte, last bool) error {
-	if rawjson.IsObject(lines) {
-		if v := mcp.LookupVersion(rawjson.StringMember(rawjson.Member(lines, "result"), "protocolVersion")); v != nil {
-			o.c.version.Store(v)
-		}
-	}
-	return o.stream.WriteLines(ctx, lines, last)
 }
 
 // get sends the standing stream, or the one that Last-Event-ID names.

@@ -73,13 +73,13 @@ func (s *Server) revive(ctx context.Context, key sessionKey) (*session, error) {
 	}
 	c := s.newSession(served, key)
 	answer := newStream("", nil)
-	if _, err = c.Take(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":%s}`, params), noteVersion{answer, c}); err == nil {
+	if _, err = c.Take(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":%s}`, params), answer); err == nil {
 		var events []numbered
 		if events, _, err = answer.begin().next(ctx); err == nil && len(events) > 0 {
 			err = c.missed(ctx, rawjson.Member(rawjson.Member(events[0].text, "result"), "capabilities"))
 		}
 	}
-	if err != nil || c.version.Load() == nil {
+	if err != nil || c.Version() == nil {
 		s.endSession(c)
 		return nil, errNoSession
 	}

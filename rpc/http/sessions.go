@@ -33,8 +33,7 @@ type mostSessions struct{ owned, all int }
 type session struct {
 	*rpc.Session
 	sessionKey
-	names    string                      // the end of its streams' names, so that no event of another session, or of this one before it was revived, matches
-	version  atomic.Pointer[mcp.Version] // nil until initialize has been answered
+	names    string // the end of its streams' names, so that no event of another session, or of this one before it was revived, matches
 	standing *stream
 	inAll    *atomic.Int64 // bytes that the streams of all sessions hold
 
@@ -195,7 +194,7 @@ func (s *Server) endSession(c *session) {
 
 // primed reports whether the session's streams begin with an empty event.
 func (c *session) primed() bool {
-	v := c.version.Load()
+	v := c.Version()
 	return v != nil && v.PrimedStreams
 }
 
