@@ -72,41 +72,37 @@ func (s *Server) newSession(served Served, key sessionKey) *session {
 }
 
 // add adds a session, unless there are too many, and returns it, or the one with the same id that was added before.
-func (s *Server) add(c *session) (*session, error) {
+func (s *Server) add(c *session) (added *session, err error) {
 	s.mu.Lock()
-	if there := s.sessions[c.sessionKey]; there != nil {
-		there.connections++
-		s.mu.Unlock()
-		s.endSession(c)
-		return there, nil
-	}
-	if s.stopped {
-		s.mu.Unlock()
-		s.endSession(c)
-		return nil, errStopped
-	}
-	gone, ok := s.room(c.owner)
-	if gone != nil {
-		delete(s.sessions, gone.sessionKey)
-	}
-	if ok {
+	added = s.sessions[c.sessionKey]
+	gone := c
+	switch {
+	case added != nil:
+		added.connections++
+	case s.stopped:
+		err = errStopped
+	default:
+		if gone, err = s.room(c.owner); err != nil {
+			gone = c
+			break
+		}
+		if gone != nil {
+			delete(s.sessions, gone.sessionKey)
+		}
 		s.sessions[c.sessionKey] = c
+		added = c
 	}
 	s.mu.Unlock()
 	if gone != nil {
 		s.endSession(gone)
 	}
-	if !ok {
-		s.endSession(c)
-		return nil, errors.New("too many sessions")
-	}
-	return c, nil
+	return added, err
 }
 
 var errStopped = errors.New("the server is shutting down")
 
-// room reports whether an owner may have another session, and returns the one that it replaces, if any. mu is held.
-func (s *Server) room(owner string) (gone *session, ok bool) {
+// room returns the session that must go for another one of an owner, nil if there is room, or an error if none can go. mu is held.
+func (s *Server) room(owner string) (gone *session, err error) {
 	count, idlest := map[string]int{}, map[string]*session{} // by owner
 	for key, c := range s.sessions {
 		count[key.owner]++
@@ -123,9 +119,12 @@ func (s *Server) room(owner string) (gone *session, ok bool) {
 			}
 		}
 	default:
-		return nil, true
+		return nil, nil
 	}
-	return idlest[owner], idlest[owner] != nil
+	if idlest[owner] == nil {
+		return nil, errors.New("too many sessions")
+	}
+	return idlest[owner], nil
 }
 
 // acquire finds the session of a request, and answers the request if there is none. release must follow.
