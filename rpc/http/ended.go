@@ -19,7 +19,8 @@ import (
 // The id of a session is enough to open it again (revive.go). Sessions that must not be opened again are noted here: those that their
 // client has ended, and those with more than their id holds, such as subscriptions. The notes outlive the process in a file, which all
 // processes with one state share, one line each: when the session was opened, a hash of its owner, and a hash of the session. They are
-// bounded: the owner with the most notes loses the oldest, and no session is opened again that this owner opened before they were.
+// bounded: when there are too many, the owner with the most loses the older half, and no session that this owner opened until then is opened
+// again.
 
 const (
 	// maxEnded is how many sessions are noted individually.

@@ -83,7 +83,7 @@ func (s *Server) Serve() error {
 	return nil
 }
 
-// shortBuffers is a listener whose connections have small send buffers in the system: a stream keeps what was sent by itself.
+// shortBuffers is a listener whose connections have small send buffers in the system: the streams keep what was sent.
 type shortBuffers struct{ net.Listener }
 
 func (l shortBuffers) Accept() (net.Conn, error) {
@@ -94,7 +94,7 @@ func (l shortBuffers) Accept() (net.Conn, error) {
 	return c, err
 }
 
-// warnings takes the log lines of the standard library's server.
+// warnings logs what the standard library's server logs.
 type warnings struct{ log zerolog.Logger }
 
 func (w warnings) Write(line []byte) (int, error) {

@@ -14,7 +14,7 @@ import (
 const (
 	// resumeGrace is how long a client may take to come back for a stream.
 	resumeGrace = time.Minute
-	// maxFinished is how many finished streams of a session are kept for that long.
+	// maxFinished is how many finished streams of a session are kept for clients that come back.
 	maxFinished = 4
 )
 

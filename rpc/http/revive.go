@@ -92,8 +92,7 @@ func (s *Server) revive(ctx context.Context, key sessionKey) (*session, error) {
 	return c, err
 }
 
-// missed tells the client of a session that was opened again to read the lists again: what waited on the standing stream was lost with the
-// session.
+// missed notifies the client of a revived session that all lists may have changed: what waited on the standing stream was lost.
 func (c *session) missed(ctx context.Context, capabilities []byte) error {
 	for _, list := range []string{"tools", "prompts", "resources"} {
 		if string(rawjson.Member(rawjson.Member(capabilities, list), "listChanged")) != "true" {
