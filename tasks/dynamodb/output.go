@@ -206,7 +206,7 @@ func (sp *space) Ends(ctx context.Context, r *engine.Record, n int, last int64) 
 		for piece := 0; len(items) > 0 && textOf(items[0], "sk") == endsPlace(int(to), piece); piece++ {
 			encoded, items = append(encoded, dataOf(items[0], "ends")...), items[1:]
 		}
-		if more, err = numbers.Add(first, to, encoded); err != nil {
+		if more, err = numbers.Add(first, encoded); err != nil {
 			return nil, err
 		}
 	}

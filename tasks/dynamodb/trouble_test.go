@@ -22,6 +22,7 @@ import (
 	"runnel/rpc/mcp"
 	"runnel/tasks"
 	"runnel/tasks/dynamodb/dynatest"
+	"runnel/tasks/engine"
 	"runnel/tasks/engine/enginetest"
 	"runnel/tasks/statetest"
 )
@@ -132,6 +133,21 @@ func TestDamagedOutput(t *testing.T) {
 	if got := statetest.ReadAll(t, statetest.Get(t, state, "a").Log); got != "before\ndamaged\nafter\n" {
 		t.Errorf("whole again: %q", got)
 	}
+}
+
+func TestHandleInTime(t *testing.T) {
+	t.Parallel()
+	s := dynatest.Start(t)
+	var clock statetest.Clock
+	here, there := newState(t, s), newState(t, s, at(&clock))
+	enginetest.HandleInTime(t, here.State, there.State, func(sp *engine.Space) {
+		for range 6 {
+			if err := sp.Sweep(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			clock.Add(engine.RenewInterval)
+		}
+	})
 }
 
 func TestUnanswered(t *testing.T) {

@@ -252,24 +252,16 @@ func (sp *space) MarkFetched(ctx context.Context, r *engine.Record) error {
 }
 
 // Delete implements engine.Store. It deletes the record first, and then the items that only the record leads to.
-func (sp *space) Delete(ctx context.Context, id, keeper string) error {
+func (sp *space) Delete(ctx context.Context, id string) error {
 	i, err := sp.get(ctx, sp.recordKey(id))
 	if err != nil {
 		return err
 	}
-	first := sp.deleting(sp.recordKey(id))
-	if keeper != "" {
-		condition := "attribute_not_exists(#pk) OR #keeper = :keeper"
-		first.Delete.ConditionExpression, first.Delete.ExpressionAttributeNames = &condition, names(&condition)
-		first.Delete.ExpressionAttributeValues = item{":keeper": text(keeper)}
-	}
-	changes := []types.TransactWriteItem{first, sp.deleting(sp.key("live", mark(id, false))), sp.deleting(sp.key("live", mark(id, true)))}
+	changes := []types.TransactWriteItem{sp.deleting(sp.recordKey(id)), sp.deleting(sp.key("live", mark(id, false))), sp.deleting(sp.key("live", mark(id, true)))}
 	if place, ok := numberOf(i, "place"); ok {
 		changes = append(changes, sp.deleting(sp.placeKey(uint64(place))))
 	}
-	if err := sp.transact(ctx, changes...); isCondition(err) {
-		return nil
-	} else if err != nil {
+	if err := sp.transact(ctx, changes...); err != nil {
 		return err
 	}
 	rest, err := sp.query(ctx, span{partition: ofTask(id), keys: true})

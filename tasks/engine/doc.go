@@ -22,8 +22,9 @@
 // space until Close: one renews the lease, and one sweeps, because ending what dead processes have left may take longer than the lease
 // lasts. What an engine starts with Space.Go ends with Close, too.
 //
-// Locks: State.dial, held while the server is connected to; line.look, a channel, full while the line is looked at; Space.sweeping and
-// keeping.mu, held across I/O, neither under the other; then State.mu, Space.mu, line.mu or bell.mu, none under another.
+// Locks: State.dial, held while connecting to the server; Space.sweeping and keeping.mu, held across I/O, neither under the other;
+// Space.clearing and line.look, channels that are full while somebody deletes a refused task or looks at the line; then State.mu, Space.mu,
+// line.mu or bell.mu, none under another.
 //
 // Where things stand:
 //

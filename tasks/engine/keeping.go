@@ -28,7 +28,7 @@ func (sp *Space) keeping(r *Record) *keeping {
 func (k *keeping) begin() {
 	k.sp.mu.Lock()
 	k.sp.live[k.id] = k
-	delete(k.sp.doubtful, k.id)
+	delete(k.sp.unheard, k.id)
 	k.sp.mu.Unlock()
 	k.sp.Go(func(context.Context) { k.run() }) // k.ctx ends with the space's, or before
 	k.log.Back(k)

@@ -128,12 +128,9 @@ func (sp *Space) undo(ctx context.Context) error {
 	doubtful := slices.Collect(maps.Keys(sp.doubtful))
 	sp.mu.Unlock()
 	for _, id := range doubtful {
-		if err := sp.Delete(ctx, id, ""); err != nil {
+		if err := sp.clear(ctx, id); err != nil {
 			return err // the next sweep tries again
 		}
-		sp.mu.Lock()
-		delete(sp.doubtful, id)
-		sp.mu.Unlock()
 	}
 	return nil
 }

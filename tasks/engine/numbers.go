@@ -11,12 +11,15 @@ type Numbers struct {
 	ends []int64
 }
 
-// Add takes the row of the numbers from first to last, as partials.EncodeEnds has written it. It reports whether more may follow: none does
-// that was stored since the end of the log was read. It fails with partials.ErrEnds.
-func (x *Numbers) Add(first, last int64, row []byte) (more bool, err error) {
-	given := int64(x.After + len(x.ends))
+// Add takes the row whose first number is first, as partials.EncodeEnds has written it. It reports whether more may follow: no row does
+// that was stored after the end of the log was read. It fails with partials.ErrEnds.
+func (x *Numbers) Add(first int64, row []byte) (more bool, err error) {
+	known := int64(x.After + len(x.ends))
+	if first <= known { // an older one, or one that is stored twice
+		return true, nil
+	}
 	ends, err := partials.DecodeEnds(x.Last, row)
-	if err != nil || len(ends) == 0 || first != given+1 || last != given+int64(len(ends)) {
+	if err != nil || len(ends) == 0 || first != known+1 {
 		return false, partials.ErrEnds
 	}
 	if end := ends[len(ends)-1]; end <= x.Record.End {
@@ -26,10 +29,13 @@ func (x *Numbers) Add(first, last int64, row []byte) (more bool, err error) {
 	return false, nil
 }
 
-// Ends returns what was collected, and fails with partials.ErrEnds if the record knows of more.
+// Complete reports whether all numbers were found that the record knows of.
+func (x *Numbers) Complete() bool { return x.After+len(x.ends) >= x.Record.Stored.Numbered }
+
+// Ends returns what was collected, and fails with partials.ErrEnds if that is not complete.
 func (x *Numbers) Ends() ([]int64, error) {
-	if x.After+len(x.ends) < x.Record.Stored.Numbered {
-		return x.ends, partials.ErrEnds
+	if !x.Complete() {
+		return nil, partials.ErrEnds
 	}
 	return x.ends, nil
 }

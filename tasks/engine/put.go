@@ -39,6 +39,9 @@ func (sp *Space) insert(ctx context.Context, t tasks.Task, hidden bool) error {
 	if !IsToken(t.ID) {
 		return errors.New("an id of a task has other characters than letters, digits, - and _")
 	}
+	if err := sp.clear(ctx, t.ID); err != nil {
+		return err
+	}
 	r := &Record{Task: t, Stored: Stored{Hidden: hidden, Keeper: sp.Keeper}}
 	r.put(sp.Keeper)
 	if err := sp.Insert(ctx, r); err != nil {
@@ -71,7 +74,7 @@ func (s *State) Delete(ctx context.Context, owner, id string) error {
 		k.log.Unback() // nothing more of it is written
 		sp.forget(id)
 	}
-	return sp.Delete(ctx, id, "")
+	return sp.Delete(ctx, id)
 }
 
 // SetVariables implements tasks.State. Variables are stored beside the record, which only its keeper changes; at the end the stored

@@ -82,6 +82,9 @@ func (sp *Space) waitAgain(ctx context.Context, r *Record, begun bool) error {
 	} else if err != nil {
 		return err
 	}
+	sp.mu.Lock()
+	delete(sp.unheard, r.ID)
+	sp.mu.Unlock()
 	sp.show(ctx, &again)
 	sp.Log.Info().Str("taskId", r.ID).Str("owner", sp.Owner).Str("tool", r.Tool).Str("host", r.Worker).Msg("task waits for another worker: its worker is gone")
 	return nil

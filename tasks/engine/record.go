@@ -72,6 +72,9 @@ func (r *Record) Check(variables []byte, outcome bool) {
 	if err := r.CheckStored(s.Keeper != "", outcome); err != nil {
 		r.Fail(err)
 	}
+	if s.Offer != nil && !IsToken(s.Offer.Class) { // everybody who follows the task is shown it
+		r.Fail(errors.New("its offer to workers cannot be read"))
+	}
 	r.SetVariables(variables)
 }
 

@@ -16,15 +16,17 @@ func (sp *Space) recover(ctx context.Context, m Mark, stale map[Mark]time.Time) 
 		return sp.unmark(ctx, m, r, stale)
 	case err != nil:
 		return err
-	case r.Damage == nil && r.Stored.Hidden:
-		return sp.Delete(ctx, m.ID, m.Keeper)
 	case sp.Queue != nil && r.Damage == nil && r.Stored.Offer != nil && (m.Keeper == sp.Keeper || r.Stored.Offer.Retries > 0):
 		return sp.waitAgain(ctx, r, m.Keeper != sp.Keeper) // a stray of this process was taken, but not begun
 	}
 	r.Stored.Keeper = m.Keeper // that of a damaged record is unknown
+	hidden := r.Stored.Hidden && r.Damage == nil
 	ended, err := sp.conclude(ctx, r, func(t *tasks.Task) { t.FailOrphan(ctx) })
-	if err != nil || !ended {
+	switch {
+	case err != nil || !ended:
 		return err
+	case hidden: // nobody has its handle. It was ended first, because its process may have come back and given it one
+		return sp.Delete(ctx, m.ID)
 	}
 	if r.Stored.Offer == nil {
 		sp.Recovered(&r.Task)

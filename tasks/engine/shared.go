@@ -55,10 +55,12 @@ func (s *State) Take(ctx context.Context, t tasks.Task, work []byte) (tasks.Task
 	}
 	if err := sp.Take(ctx, r, before); err != nil {
 		there, unread := sp.Read(ctx, t.ID)
-		if unread != nil || there.Stored.Keeper != s.Keeper { // if it is this process's own after all, a sweep finds out, or Close
+		if unread != nil || there.Stored.Keeper == before { // it may still be stored: then a sweep finds out, or Close
 			sp.mu.Lock()
 			sp.unheard[t.ID] = struct{}{}
 			sp.mu.Unlock()
+		}
+		if unread != nil || there.Stored.Keeper != s.Keeper {
 			return tasks.Task{}, err
 		}
 		r.Revision = there.Revision // it was stored without being acknowledged

@@ -33,7 +33,8 @@ type Space struct {
 	unheard  map[string]struct{} // tasks that may have been taken: no answer has come
 	renewed  time.Time           // when the lease was last stored
 
-	sweeping sync.Mutex           // held across I/O, before mu
+	clearing chan struct{}        // capacity 1: full while a refused task is deleted
+	sweeping sync.Mutex           // held across I/O, before clearing
 	missed   map[string]time.Time // processes without a lease, and when this one noticed
 	stale    map[Mark]time.Time   // marks without a record, and when this process noticed
 	strays   map[string]bool      // tasks marked as this process's that it did not run at the last look
@@ -112,6 +113,36 @@ func (sp *Space) doubt(id string, why error) {
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
 	sp.doubtful[id] = struct{}{}
+}
+
+// clear deletes what may be stored of a refused task. A task that is put again waits for that: a sweep that had begun to delete it would
+// otherwise delete the new one.
+func (sp *Space) clear(ctx context.Context, id string) error {
+	isDoubtful := func() bool {
+		sp.mu.Lock()
+		defer sp.mu.Unlock()
+		_, is := sp.doubtful[id]
+		return is
+	}
+	if !isDoubtful() {
+		return nil
+	}
+	select {
+	case sp.clearing <- struct{}{}:
+		defer func() { <-sp.clearing }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if !isDoubtful() { // somebody else has cleared it
+		return nil
+	}
+	if err := sp.Delete(ctx, id); err != nil {
+		return err
+	}
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	delete(sp.doubtful, id)
+	return nil
 }
 
 // log returns the stored output of a task, for reading.

@@ -174,7 +174,7 @@ func (s *State) openSpace(ctx context.Context, owner string) (*Space, error) {
 	sp := &Space{
 		process: s.process, Owner: owner, Name: owner,
 		live: map[string]*keeping{}, wanted: map[string]struct{}{}, fenced: map[string]struct{}{}, doubtful: map[string]struct{}{}, unheard: map[string]struct{}{},
-		line: line{look: make(chan struct{}, 1)},
+		clearing: make(chan struct{}, 1), line: line{look: make(chan struct{}, 1)},
 	}
 	if !IsToken(owner) || strings.HasPrefix(owner, "_") {
 		sum := sha256.Sum256([]byte(owner))
@@ -185,7 +185,9 @@ func (s *State) openSpace(ctx context.Context, owner string) (*Space, error) {
 	defer cancel()
 	var err error
 	if sp.Store, sp.Queue, err = s.engine.Open(ctx, sp); err == nil {
-		err = sp.Renew(ctx)
+		if err = sp.Renew(ctx); err != nil {
+			sp.Leave(ctx)
+		}
 	}
 	if err != nil {
 		sp.stop()

@@ -58,8 +58,8 @@ type Store interface {
 	// MarkFetched notes that a client has the result.
 	MarkFetched(ctx context.Context, r *Record) error
 	Fetched(ctx context.Context, ids []string) (map[string]bool, error)
-	// Delete forgets a task; unless keeper is "", only if that is its keeper.
-	Delete(ctx context.Context, id, keeper string) error
+	// Delete forgets a task.
+	Delete(ctx context.Context, id string) error
 
 	// Ask lets the keeper of a task hear that somebody wants it cancelled: through Space.Want there, or Asked.
 	Ask(ctx context.Context, r *Record) error

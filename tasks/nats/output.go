@@ -141,53 +141,50 @@ func number(m *jetstream.RawStreamMsg, header string) (int64, error) {
 }
 
 // Ends implements engine.Store.
-func (sp *space) Ends(ctx context.Context, r *engine.Record, n int, last int64) (ends []int64, err error) {
+func (sp *space) Ends(ctx context.Context, r *engine.Record, n int, last int64) ([]int64, error) {
+	var numbers engine.Numbers
+	look := func(from fetch) (bool, error) {
+		numbers = engine.Numbers{Record: r, After: n, Last: last}
+		err := sp.readNumbers(ctx, from, &numbers)
+		return numbers.Complete(), err
+	}
+	var err error
 	if r.Measured { // a replica that lags would let numbers be given twice
-		return sp.endsFrom(ctx, sp.fromLeader, r, n, last)
+		_, err = look(sp.fromLeader)
+	} else {
+		err = sp.caught(ctx, look)
 	}
-	err = sp.caught(ctx, func(from fetch) (_ bool, err error) {
-		ends, err = sp.endsFrom(ctx, from, r, n, last)
-		return n+len(ends) >= r.Stored.Numbered, err
-	})
-	if err == nil && n+len(ends) < r.Stored.Numbered {
-		err = partials.ErrEnds
+	if err != nil {
+		return nil, err
 	}
-	return ends, err
+	return numbers.Ends()
 }
 
-// endsFrom is Ends as far as from finds them.
-func (sp *space) endsFrom(ctx context.Context, from fetch, r *engine.Record, n int, last int64) (ends []int64, err error) {
+// readNumbers adds the numbers that from finds.
+func (sp *space) readNumbers(ctx context.Context, from fetch, numbers *engine.Numbers) (err error) {
 	const some = 256
+	r := numbers.Record
 	subject, next := sp.subject(r.ID, "ends"), uint64(1)
-	if n > 0 { // who follows knows all but the last ones
+	if n := numbers.After; n > 0 { // a follower knows all but the last ones
 		if next, err = sp.seek(ctx, subject, int64(n)+1, firstOf); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	for {
+	for numbers.Last != r.End { // otherwise none can follow
 		messages, err := from(ctx, next, subject, some, 1<<20)
 		if err != nil || len(messages) == 0 {
-			return ends, err
+			return err
 		}
 		for _, m := range messages {
 			first, err := firstOf(m)
-			if err != nil || first > int64(n+len(ends))+1 {
-				return nil, partials.ErrEnds
+			if err != nil {
+				return partials.ErrEnds
 			}
-			row, err := partials.DecodeEnds(last, m.Data)
-			switch {
-			case first <= int64(n): // known
-			case err != nil || first <= int64(n+len(ends)):
-				return nil, partials.ErrEnds
-			case len(row) > 0 && row[len(row)-1] > r.End: // stored since the end was read
-				return ends, nil
-			case len(row) > 0:
-				ends, last = append(ends, row...), row[len(row)-1]
-			}
-			if last == r.End { // none can follow
-				return ends, nil
+			if more, err := numbers.Add(first, m.Data); err != nil || !more {
+				return err
 			}
 			next = m.Sequence + 1
 		}
 	}
+	return nil
 }

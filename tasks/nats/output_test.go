@@ -169,3 +169,44 @@ func TestNewestStretch(t *testing.T) {
 		t.Errorf("%d requests: want one for where it is, and one for it", n)
 	}
 }
+
+// A server forgets after a while what it has stored. What is sent again then, and so stored twice, is read once.
+func TestStoredTwice(t *testing.T) {
+	t.Parallel()
+	url := startServer(t, t.TempDir(), 0).ClientURL()
+	state := newState(t, url)
+	task := statetest.Working("a")
+	task.Merge = true
+	statetest.Put(t, state, task)
+	sp := spaceOf(t, state)
+	for _, line := range []string{"one\n", "two\n"} {
+		if err := task.Log.Append(t.Context(), partials.Chunk{Data: []byte(line)}); err != nil {
+			t.Fatal(err)
+		}
+		if line == "two\n" {
+			break
+		}
+		statetest.Eventually(t, func() bool {
+			m, err := sp.newest(t.Context(), sp.subject("a", "ends"))
+			return err == nil && m != nil
+		})
+		stored, err := sp.lastOf(t.Context(), sp.subject("a", "log.*"), sp.subject("a", "ends"))
+		if err != nil || len(stored) != 2 {
+			t.Fatal(stored, err)
+		}
+		for _, m := range stored {
+			again := &nats.Msg{Subject: m.Subject, Header: nats.Header{}, Data: m.Data}
+			for _, name := range []string{startHeader, marksHeader, firstHeader} {
+				again.Header[name] = m.Header[name]
+			}
+			if _, err := state.c.js.PublishMsg(t.Context(), again); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	statetest.Put(t, state, statetest.Ended(task, mcp.TaskCompleted, "done"))
+	got := statetest.Get(t, newState(t, url), "a")
+	if text := statetest.ReadAll(t, got.Log); got.Status != mcp.TaskCompleted || text != "one\ntwo\n" {
+		t.Errorf("%s %s, %q", got.Status, got.StatusMessage, text)
+	}
+}

@@ -54,7 +54,9 @@ func TestNewestNumbers(t *testing.T) {
 			read += len(messages)
 			return messages, err
 		}
-		ends, err := sp.endsFrom(t.Context(), counted, r, known, int64(5*known))
+		numbers := engine.Numbers{Record: r, After: known, Last: int64(5 * known)}
+		err := sp.readNumbers(t.Context(), counted, &numbers)
+		ends, _ := numbers.Ends()
 		if err != nil || len(ends) != all-known || known < all && (ends[0] != int64(5*(known+1)) || ends[len(ends)-1] != 5*all) {
 			t.Errorf("after %d: %v, %v", known, ends, err)
 		}

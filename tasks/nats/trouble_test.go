@@ -149,6 +149,22 @@ func TestUnanswered(t *testing.T) {
 	enginetest.Unanswered(t, newState(t, startServer(t, t.TempDir(), 0).ClientURL()).State)
 }
 
+func TestHandleInTime(t *testing.T) {
+	t.Parallel()
+	url := startServer(t, t.TempDir(), 0).ClientURL()
+	var clock statetest.Clock
+	here, there := newState(t, url), newState(t, url, at(&clock))
+	enginetest.HandleInTime(t, here.State, there.State, func(sp *engine.Space) {
+		spaceOf(t, here).unlease(t)
+		for range 2 {
+			if err := sp.Sweep(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			clock.Add(engine.RenewInterval)
+		}
+	})
+}
+
 // A process whose lease had run out finds what others have ended since, and nothing else; it looks again if it could not.
 func TestLapsed(t *testing.T) {
 	t.Parallel()

@@ -249,7 +249,7 @@ func (sp *space) MarkFetched(ctx context.Context, r *engine.Record) error {
 }
 
 // Delete implements engine.Store.
-func (sp *space) Delete(ctx context.Context, id, _ string) error {
+func (sp *space) Delete(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	for _, subject := range []string{sp.subject(id, ">"), sp.marks(id, "*", false), sp.marks(id, "*", true)} {

@@ -59,7 +59,8 @@ func (sp *space) Marks(ctx context.Context) (marks []engine.Mark, err error) {
 
 // Unmark implements engine.Store.
 func (sp *space) Unmark(ctx context.Context, m engine.Mark) error {
-	return sp.Delete(ctx, m.ID, m.Keeper)
+	_, err := sp.call(ctx, "unmark", m.ID, 0, m.Keeper)
+	return err
 }
 
 // DropExpired implements engine.Store.

@@ -83,12 +83,11 @@ func (sp *space) Ends(ctx context.Context, r *engine.Record, n int, last int64) 
 	}
 	numbers := engine.Numbers{Record: r, After: n, Last: last}
 	for _, entry := range entries {
-		to, err := position(entry.ID)
-		first, failed := strconv.ParseInt(entry.FieldValues["f"], 10, 64)
-		if err != nil || failed != nil {
+		first, err := strconv.ParseInt(entry.FieldValues["f"], 10, 64)
+		if err != nil {
 			return nil, partials.ErrEnds
 		}
-		more, err := numbers.Add(first, to, []byte(entry.FieldValues["e"]))
+		more, err := numbers.Add(first, []byte(entry.FieldValues["e"]))
 		if err != nil {
 			return nil, err
 		}

@@ -168,6 +168,22 @@ func TestUnanswered(t *testing.T) {
 	enginetest.Unanswered(t, state.State)
 }
 
+func TestHandleInTime(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	var clock statetest.Clock
+	here, there := newState(t, s), newState(t, s, at(&clock))
+	enginetest.HandleInTime(t, here.State, there.State, func(sp *engine.Space) {
+		do(t, here, "ZREM", "runnel:local:alive", here.Keeper)
+		for range 2 {
+			if err := sp.Sweep(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			clock.Add(engine.RenewInterval)
+		}
+	})
+}
+
 // A server that has stopped is waited for, then the error says that it does not answer. It goes on where it was.
 func TestStopped(t *testing.T) {
 	t.Parallel()

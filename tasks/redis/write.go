@@ -75,7 +75,7 @@ func (sp *space) End(ctx context.Context, r *engine.Record, wasHidden bool, outc
 		_, err = sp.call(ctx, "finish", r.ID, sp.Left(&r.Task), r.Stored.Keeper, record, string(outcome))
 	}
 	if err != nil && r.Damage != nil && !errors.Is(err, tasks.ErrFenced) && !errors.Is(err, tasks.ErrBusy) { // not even a hash
-		return sp.Delete(ctx, r.ID, "")
+		return sp.Delete(ctx, r.ID)
 	}
 	return err
 }
@@ -125,7 +125,7 @@ func (sp *space) MarkFetched(ctx context.Context, r *engine.Record) error {
 }
 
 // Delete implements engine.Store.
-func (sp *space) Delete(ctx context.Context, id, keeper string) error {
-	_, err := sp.call(ctx, "delete", id, 0, keeper)
+func (sp *space) Delete(ctx context.Context, id string) error {
+	_, err := sp.call(ctx, "delete", id, 0)
 	return err
 }

@@ -1,0 +1,156 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"runnel/partials"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+)
+
+// shelf is a crowd whose server stores tasks by their ids, and answers after a while.
+type shelf struct {
+	crowd
+	tasks  map[string]*Record
+	insert error // the answer to the next Insert
+	take   error // the answer to the next Take
+	leave  int   // how many leases were given back
+	lease  error
+}
+
+func (s *shelf) Open(context.Context, *Space) (Store, Queue, error) { return s, nil, nil }
+
+func (s *shelf) Lease(context.Context) error { return s.lease }
+
+func (s *shelf) Leave(context.Context) { s.leave++ }
+
+func (s *shelf) Insert(_ context.Context, r *Record) error {
+	stored := *r
+	s.tasks[r.ID] = &stored
+	err := s.insert
+	s.insert = nil
+	return err
+}
+
+func (s *shelf) Delete(_ context.Context, id string) error {
+	time.Sleep(time.Second)
+	delete(s.tasks, id)
+	return nil
+}
+
+func (s *shelf) Read(_ context.Context, id string) (*Record, error) {
+	if r := s.tasks[id]; r != nil {
+		found := *r
+		return &found, nil
+	}
+	return nil, tasks.ErrNotFound
+}
+
+func (s *shelf) Take(context.Context, *Record, string) error { return s.take }
+
+// task is a task that works.
+func task(id string) tasks.Task {
+	log := partials.NewLog(nil)
+	return tasks.Task{ID: id, Owner: "local", Status: mcp.TaskWorking, TTL: time.Hour, CreatedAt: time.Now(), Log: log, Segments: partials.NewSegments(log)}
+}
+
+// A task that was refused without an answer and is put again stays, though a sweep is just deleting what may be stored of the first try.
+func TestPutAgainWhileCleared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &shelf{tasks: map[string]*Record{}, insert: Away{errors.New("no answer")}}
+		s := New(server, "nowhere", Options{})
+		if err := s.Hide(task("a")); !errors.Is(err, tasks.ErrBusy) {
+			t.Fatal(err)
+		}
+		sp, err := s.Space(t.Context(), "local")
+		if err != nil {
+			t.Fatal(err)
+		}
+		swept := make(chan error)
+		go func() { swept <- sp.Sweep(t.Context()) }()
+		synctest.Wait() // it deletes
+		if err := s.Put(t.Context(), task("a")); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-swept; err != nil {
+			t.Fatal(err)
+		}
+		if server.tasks["a"] == nil {
+			t.Error("a task is deleted that was put")
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A worker forgets the tasks that others were faster to take. It remembers those of which it does not know whose they are.
+func TestTakenByOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &shelf{tasks: map[string]*Record{}}
+		s := New(server, "nowhere", Options{})
+		sp, err := s.Space(t.Context(), "local")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range []string{"theirs", "unknown"} {
+			r := &Record{Task: task(id), Stored: Stored{Keeper: "front"}}
+			server.tasks[id], server.take = r, tasks.ErrFenced
+			if id == "theirs" {
+				sp.Store = &faster{server, r}
+			} else {
+				sp.Store = server
+			}
+			if _, err := s.Take(t.Context(), task(id), []byte(`{}`)); !errors.Is(err, tasks.ErrFenced) {
+				t.Errorf("%s: %v", id, err)
+			}
+		}
+		if _, known := sp.unheard["unknown"]; !known || len(sp.unheard) != 1 {
+			t.Errorf("remembered: %v", sp.unheard)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// faster is a shelf whose task another worker takes just before this one does.
+type faster struct {
+	*shelf
+	r *Record
+}
+
+func (f *faster) Take(ctx context.Context, r *Record, before string) error {
+	f.r.Stored.Keeper = "another"
+	return f.shelf.Take(ctx, r, before)
+}
+
+// A space that cannot be opened because there is no lease leaves nothing at the server, however often it is tried.
+func TestLeavesWithoutLease(t *testing.T) {
+	server := &shelf{lease: errors.New("the state is full")}
+	s := New(server, "nowhere", Options{})
+	if _, err := s.Space(t.Context(), "local"); err == nil {
+		t.Fatal("it is open without a lease")
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if server.leave != 1 {
+		t.Errorf("left %d times", server.leave)
+	}
+}
+
+// A class of workers that nobody can have written does not get into what is said of its task.
+func TestPoisonedOffer(t *testing.T) {
+	for _, class := range []string{"", "a\nb", strings.Repeat("a", 1000)} {
+		r := &Record{Stored: Stored{Status: mcp.TaskWorking, TTL: int64(time.Hour), Keeper: QueueKeeper, Offer: &waiting{Class: class}}}
+		if r.Check(nil, false); r.Damage == nil || r.Waits() || strings.Contains(r.StatusMessage, "\n") {
+			t.Errorf("%.10q: %v, %q", class, r.Damage, r.StatusMessage)
+		}
+	}
+}
