@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/url"
 	"os"
 	"strconv"
 	"sync/atomic"
@@ -30,41 +29,25 @@ type Options struct {
 	engine.Options
 }
 
-// Parse makes Options of a URL: nats://HOST[:PORT][,HOST...][?prefix=P&replicas=N&creds=FILE&ca=FILE], or tls://. Credentials are never part of it:
-// they come from a file, that of creds or of the environment variable RUNNEL_NATS_CREDS.
+// Parse makes Options of a URL: nats://HOST[:PORT][,HOST...][?prefix=P&replicas=N&creds=FILE&ca=FILE], or tls://. Credentials are never part
+// of it: they come from a file, which creds or the environment variable RUNNEL_NATS_CREDS names.
 func Parse(state string, getenv func(string) string) (Options, error) {
-	u, err := url.Parse(state)
+	o, replicas := Options{Credentials: getenv("RUNNEL_NATS_CREDS")}, "1"
+	form := engine.URLForm{
+		Schemes: []string{"nats", "tls"}, Example: "nats://host:4222?prefix=runnel",
+		Secrets: "put credentials in a file, and name it with ?creds=FILE or RUNNEL_NATS_CREDS",
+		Options: map[string]*string{"prefix": &o.Prefix, "replicas": &replicas, "creds": &o.Credentials, "ca": &o.RootCA},
+	}
+	u, err := form.Parse(state)
 	if err != nil {
-		return Options{}, errors.New("the state is not a URL such as nats://host:4222?prefix=runnel") // the error would show what may be a password
+		return o, err
 	}
-	o := Options{Servers: u.Scheme + "://" + u.Host, Credentials: getenv("RUNNEL_NATS_CREDS")}
-	switch {
-	case u.Scheme != "nats" && u.Scheme != "tls":
-		return o, fmt.Errorf("the state has the scheme %s: use nats:// or tls://", u.Scheme)
-	case u.User != nil:
-		return o, errors.New("the URL of a state holds no password: put credentials in a file, and name it with ?creds=FILE or RUNNEL_NATS_CREDS")
-	case u.Host == "" || u.Path != "" && u.Path != "/":
-		return o, errors.New("the URL of the state names no server: nats://host:4222?prefix=runnel")
+	if u.Host == "" || u.Path != "" && u.Path != "/" {
+		return o, errors.New("the URL of the state names no server: use one such as " + form.Example)
 	}
-	for name, values := range u.Query() {
-		value := values[0]
-		switch name {
-		case "prefix":
-			o.Prefix = value
-		case "replicas":
-			if o.Replicas, err = strconv.Atoi(value); err != nil || o.Replicas < 1 || o.Replicas > 5 {
-				return o, fmt.Errorf("replicas=%s: use 1 to 5", value)
-			}
-		case "creds":
-			o.Credentials = value
-		case "ca":
-			o.RootCA = value
-		default:
-			return o, fmt.Errorf("the URL of the state has the option %.32q: known are prefix, replicas, creds and ca", name)
-		}
-	}
-	if o.Prefix != "" && !engine.IsToken(o.Prefix) {
-		return o, fmt.Errorf("prefix=%s: use up to 64 letters, digits, - and _", o.Prefix)
+	o.Servers = u.Scheme + "://" + u.Host
+	if o.Replicas, err = strconv.Atoi(replicas); err != nil || o.Replicas < 1 || o.Replicas > 5 {
+		return o, fmt.Errorf("replicas=%.32s: use 1 to 5", replicas)
 	}
 	return o, nil
 }

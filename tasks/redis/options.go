@@ -1,12 +1,12 @@
 package redis
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
-	"net/url"
 	"os"
 	"strconv"
 	"strings"
@@ -28,49 +28,29 @@ type Options struct {
 }
 
 // Parse makes Options of a URL: redis://HOST[:PORT][/DB][?prefix=P&creds=FILE&ca=FILE], or rediss:// for TLS. Credentials are never part of
-// it: they come from a file, that of creds or of the environment variable RUNNEL_REDIS_CREDS.
+// it: they come from a file, which creds or the environment variable RUNNEL_REDIS_CREDS names.
 func Parse(state string, getenv func(string) string) (Options, error) {
-	u, err := url.Parse(state)
+	o := Options{Credentials: getenv("RUNNEL_REDIS_CREDS")}
+	form := engine.URLForm{
+		Schemes: []string{"redis", "rediss"}, Example: "redis://host:6379?prefix=runnel",
+		Secrets: "put USER PASSWORD in a file, and name it with ?creds=FILE or RUNNEL_REDIS_CREDS",
+		Options: map[string]*string{"prefix": &o.Prefix, "creds": &o.Credentials, "ca": &o.RootCA},
+	}
+	u, err := form.Parse(state)
 	if err != nil {
-		return Options{}, errors.New("the state is not a URL such as redis://host:6379?prefix=runnel") // the error would show what may be a password
+		return o, err
 	}
-	o := Options{TLS: u.Scheme == "rediss", Credentials: getenv("RUNNEL_REDIS_CREDS")}
-	switch {
-	case u.Scheme != "redis" && u.Scheme != "rediss":
-		return o, fmt.Errorf("the state has the scheme %s: use redis:// or rediss://", u.Scheme)
-	case u.User != nil:
-		return o, errors.New("the URL of a state holds no password: put USER PASSWORD in a file, and name it with ?creds=FILE or RUNNEL_REDIS_CREDS")
-	case u.Hostname() == "" || strings.Contains(u.Host, ","):
-		return o, errors.New("the URL of the state names one server: redis://host:6379?prefix=runnel")
+	if u.Hostname() == "" || strings.Contains(u.Host, ",") {
+		return o, errors.New("the URL of the state names one server: use one such as " + form.Example)
 	}
-	port := u.Port()
-	if port == "" {
-		port = "6379"
-	}
-	o.Server = net.JoinHostPort(u.Hostname(), port)
+	o.Server, o.TLS = net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "6379")), u.Scheme == "rediss"
 	if db := strings.Trim(u.Path, "/"); db != "" {
 		if o.DB, err = strconv.Atoi(db); err != nil || o.DB < 0 {
-			return o, fmt.Errorf("the URL of the state has the path /%s: use the number of a database, such as /0", db)
-		}
-	}
-	for name, values := range u.Query() {
-		value := values[0]
-		switch name {
-		case "prefix":
-			o.Prefix = value
-		case "creds":
-			o.Credentials = value
-		case "ca":
-			o.RootCA = value
-		default:
-			return o, fmt.Errorf("the URL of the state has the option %.32q: known are prefix, creds and ca", name)
+			return o, fmt.Errorf("the URL of the state has the path /%.32s: use the number of a database, such as /0", db)
 		}
 	}
 	if o.RootCA != "" && !o.TLS {
 		return o, errors.New("ca=FILE needs TLS: use rediss://")
-	}
-	if o.Prefix != "" && !engine.IsToken(o.Prefix) {
-		return o, fmt.Errorf("prefix=%s: use up to 64 letters, digits, - and _", o.Prefix)
 	}
 	return o, nil
 }
