@@ -72,10 +72,8 @@ func (k *keeping) run() {
 			k.Due(true)
 		case err == nil || k.ctx.Err() != nil:
 		case errors.Is(err, tasks.ErrBusy): // the output waits in memory and, when that is full, so does the tool
-			select {
-			case <-time.After(flushAgain):
+			if Pause(k.ctx, flushAgain) {
 				k.Due(true)
-			case <-k.ctx.Done():
 			}
 		default:
 			k.lose(err)

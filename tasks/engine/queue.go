@@ -114,12 +114,7 @@ func (sp *Space) show(ctx context.Context, r *Record) {
 	}
 	sp.Log.Warn().Err(err).Str("taskId", r.ID).Msg("workers hear later of a task that waits for them")
 	sp.Go(func(ctx context.Context) {
-		for wait := showAgain; err != nil; wait = min(2*wait, sweepInterval) {
-			select {
-			case <-time.After(wait):
-			case <-ctx.Done():
-				return
-			}
+		for wait := showAgain; err != nil && Pause(ctx, wait); wait = min(2*wait, sweepInterval) {
 			var there *Record
 			there, err = sp.Read(ctx, r.ID)
 			switch {

@@ -57,9 +57,7 @@ func (sp *space) publish(ctx context.Context, m *nats.Msg, o ...jetstream.Publis
 		if errors.Is(err, jetstream.ErrNoStreamResponse) && sp.removed(ctx) {
 			return 0, sp.errRemoved()
 		}
-		select {
-		case <-time.After(writeAgain):
-		case <-ctx.Done():
+		if !engine.Pause(ctx, writeAgain) {
 			return 0, tasks.Trouble{Err: engine.Away{Err: fmt.Errorf("no server of %s has stored it within %v: %w", sp.c.o.Servers, writeTimeout, err)}}
 		}
 	}
@@ -116,9 +114,7 @@ func (sp *space) askLeader(ctx context.Context, what map[string]any) (*jetstream
 		case err == nil && answer.Error.Code != 503:
 			return nil, explain(answer.Error)
 		}
-		select {
-		case <-time.After(writeAgain):
-		case <-ctx.Done():
+		if !engine.Pause(ctx, writeAgain) {
 			return nil, unreachable(context.Cause(ctx))
 		}
 	}
@@ -139,9 +135,7 @@ func (sp *space) caught(ctx context.Context, look func(from fetch) (found bool, 
 		if err != nil || found {
 			return err
 		}
-		select {
-		case <-time.After(lagPause):
-		case <-ctx.Done():
+		if !engine.Pause(ctx, lagPause) {
 			return context.Cause(ctx)
 		}
 	}
@@ -203,12 +197,7 @@ func askAgain[T any](ctx context.Context, patience time.Duration, try func(ctx c
 		attempt, done := context.WithTimeout(ctx, patience)
 		answer, err = try(attempt)
 		done()
-		if !errors.Is(err, tasks.ErrBusy) || errors.Is(err, nats.ErrNoResponders) {
-			return answer, err
-		}
-		select {
-		case <-time.After(writeAgain):
-		case <-ctx.Done():
+		if !errors.Is(err, tasks.ErrBusy) || errors.Is(err, nats.ErrNoResponders) || !engine.Pause(ctx, writeAgain) {
 			return answer, err
 		}
 	}
