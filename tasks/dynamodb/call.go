@@ -13,6 +13,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
+
+	"runnel/tasks/engine"
 )
 
 const (
@@ -34,9 +36,7 @@ func (sp *space) try(ctx context.Context, ask func() error) error {
 		case !passes(err):
 			return sp.refused(err)
 		}
-		select {
-		case <-time.After(wait/2 + rand.N(wait)): // so that colliding requests come apart
-		case <-ctx.Done():
+		if !engine.Pause(ctx, wait/2+rand.N(wait)) { // so that colliding requests come apart
 			return sp.unreachable(err)
 		}
 	}
@@ -116,25 +116,19 @@ func (sp *space) getAll(ctx context.Context, keys []item) (all []item, err error
 	defer cancel()
 	for some := range slices.Chunk(keys, mostKeys) {
 		ask := types.KeysAndAttributes{Keys: some, ConsistentRead: aws.Bool(true)}
-		for wait := tryAgain; len(ask.Keys) > 0; wait = min(2*wait, tryMost) {
-			err := sp.try(ctx, func() error {
-				answer, err := sp.server.client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{sp.server.o.Table: ask}})
-				if err == nil {
-					all, ask = append(all, answer.Responses[sp.server.o.Table]...), answer.UnprocessedKeys[sp.server.o.Table]
-				}
-				return err
-			})
+		err := sp.try(ctx, func() error {
+			answer, err := sp.server.client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{sp.server.o.Table: ask}})
 			if err != nil {
-				return nil, err
+				return err
 			}
-			if len(ask.Keys) == 0 {
-				break
+			all, ask = append(all, answer.Responses[sp.server.o.Table]...), answer.UnprocessedKeys[sp.server.o.Table]
+			if len(ask.Keys) > 0 {
+				return errThrottled
 			}
-			select { // the rest was throttled, or is more than an answer holds
-			case <-time.After(wait):
-			case <-ctx.Done():
-				return nil, sp.unreachable(ctx.Err())
-			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
 		}
 	}
 	return all, nil
@@ -278,8 +272,8 @@ func (sp *space) removeAll(ctx context.Context, keys []item) error {
 	return nil
 }
 
-// errThrottled stands for the part of a batch that was not taken.
-var errThrottled = &types.ThrottlingException{Message: aws.String("a part of it was not taken")}
+// errThrottled stands for the part of a request that was not served: it was throttled, or is more than an answer holds.
+var errThrottled = &types.ThrottlingException{Message: aws.String("a part of the request was not served")}
 
 // transact makes all of some changes, or none.
 func (sp *space) transact(ctx context.Context, changes ...types.TransactWriteItem) error {

@@ -17,24 +17,18 @@ func (sp *space) decode(id string, i item) *engine.Record {
 	r.ID, r.Owner = id, sp.of.Owner
 	write, _ := numberOf(i, "write") // if it is damaged, only the end of this task fails
 	r.Revision = uint64(write)
-	r.Decode([]byte(textOf(i, "record")), time.Now())
-	s := &r.Stored
+	p := engine.Parts{Keeper: textOf(i, "keeper"), Writer: textOf(i, "by"), Hidden: i["hidden"] != nil, Variables: []byte(textOf(i, "variables"))}
 	var ok bool
-	if s.End, ok = numberOf(i, "end"); !ok {
-		r.Fail(errors.New("it is not known where its output ends"))
-	}
-	s.Keeper, s.Hidden, s.Writer = textOf(i, "keeper"), i["hidden"] != nil, textOf(i, "by")
-	if s.Keeper != "" {
-		s.Writer = s.Keeper
+	if p.End, ok = numberOf(i, "end"); !ok {
+		p.End = -1
 	}
 	if i["work"] != nil {
-		s.Work = []byte(textOf(i, "work"))
+		p.Work = []byte(textOf(i, "work"))
 	}
-	variables := textOf(i, "variables")
-	if i["variables"] != nil && variables == "" {
+	if i["variables"] != nil && len(p.Variables) == 0 {
 		r.Fail(errors.New("its variables cannot be read"))
 	}
-	r.Check([]byte(variables), s.Outcome > 0)
+	r.DecodeParts([]byte(textOf(i, "record")), p)
 	return r
 }
 

@@ -51,13 +51,11 @@ func (sp *space) Hear(context.Context, string) (engine.Hearing, error) {
 
 // Wait implements engine.Hearing.
 func (p *pause) Wait(ctx context.Context) error {
-	select {
-	case <-time.After(p.Duration):
-		p.Duration = p.Duration * 3 / 2 // the state bounds the wait
-		return nil
-	case <-ctx.Done():
+	if !engine.Pause(ctx, p.Duration) {
 		return context.Cause(ctx)
 	}
+	p.Duration = p.Duration * 3 / 2 // the state bounds the wait
+	return nil
 }
 
 // Close implements engine.Hearing.

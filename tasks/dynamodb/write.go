@@ -2,7 +2,6 @@ package dynamodb
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"time"
@@ -23,14 +22,6 @@ import (
 // attributes.
 const pieceBytes = 300 << 10
 
-// encode returns a record for a task's item, beside the attributes that conditions use.
-func encode(r *engine.Record) (types.AttributeValue, error) {
-	s := r.Stored
-	s.Keeper, s.Writer, s.Hidden, s.Work, s.End = "", "", false, nil, 0
-	encoded, err := json.Marshal(s)
-	return text(string(encoded)), err
-}
-
 // fits returns an error for variables that do not fit into the item.
 func fits(variables []byte) error {
 	if len(variables) > pieceBytes {
@@ -44,7 +35,7 @@ func (sp *space) Insert(ctx context.Context, r *engine.Record) error {
 	if err := sp.admit(ctx, r); err != nil {
 		return err
 	}
-	record, err := encode(r)
+	record, err := r.EncodeRest()
 	if err == nil {
 		err = fits(r.Variables)
 	}
@@ -53,7 +44,7 @@ func (sp *space) Insert(ctx context.Context, r *engine.Record) error {
 	}
 	place, keeper, expires, hidden := sp.placeNow(), text(sp.of.Keeper), sp.expiry(&r.Task), r.Stored.Hidden
 	task := with(sp.recordKey(r.ID), item{
-		"record": record, "keeper": keeper, "end": number(0), "write": number(1), "place": number(int64(place)), "expires": expires,
+		"record": text(string(record)), "keeper": keeper, "end": number(0), "write": number(1), "place": number(int64(place)), "expires": expires,
 	})
 	order := with(sp.placeKey(place), item{"id": text(r.ID), "expires": expires})
 	if len(r.Variables) > 0 {
@@ -116,13 +107,13 @@ func (sp *space) admit(ctx context.Context, r *engine.Record) error {
 
 // Write implements engine.Store.
 func (sp *space) Write(ctx context.Context, r *engine.Record, wasHidden bool) error {
-	record, err := encode(r)
+	record, err := r.EncodeRest()
 	if err != nil {
 		return err
 	}
 	expires, next := sp.expiry(&r.Task), r.Revision+1
 	expression := "SET #record = :record, #write = :write, #expires = :expires"
-	values := item{":record": record, ":write": number(int64(next)), ":expires": expires, ":me": text(sp.of.Keeper)}
+	values := item{":record": text(string(record)), ":write": number(int64(next)), ":expires": expires, ":me": text(sp.of.Keeper)}
 	var more []types.TransactWriteItem
 	if wasHidden {
 		if err := sp.admit(ctx, r); err != nil {
@@ -179,7 +170,7 @@ func (sp *space) End(ctx context.Context, r *engine.Record, wasHidden bool, outc
 	}
 	s, expires := &r.Stored, sp.expiry(&r.Task)
 	s.Attempt, s.Outcome = uuid.NewString(), len(outcome)
-	record, err := encode(r)
+	record, err := r.EncodeRest()
 	if err != nil {
 		return err
 	}
@@ -192,7 +183,7 @@ func (sp *space) End(ctx context.Context, r *engine.Record, wasHidden bool, outc
 	}
 	changes := []types.TransactWriteItem{
 		updating(sp.change(sp.recordKey(r.ID), "SET #record = :record, #by = :me, #end = :end, #expires = :expires REMOVE #keeper", "#keeper = :keeper",
-			item{":record": record, ":me": text(sp.of.Keeper), ":end": number(s.End), ":expires": expires, ":keeper": text(s.Keeper)})),
+			item{":record": text(string(record)), ":me": text(sp.of.Keeper), ":end": number(s.End), ":expires": expires, ":keeper": text(s.Keeper)})),
 		sp.deleting(sp.key("live", mark(r.ID, false))),
 	}
 	if s.Keeper != sp.of.Keeper {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -58,6 +59,34 @@ func (r *Record) Decode(data []byte, at time.Time) {
 		r.Stored = Stored{Created: at.UnixNano(), Updated: at.UnixNano(), TTL: int64(time.Hour)}
 		r.Fail(errors.New("its record cannot be read"))
 	}
+}
+
+// Parts are what some engines store beside the JSON of a record, where conditions and scripts look at it and change it.
+type Parts struct {
+	Keeper    string
+	Writer    string // of the last version, once the task has no keeper
+	Hidden    bool
+	Work      []byte // nil = none
+	End       int64  // negative if it is damaged
+	Variables []byte
+}
+
+// EncodeRest encodes what is stored beside Parts.
+func (r *Record) EncodeRest() ([]byte, error) {
+	s := r.Stored
+	s.Keeper, s.Writer, s.Hidden, s.Work, s.End = "", "", false, nil, 0
+	return json.Marshal(s)
+}
+
+// DecodeParts decodes and checks a record that is stored in parts.
+func (r *Record) DecodeParts(rest []byte, p Parts) {
+	r.Decode(rest, time.Now())
+	if p.End < 0 {
+		r.Fail(errors.New("it is not known where its output ends"))
+	}
+	s := &r.Stored
+	s.Keeper, s.Writer, s.Hidden, s.Work, s.End = p.Keeper, cmp.Or(p.Keeper, p.Writer), p.Hidden, p.Work, max(p.End, 0)
+	r.Check(p.Variables, s.Outcome > 0)
 }
 
 // Check makes the task from what is stored, and checks that runnel could have written it. outcome: the record has one.

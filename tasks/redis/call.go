@@ -13,6 +13,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"runnel/tasks"
+	"runnel/tasks/engine"
 )
 
 //go:embed *.lua
@@ -87,9 +88,7 @@ func (sp *space) try(ctx context.Context, ask func() rueidis.RedisResult) (rueid
 		case errors.Is(err, rueidis.ErrClosing):
 			return rueidis.RedisMessage{}, err
 		}
-		select {
-		case <-time.After(tryAgain):
-		case <-ctx.Done():
+		if !engine.Pause(ctx, tryAgain) {
 			return rueidis.RedisMessage{}, sp.unreachable(err)
 		}
 	}

@@ -3,10 +3,8 @@ package redis
 import (
 	"bytes"
 	"context"
-	"errors"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/redis/rueidis"
 
@@ -17,26 +15,20 @@ import (
 // recordFields are what is read of a task's hash.
 var recordFields = []string{"record", "keeper", "end", "variables", "hidden", "work", "write", "by"}
 
-// read makes a record of these fields.
+// decode makes a record of these fields.
 func (sp *space) decode(id string, fields []string) *engine.Record {
 	r := &engine.Record{}
 	r.ID, r.Owner = id, sp.Owner
-	r.Revision, _ = strconv.ParseUint(fields[6], 10, 64) // a put that is taken for late then fails its task's end, not others
-	r.Decode([]byte(fields[0]), time.Now())
-	end, err := strconv.ParseInt(fields[2], 10, 64)
-	if err != nil || end < 0 {
-		end = 0
-		r.Fail(errors.New("it is not known where its output ends"))
-	}
-	s := &r.Stored
-	s.Keeper, s.Hidden, s.End, s.Writer = fields[1], fields[4] != "", end, fields[7]
-	if s.Keeper != "" {
-		s.Writer = s.Keeper
+	r.Revision, _ = strconv.ParseUint(fields[6], 10, 64) // if it is damaged, only the end of this task fails
+	p := engine.Parts{Keeper: fields[1], Variables: []byte(fields[3]), Hidden: fields[4] != "", Writer: fields[7]}
+	var err error
+	if p.End, err = strconv.ParseInt(fields[2], 10, 64); err != nil {
+		p.End = -1
 	}
 	if fields[5] != "" {
-		s.Work = []byte(fields[5])
+		p.Work = []byte(fields[5])
 	}
-	r.Check([]byte(fields[3]), s.Outcome > 0)
+	r.DecodeParts([]byte(fields[0]), p)
 	return r
 }
 
@@ -91,12 +83,7 @@ func (sp *space) each(ctx context.Context, ids []string, command func(b rueidis.
 			refusal, said := rueidis.IsRedisErr(a.Error())
 			silent = silent || a.NonRedisError() != nil || said && passes(refusal.Error())
 		}
-		if !silent {
-			return answers
-		}
-		select {
-		case <-time.After(tryAgain):
-		case <-ctx.Done():
+		if !silent || !engine.Pause(ctx, tryAgain) {
 			return answers
 		}
 	}

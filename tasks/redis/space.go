@@ -37,12 +37,8 @@ func (s *connection) Open(ctx context.Context, of *engine.Space) (engine.Store, 
 // listen hears what others ask, until Close. The state looks by itself, too: what is said while the connection is lost is not heard.
 func (sp *space) listen(ctx context.Context) {
 	c := sp.server.client
-	for ctx.Err() == nil {
+	for again := true; again; again = engine.Pause(ctx, time.Second) {
 		_ = c.Receive(ctx, c.B().Subscribe().Channel(sp.root+"ask:"+sp.Keeper).Build(), func(rueidis.PubSubMessage) { sp.Notice() })
-		select {
-		case <-time.After(time.Second):
-		case <-ctx.Done():
-		}
 	}
 }
 
@@ -52,5 +48,5 @@ func (s *State) space(ctx context.Context, owner string) (*space, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &space{Space: of, server: s.server, root: s.server.o.Prefix + ":" + of.Name + ":"}, nil
+	return of.Store.(*space), nil // connection.Open has made it
 }

@@ -2,7 +2,6 @@ package redis
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -14,14 +13,6 @@ import (
 
 // Each write is one script.
 
-// encode returns a record as it stands in a task's hash, beside what scripts look at.
-func encode(r *engine.Record) (string, error) {
-	s := r.Stored
-	s.Keeper, s.Writer, s.Hidden, s.Work, s.End = "", "", false, nil, 0
-	text, err := json.Marshal(s)
-	return string(text), err
-}
-
 // Insert implements engine.Store.
 func (sp *space) Insert(ctx context.Context, r *engine.Record) error { return sp.put(ctx, r, true) }
 
@@ -31,7 +22,7 @@ func (sp *space) Write(ctx context.Context, r *engine.Record, _ bool) error {
 }
 
 func (sp *space) put(ctx context.Context, r *engine.Record, fresh bool) error {
-	record, err := encode(r)
+	record, err := r.EncodeRest()
 	if err != nil {
 		return err
 	}
@@ -39,7 +30,7 @@ func (sp *space) put(ctx context.Context, r *engine.Record, fresh bool) error {
 	if r.Task.Ending {
 		limits = tasks.Limits{}
 	}
-	said, err := sp.call(ctx, "put", r.ID, sp.Left(&r.Task), flag(fresh), flag(r.Stored.Hidden), strconv.FormatUint(r.Revision+1, 10), record, string(r.Variables),
+	said, err := sp.call(ctx, "put", r.ID, sp.Left(&r.Task), flag(fresh), flag(r.Stored.Hidden), strconv.FormatUint(r.Revision+1, 10), string(record), string(r.Variables),
 		strconv.Itoa(limits.MaxLive), strconv.Itoa(limits.MaxStartsPerMinute))
 	switch {
 	case err != nil:
@@ -70,9 +61,9 @@ func (sp *space) End(ctx context.Context, r *engine.Record, wasHidden bool, outc
 		}
 	}
 	r.Stored.Outcome = len(outcome)
-	record, err := encode(r)
+	record, err := r.EncodeRest()
 	if err == nil {
-		_, err = sp.call(ctx, "finish", r.ID, sp.Left(&r.Task), r.Stored.Keeper, record, string(outcome))
+		_, err = sp.call(ctx, "finish", r.ID, sp.Left(&r.Task), r.Stored.Keeper, string(record), string(outcome))
 	}
 	if err != nil && r.Damage != nil && !errors.Is(err, tasks.ErrFenced) && !errors.Is(err, tasks.ErrBusy) { // not even a hash
 		return sp.Delete(ctx, r.ID)
