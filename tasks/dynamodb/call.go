@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
 
+	"runnel/tasks"
 	"runnel/tasks/engine"
 )
 
@@ -42,8 +43,8 @@ func (sp *space) try(ctx context.Context, ask func() error) error {
 	}
 }
 
-// write is try for requests that change the table.
-func (sp *space) write(ctx context.Context, ask func(context.Context) error) error {
+// tryWrite is try for requests that change the table.
+func (sp *space) tryWrite(ctx context.Context, ask func(context.Context) error) error {
 	if err := sp.usable(); err != nil {
 		return err
 	}
@@ -91,6 +92,19 @@ func found(err error) (item, bool) {
 		}
 	}
 	return nil, false
+}
+
+// settled turns the refusal of a condition into tasks.ErrFenced, unless an earlier try of the same write has succeeded: then there is the item
+// as that try has left it.
+func settled(err error, isDone func(there item) bool) error {
+	there, refused := found(err)
+	switch {
+	case !refused:
+		return err
+	case isDone(there):
+		return nil
+	}
+	return tasks.ErrFenced
 }
 
 // get reads an item; nil if it does not exist.
@@ -211,42 +225,6 @@ func (sp *space) count(ctx context.Context, s span, most int) (all int, err erro
 	}
 }
 
-// put writes an item if a condition holds ("" = in any case).
-func (sp *space) put(ctx context.Context, i item, condition string) error {
-	p := &dynamodb.PutItemInput{TableName: &sp.server.o.Table, Item: i}
-	if condition != "" {
-		p.ConditionExpression, p.ExpressionAttributeNames = &condition, names(&condition)
-	}
-	return sp.write(ctx, func(ctx context.Context) error {
-		_, err := sp.server.client.PutItem(ctx, p)
-		return err
-	})
-}
-
-// update changes an item.
-func (sp *space) update(ctx context.Context, u *types.Update) error {
-	return sp.write(ctx, func(ctx context.Context) error {
-		_, err := sp.server.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-			TableName: u.TableName, Key: u.Key, UpdateExpression: u.UpdateExpression, ConditionExpression: u.ConditionExpression,
-			ExpressionAttributeNames: u.ExpressionAttributeNames, ExpressionAttributeValues: u.ExpressionAttributeValues,
-			ReturnValuesOnConditionCheckFailure: u.ReturnValuesOnConditionCheckFailure,
-		})
-		return err
-	})
-}
-
-// remove deletes an item if a condition holds ("" = in any case).
-func (sp *space) remove(ctx context.Context, key item, condition string, values item) error {
-	d := &dynamodb.DeleteItemInput{TableName: &sp.server.o.Table, Key: key}
-	if condition != "" {
-		d.ConditionExpression, d.ExpressionAttributeNames, d.ExpressionAttributeValues = &condition, names(&condition), values
-	}
-	return sp.write(ctx, func(ctx context.Context) error {
-		_, err := sp.server.client.DeleteItem(ctx, d)
-		return err
-	})
-}
-
 // mostDeleted is how many items one request deletes.
 const mostDeleted = 25
 
@@ -257,7 +235,7 @@ func (sp *space) removeAll(ctx context.Context, keys []item) error {
 		for _, key := range some {
 			deletes = append(deletes, types.WriteRequest{DeleteRequest: &types.DeleteRequest{Key: key}})
 		}
-		err := sp.write(ctx, func(ctx context.Context) error {
+		err := sp.tryWrite(ctx, func(ctx context.Context) error {
 			answer, err := sp.server.client.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{sp.server.o.Table: deletes}})
 			if err == nil && len(answer.UnprocessedItems) > 0 {
 				deletes = answer.UnprocessedItems[sp.server.o.Table]
@@ -275,29 +253,57 @@ func (sp *space) removeAll(ctx context.Context, keys []item) error {
 // errThrottled stands for the part of a request that was not served: it was throttled, or is more than an answer holds.
 var errThrottled = &types.ThrottlingException{Message: aws.String("a part of the request was not served")}
 
-// transact makes all of some changes, or none.
-func (sp *space) transact(ctx context.Context, changes ...types.TransactWriteItem) error {
-	return sp.write(ctx, func(ctx context.Context) error {
-		_, err := sp.server.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: changes})
+// write makes all of some changes, or none. A single change is not a transaction, which costs twice as much.
+func (sp *space) write(ctx context.Context, changes ...types.TransactWriteItem) error {
+	client := sp.server.client
+	return sp.tryWrite(ctx, func(ctx context.Context) (err error) {
+		switch c := changes[0]; {
+		case len(changes) > 1:
+			_, err = client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: changes})
+		case c.Put != nil:
+			_, err = client.PutItem(ctx, &dynamodb.PutItemInput{
+				TableName: c.Put.TableName, Item: c.Put.Item, ConditionExpression: c.Put.ConditionExpression,
+				ExpressionAttributeNames: c.Put.ExpressionAttributeNames, ExpressionAttributeValues: c.Put.ExpressionAttributeValues,
+			})
+		case c.Delete != nil:
+			_, err = client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
+				TableName: c.Delete.TableName, Key: c.Delete.Key, ConditionExpression: c.Delete.ConditionExpression,
+				ExpressionAttributeNames: c.Delete.ExpressionAttributeNames, ExpressionAttributeValues: c.Delete.ExpressionAttributeValues,
+			})
+		default:
+			u := c.Update
+			_, err = client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+				TableName: u.TableName, Key: u.Key, UpdateExpression: u.UpdateExpression, ConditionExpression: u.ConditionExpression,
+				ExpressionAttributeNames: u.ExpressionAttributeNames, ExpressionAttributeValues: u.ExpressionAttributeValues,
+				ReturnValuesOnConditionCheckFailure: u.ReturnValuesOnConditionCheckFailure,
+			})
+		}
 		return err
 	})
 }
 
-// change makes an update of an item that depends on a condition. If the condition does not hold, found returns the item.
-func (sp *space) change(key item, expression, condition string, values item) *types.Update {
-	return &types.Update{
-		TableName: &sp.server.o.Table, Key: key, UpdateExpression: &expression, ConditionExpression: &condition,
-		ExpressionAttributeNames: names(&expression, &condition), ExpressionAttributeValues: values,
-		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-	}
-}
+// The changes of write. If the condition of an update or of putNew does not hold, found returns the item that is there.
 
-func (sp *space) putting(i item) types.TransactWriteItem {
+func (sp *space) put(i item) types.TransactWriteItem {
 	return types.TransactWriteItem{Put: &types.Put{TableName: &sp.server.o.Table, Item: i}}
 }
 
-func (sp *space) deleting(key item) types.TransactWriteItem {
+// putNew puts an item that does not exist yet.
+func (sp *space) putNew(i item) types.TransactWriteItem {
+	condition, change := "attribute_not_exists(#pk)", sp.put(i)
+	change.Put.ConditionExpression, change.Put.ExpressionAttributeNames = &condition, names(&condition)
+	change.Put.ReturnValuesOnConditionCheckFailure = types.ReturnValuesOnConditionCheckFailureAllOld
+	return change
+}
+
+func (sp *space) remove(key item) types.TransactWriteItem {
 	return types.TransactWriteItem{Delete: &types.Delete{TableName: &sp.server.o.Table, Key: key}}
 }
 
-func updating(u *types.Update) types.TransactWriteItem { return types.TransactWriteItem{Update: u} }
+func (sp *space) update(key item, expression, condition string, values item) types.TransactWriteItem {
+	return types.TransactWriteItem{Update: &types.Update{
+		TableName: &sp.server.o.Table, Key: key, UpdateExpression: &expression, ConditionExpression: &condition,
+		ExpressionAttributeNames: names(&expression, &condition), ExpressionAttributeValues: values,
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	}}
+}

@@ -31,14 +31,14 @@ func (sp *space) Lease(ctx context.Context) error {
 	beat := sp.beat
 	sp.mu.Unlock()
 	now := sp.of.Now()
-	return sp.put(ctx, with(sp.key("alive", sp.of.Keeper), item{
+	return sp.write(ctx, sp.put(with(sp.key("alive", sp.of.Keeper), item{
 		"beat": number(beat), "renewed": number(now.Unix()), "expires": number(now.Add(leaseExpiry).Unix()),
-	}), "")
+	})))
 }
 
 // Leave implements engine.Store.
 func (sp *space) Leave(ctx context.Context) {
-	_ = sp.remove(ctx, sp.key("alive", sp.of.Keeper), "", nil) // otherwise others notice that it no longer changes
+	_ = sp.write(ctx, sp.remove(sp.key("alive", sp.of.Keeper))) // otherwise others notice that it no longer changes
 }
 
 // longPause is the longest pause between two looks after which this process still knows how long a lease has not changed.
@@ -106,11 +106,13 @@ func (sp *space) Marks(ctx context.Context) (marks []engine.Mark, err error) {
 
 // Unmark implements engine.Store.
 func (sp *space) Unmark(ctx context.Context, m engine.Mark) error {
-	err := sp.remove(ctx, sp.key("live", mark(m.ID, m.Hidden)), "#keeper = :keeper", item{":keeper": text(m.Keeper)})
-	if isCondition(err) {
-		return nil
+	condition, change := "#keeper = :keeper", sp.remove(sp.key("live", mark(m.ID, m.Hidden)))
+	change.Delete.ConditionExpression, change.Delete.ExpressionAttributeNames = &condition, names(&condition)
+	change.Delete.ExpressionAttributeValues = item{":keeper": text(m.Keeper)}
+	if err := sp.write(ctx, change); !isCondition(err) {
+		return err
 	}
-	return err
+	return nil
 }
 
 // DropExpired implements engine.Store. DynamoDB deletes expired items by itself, if the table's time to live is on.

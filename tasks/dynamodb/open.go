@@ -20,7 +20,7 @@ func (s *server) Open(ctx context.Context, of *engine.Space) (engine.Store, engi
 	found, err := sp.version(ctx)
 	if err == nil && found == "" {
 		first := with(sp.key("schema", "schema"), item{"version": number(schema)})
-		if err = sp.put(ctx, first, "attribute_not_exists(#pk)"); err == nil || isCondition(err) { // another process was quicker
+		if err = sp.write(ctx, sp.putNew(first)); err == nil || isCondition(err) { // another process was quicker
 			found, err = sp.version(ctx)
 		}
 	}

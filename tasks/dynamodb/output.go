@@ -28,7 +28,7 @@ func (sp *space) Append(ctx context.Context, r *engine.Record, b *engine.Batch) 
 	var items []types.TransactWriteItem
 	add := func(place string, attributes item) {
 		attributes["expires"] = expires
-		items = append(items, sp.putting(with(sp.key(ofTask(r.ID), place), attributes)))
+		items = append(items, sp.put(with(sp.key(ofTask(r.ID), place), attributes)))
 	}
 	send := func(to int64) error {
 		err := sp.append(ctx, r, from, to, b.To, items)
@@ -65,14 +65,14 @@ func (sp *space) Append(ctx context.Context, r *engine.Record, b *engine.Batch) 
 
 // append stores items together with their end position, if this process is still the keeper. last is the end of the batch.
 func (sp *space) append(ctx context.Context, r *engine.Record, from, to, last int64, items []types.TransactWriteItem) error {
-	u := sp.change(sp.recordKey(r.ID), "SET #end = :to", "#keeper = :me AND #end = :from", item{":from": number(from), ":to": number(to), ":me": text(sp.of.Keeper)})
-	err := sp.transact(ctx, slices.Insert(items, 0, updating(u))...)
+	moves := sp.update(sp.recordKey(r.ID), "SET #end = :to", "#keeper = :me AND #end = :from", item{":from": number(from), ":to": number(to), ":me": text(sp.of.Keeper)})
+	err := sp.write(ctx, slices.Insert(items, 0, moves)...)
 	there, is := found(err)
 	if !is {
 		return err
 	}
 	switch end, _ := numberOf(there, "end"); {
-	case textOf(there, "keeper") != sp.of.Keeper:
+	case !sp.keeps(there):
 		return tasks.ErrFenced
 	case to > from && end >= to && end <= last: // an earlier try has done it
 		return nil

@@ -16,7 +16,7 @@ func asked(keeper string) string { return "asked:" + keeper }
 func (sp *space) Ask(ctx context.Context, r *engine.Record) error {
 	for told := ""; ; {
 		told = r.Stored.Keeper
-		if err := sp.put(ctx, with(sp.key(asked(told), r.ID), item{"expires": sp.expiry(&r.Task)}), ""); err != nil {
+		if err := sp.write(ctx, sp.put(with(sp.key(asked(told), r.ID), item{"expires": sp.expiry(&r.Task)}))); err != nil {
 			return err
 		}
 		again, err := sp.Read(ctx, r.ID)

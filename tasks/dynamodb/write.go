@@ -53,25 +53,19 @@ func (sp *space) Insert(ctx context.Context, r *engine.Record) error {
 	if hidden {
 		task["hidden"], order["hidden"] = text("1"), text("1")
 	}
-	condition, put := "attribute_not_exists(#pk)", sp.putting(task)
-	put.Put.ConditionExpression, put.Put.ExpressionAttributeNames = &condition, names(&condition)
-	put.Put.ReturnValuesOnConditionCheckFailure = types.ReturnValuesOnConditionCheckFailureAllOld
-	err = sp.transact(ctx, put, sp.putting(order), sp.marking(r, hidden))
-	if there, is := found(err); is {
-		if textOf(there, "keeper") != sp.of.Keeper {
-			return tasks.ErrFenced
-		}
-		err = nil // an earlier try has done it
+	if err := settled(sp.write(ctx, sp.putNew(task), sp.put(order), sp.marking(r, hidden)), sp.keeps); err != nil {
+		return err
 	}
-	if err == nil {
-		r.Revision = 1
-	}
-	return err
+	r.Revision = 1
+	return nil
 }
+
+// keeps reports whether this process is the keeper of the task in an item.
+func (sp *space) keeps(there item) bool { return textOf(there, "keeper") == sp.of.Keeper }
 
 // marking is the change that marks a task as kept by this process.
 func (sp *space) marking(r *engine.Record, hidden bool) types.TransactWriteItem {
-	return sp.putting(with(sp.key("live", mark(r.ID, hidden)), item{"keeper": text(sp.of.Keeper), "expires": sp.expiry(&r.Task)}))
+	return sp.put(with(sp.key("live", mark(r.ID, hidden)), item{"keeper": text(sp.of.Keeper), "expires": sp.expiry(&r.Task)}))
 }
 
 // startsWindow is the period for which MaxStartsPerMinute counts.
@@ -127,7 +121,7 @@ func (sp *space) Write(ctx context.Context, r *engine.Record, wasHidden bool) er
 			return err
 		}
 		if before, ok := numberOf(hidden, "place"); ok && hidden["hidden"] != nil {
-			more = append(more, sp.deleting(sp.placeKey(uint64(before))))
+			more = append(more, sp.remove(sp.placeKey(uint64(before))))
 		}
 		place := sp.placeNow()
 		expression += ", #place = :place"
@@ -137,25 +131,15 @@ func (sp *space) Write(ctx context.Context, r *engine.Record, wasHidden bool) er
 			values[":variables"] = text(string(r.Variables))
 		}
 		expression += " REMOVE #hidden"
-		more = append(more, sp.putting(with(sp.placeKey(place), item{"id": text(r.ID), "expires": expires})),
-			sp.deleting(sp.key("live", mark(r.ID, true))), sp.marking(r, false))
+		more = append(more, sp.put(with(sp.placeKey(place), item{"id": text(r.ID), "expires": expires})),
+			sp.remove(sp.key("live", mark(r.ID, true))), sp.marking(r, false))
 	}
-	u := sp.change(sp.recordKey(r.ID), expression, "#keeper = :me AND #write < :write", values)
-	if more == nil {
-		err = sp.update(ctx, u)
-	} else {
-		err = sp.transact(ctx, slices.Insert(more, 0, updating(u))...)
+	change := sp.update(sp.recordKey(r.ID), expression, "#keeper = :me AND #write < :write", values)
+	if err := settled(sp.write(ctx, slices.Insert(more, 0, change)...), sp.keeps); err != nil {
+		return err
 	}
-	if there, is := found(err); is {
-		if textOf(there, "keeper") != sp.of.Keeper {
-			return tasks.ErrFenced
-		}
-		err = nil // an earlier try has done it
-	}
-	if err == nil {
-		r.Revision = next
-	}
-	return err
+	r.Revision = next
+	return nil
 }
 
 // End implements engine.Store. The outcome is stored first, in pieces that nobody reads before the record names them. A task of another
@@ -176,42 +160,28 @@ func (sp *space) End(ctx context.Context, r *engine.Record, wasHidden bool, outc
 	}
 	n := 0
 	for piece := range slices.Chunk(outcome, pieceBytes) {
-		if err := sp.put(ctx, with(sp.key(ofTask(r.ID), resultPlace(s.Attempt, n)), item{"data": data(piece), "expires": expires}), ""); err != nil {
+		if err := sp.write(ctx, sp.put(with(sp.key(ofTask(r.ID), resultPlace(s.Attempt, n)), item{"data": data(piece), "expires": expires}))); err != nil {
 			return err
 		}
 		n++
 	}
 	changes := []types.TransactWriteItem{
-		updating(sp.change(sp.recordKey(r.ID), "SET #record = :record, #by = :me, #end = :end, #expires = :expires REMOVE #keeper", "#keeper = :keeper",
-			item{":record": text(string(record)), ":me": text(sp.of.Keeper), ":end": number(s.End), ":expires": expires, ":keeper": text(s.Keeper)})),
-		sp.deleting(sp.key("live", mark(r.ID, false))),
+		sp.update(sp.recordKey(r.ID), "SET #record = :record, #by = :me, #end = :end, #expires = :expires REMOVE #keeper", "#keeper = :keeper",
+			item{":record": text(string(record)), ":me": text(sp.of.Keeper), ":end": number(s.End), ":expires": expires, ":keeper": text(s.Keeper)}),
+		sp.remove(sp.key("live", mark(r.ID, false))),
 	}
 	if s.Keeper != sp.of.Keeper {
 		changes = append(changes, sp.unrenewed(s.Keeper))
 	}
-	err = sp.transact(ctx, changes...)
-	if there, is := found(err); is {
-		if there["keeper"] != nil || textOf(there, "by") != sp.of.Keeper {
-			return tasks.ErrFenced
-		}
-		err = nil // an earlier try has done it
-	}
-	return err
+	return settled(sp.write(ctx, changes...), func(there item) bool { return there["keeper"] == nil && textOf(there, "by") == sp.of.Keeper })
 }
 
 // Take implements engine.Store.
 func (sp *space) Take(ctx context.Context, r *engine.Record, before string) error {
 	work := string(r.Stored.Work)
-	u := sp.change(sp.recordKey(r.ID), "SET #keeper = :me, #work = :work", "#keeper = :before AND attribute_not_exists(#work)",
+	taken := sp.update(sp.recordKey(r.ID), "SET #keeper = :me, #work = :work", "#keeper = :before AND attribute_not_exists(#work)",
 		item{":me": text(sp.of.Keeper), ":work": text(work), ":before": text(before)})
-	err := sp.transact(ctx, updating(u), sp.marking(r, false))
-	if there, is := found(err); is {
-		if textOf(there, "keeper") != sp.of.Keeper || textOf(there, "work") != work {
-			return tasks.ErrFenced
-		}
-		err = nil // an earlier try has done it
-	}
-	return err
+	return settled(sp.write(ctx, taken, sp.marking(r, false)), func(there item) bool { return sp.keeps(there) && textOf(there, "work") == work })
 }
 
 // SetVariables implements engine.Store.
@@ -224,7 +194,7 @@ func (sp *space) SetVariables(ctx context.Context, r *engine.Record, merged []by
 		condition = "#variables = :seen"
 		values[":seen"] = text(string(r.Variables))
 	}
-	err := sp.update(ctx, sp.change(sp.recordKey(r.ID), "SET #variables = :merged", "attribute_exists(#keeper) AND "+condition, values))
+	err := sp.write(ctx, sp.update(sp.recordKey(r.ID), "SET #variables = :merged", "attribute_exists(#keeper) AND "+condition, values))
 	if there, is := found(err); is {
 		if err = tasks.ErrFenced; there["keeper"] == nil {
 			err = tasks.ErrEnded
@@ -235,7 +205,7 @@ func (sp *space) SetVariables(ctx context.Context, r *engine.Record, merged []by
 
 // MarkFetched implements engine.Store.
 func (sp *space) MarkFetched(ctx context.Context, r *engine.Record) error {
-	err := sp.update(ctx, sp.change(sp.recordKey(r.ID), "SET #fetched = :yes", "attribute_exists(#pk)", item{":yes": text("1")}))
+	err := sp.write(ctx, sp.update(sp.recordKey(r.ID), "SET #fetched = :yes", "attribute_exists(#pk)", item{":yes": text("1")}))
 	if isCondition(err) { // it is gone
 		return nil
 	}
@@ -248,11 +218,11 @@ func (sp *space) Delete(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	changes := []types.TransactWriteItem{sp.deleting(sp.recordKey(id)), sp.deleting(sp.key("live", mark(id, false))), sp.deleting(sp.key("live", mark(id, true)))}
+	changes := []types.TransactWriteItem{sp.remove(sp.recordKey(id)), sp.remove(sp.key("live", mark(id, false))), sp.remove(sp.key("live", mark(id, true)))}
 	if place, ok := numberOf(i, "place"); ok {
-		changes = append(changes, sp.deleting(sp.placeKey(uint64(place))))
+		changes = append(changes, sp.remove(sp.placeKey(uint64(place))))
 	}
-	if err := sp.transact(ctx, changes...); err != nil {
+	if err := sp.write(ctx, changes...); err != nil {
 		return err
 	}
 	rest, err := sp.query(ctx, span{partition: ofTask(id), keys: true})
