@@ -235,7 +235,7 @@ func TestPolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Stored.Keeper = "another process" // its end needs a look at that one's lease
-	if err := orphan.End(t.Context(), r, false, []byte("{}")); err == nil || !strings.Contains(err.Error(), tasks.ErrFenced.Error()) {
+	if err := orphan.End(t.Context(), r, []byte("{}")); err == nil || !strings.Contains(err.Error(), tasks.ErrFenced.Error()) {
 		t.Errorf("an orphan's end: %v", err)
 	}
 	if err := spaceOf(t, ours, "a").of.Sweep(t.Context()); err != nil {

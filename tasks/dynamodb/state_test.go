@@ -249,7 +249,7 @@ func TestLeaseCameBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := other.End(t.Context(), r, false, []byte("{}")); !errors.Is(err, tasks.ErrFenced) {
+	if err := other.End(t.Context(), r, []byte("{}")); !errors.Is(err, tasks.ErrFenced) {
 		t.Errorf("ended by another one: %v", err)
 	}
 	statetest.Put(t, here, statetest.Ended(task, mcp.TaskCompleted, "done"))

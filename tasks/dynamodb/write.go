@@ -144,14 +144,7 @@ func (sp *space) Write(ctx context.Context, r *engine.Record, wasHidden bool) er
 
 // End implements engine.Store. The outcome is stored first, in pieces that nobody reads before the record names them. A task of another
 // process is ended only if that process's lease has not changed.
-func (sp *space) End(ctx context.Context, r *engine.Record, wasHidden bool, outcome []byte) error {
-	if wasHidden {
-		visible := *r
-		visible.Stored.Status = mcp.TaskWorking
-		if err := sp.Write(ctx, &visible, true); err != nil {
-			return err
-		}
-	}
+func (sp *space) End(ctx context.Context, r *engine.Record, outcome []byte) error {
 	s, expires := &r.Stored, sp.expiry(&r.Task)
 	s.Attempt, s.Outcome = uuid.NewString(), len(outcome)
 	record, err := r.EncodeRest()

@@ -22,7 +22,7 @@ func (sp *Space) conclude(ctx context.Context, r *Record, end func(t *tasks.Task
 	r.UpdatedAt = sp.Now()
 	r.put(sp.Keeper)
 	r.Stored.End = r.End
-	err = sp.end(ctx, r, false)
+	err = sp.end(ctx, r)
 	if errors.Is(err, tasks.ErrFenced) {
 		return false, nil
 	}

@@ -183,7 +183,7 @@ func (k *keeping) mine(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// put stores a later version of a task of this process. Before a terminal one, everything in the log and the outcome are stored.
+// put stores a later version of a task of this process. Everything in the log is stored before a terminal one.
 func (k *keeping) put(ctx context.Context, t *tasks.Task) (err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -209,23 +209,35 @@ func (k *keeping) put(ctx context.Context, t *tasks.Task) (err error) {
 	case t.Status == mcp.TaskCompleted && k.log.Failed() != nil:
 		return k.log.Failed()
 	}
+	if ended && k.record.Stored.Hidden { // it becomes visible first
+		visible := *t
+		visible.Status = mcp.TaskWorking
+		if err := k.write(ctx, &visible); err != nil {
+			return err
+		}
+	}
+	return k.write(ctx, t)
+}
+
+// write stores a record. k.mu is held.
+func (k *keeping) write(ctx context.Context, t *tasks.Task) error {
 	r, hidden := *k.record, k.record.Stored.Hidden
 	r.Task, r.Stored.Hidden = *t, false
 	r.put(k.sp.Keeper)
-	err = k.again(ctx, func() error {
+	err := k.again(ctx, func() error {
 		r.Revision = k.record.Revision
-		if !ended {
+		if !t.Status.Terminal() {
 			return k.sp.Write(ctx, &r, hidden)
 		}
 		r.Stored.End, r.Stored.Numbered = k.written.end, k.numbered
-		return k.sp.end(ctx, &r, hidden)
+		return k.sp.end(ctx, &r)
 	})
 	k.unsure = errors.Is(err, tasks.ErrBusy)
 	if err != nil {
 		return err
 	}
 	k.record = &r
-	if hidden && !ended && !k.log.Backed() { // it could not be written once
+	if hidden && !k.log.Backed() { // it could not be written once
 		k.log.Back(k)
 	}
 	return nil

@@ -192,10 +192,10 @@ type keeping struct {
 }
 
 // end stores the end of a task with its outcome.
-func (sp *Space) end(ctx context.Context, r *Record, wasHidden bool) error {
+func (sp *Space) end(ctx context.Context, r *Record) error {
 	outcome, err := tasks.EncodeOutcome(&r.Task)
 	if err != nil {
 		return err
 	}
-	return sp.End(ctx, r, wasHidden, outcome)
+	return sp.End(ctx, r, outcome)
 }

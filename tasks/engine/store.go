@@ -48,7 +48,7 @@ type Store interface {
 	// visible: it counts against the limits, and gets its variables.
 	Write(ctx context.Context, r *Record, wasHidden bool) error
 	// End stores the end of a task of r.Keeper, with the stored variables. Whoever reads it also finds its outcome.
-	End(ctx context.Context, r *Record, wasHidden bool, outcome []byte) error
+	End(ctx context.Context, r *Record, outcome []byte) error
 	// Append stores output of a task of this process. It may be called again with the same batch, part of which may already be stored.
 	Append(ctx context.Context, r *Record, b *Batch) error
 	// Take stores a task with this process as its new keeper, and sets r.Revision.

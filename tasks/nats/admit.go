@@ -8,12 +8,13 @@ import (
 	"github.com/synadia-io/orbit.go/jetstreamext"
 
 	"runnel/tasks"
+	"runnel/tasks/engine"
 )
 
 // admit refuses a task of an owner who has too many. Two processes that start one at the same moment may both be let in: the limits hold an
 // owner back, they are not a lock.
-func (sp *space) admit(ctx context.Context, t *tasks.Task) error {
-	if t.Ending {
+func (sp *space) admit(ctx context.Context, r *engine.Record) error {
+	if r.Task.Ending || r.Stored.Hidden {
 		return nil
 	}
 	if limit := sp.Limits.MaxLive; limit > 0 {

@@ -70,8 +70,8 @@ func (sp *space) Waiting(ctx context.Context) ([]string, error) {
 }
 
 // putMark stores a mark.
-func (sp *space) putMark(ctx context.Context, r *engine.Record, hidden bool) error {
-	_, err := sp.publish(ctx, nats.NewMsg(sp.marks(r.ID, r.Stored.Keeper, hidden)), sp.expiring(&r.Task))
+func (sp *space) putMark(ctx context.Context, r *engine.Record) error {
+	_, err := sp.publish(ctx, nats.NewMsg(sp.marks(r.ID, r.Stored.Keeper, r.Stored.Hidden)), sp.expiring(&r.Task))
 	return err
 }
 

@@ -18,21 +18,12 @@ import (
 	"runnel/tasks/engine"
 )
 
-// Insert implements engine.Store: the mark that the task lives and its place in lists come first, its record last, so that what can be seen is whole.
+// Insert implements engine.Store: its mark and its place in lists come first, its record last, so that what can be seen is whole.
 func (sp *space) Insert(ctx context.Context, r *engine.Record) error {
-	hidden := r.Stored.Hidden
-	if !hidden {
-		if err := sp.admit(ctx, &r.Task); err != nil {
-			return err
-		}
-	}
-	if err := sp.putMark(ctx, r, hidden); err != nil {
+	if err := sp.prepare(ctx, r); err != nil {
 		return err
 	}
 	if _, err := sp.publish(ctx, &nats.Msg{Subject: sp.subject(r.ID, "made"), Header: rollup}, sp.expiring(&r.Task)); err != nil {
-		return err
-	}
-	if err := sp.putVariables(ctx, r); err != nil {
 		return err
 	}
 	return sp.putRecord(ctx, r)
@@ -41,7 +32,7 @@ func (sp *space) Insert(ctx context.Context, r *engine.Record) error {
 // Write implements engine.Store.
 func (sp *space) Write(ctx context.Context, r *engine.Record, wasHidden bool) error {
 	if wasHidden {
-		if err := sp.unhide(ctx, r); err != nil {
+		if err := sp.prepare(ctx, r); err != nil {
 			return err
 		}
 	}
@@ -55,21 +46,13 @@ func (sp *space) Write(ctx context.Context, r *engine.Record, wasHidden bool) er
 	return nil
 }
 
-// unhide prepares that a hidden task can be seen.
-func (sp *space) unhide(ctx context.Context, r *engine.Record) error {
-	if err := sp.admit(ctx, &r.Task); err != nil {
+// prepare stores what belongs to a record that is hidden, or becomes visible: its mark and its variables.
+func (sp *space) prepare(ctx context.Context, r *engine.Record) error {
+	if err := sp.admit(ctx, r); err != nil {
 		return err
 	}
-	if err := sp.putMark(ctx, r, false); err != nil {
+	if err := sp.putMark(ctx, r); err != nil || len(r.Variables) == 0 {
 		return err
-	}
-	return sp.putVariables(ctx, r)
-}
-
-// putVariables stores those that a new task has.
-func (sp *space) putVariables(ctx context.Context, r *engine.Record) error {
-	if len(r.Variables) == 0 {
-		return nil
 	}
 	_, err := sp.publish(ctx, &nats.Msg{Subject: sp.subject(r.ID, "variables"), Header: rollup, Data: r.Variables}, sp.expiring(&r.Task))
 	return err
@@ -109,12 +92,7 @@ func (sp *space) fence(r *engine.Record) jetstream.PublishOpt {
 }
 
 // End implements engine.Store: the outcome and the variables come first, for the record that is to come.
-func (sp *space) End(ctx context.Context, r *engine.Record, wasHidden bool, outcome []byte) error {
-	if wasHidden {
-		if err := sp.unhide(ctx, r); err != nil {
-			return err
-		}
-	}
+func (sp *space) End(ctx context.Context, r *engine.Record, outcome []byte) error {
 	ended := *r
 	s := &ended.Stored
 	s.Keeper, s.Attempt, s.Pieces = "", uuid.NewString(), 0
@@ -135,9 +113,6 @@ func (sp *space) End(ctx context.Context, r *engine.Record, wasHidden bool, outc
 		return err
 	}
 	sp.unmark(ctx, r.ID, r.Stored.Keeper, false)
-	if wasHidden {
-		sp.unmark(ctx, r.ID, r.Stored.Keeper, true)
-	}
 	sp.wake(r.ID)
 	return nil
 }
@@ -205,7 +180,7 @@ func (sp *space) cut(ctx context.Context, id string, to int64) {
 
 // Take implements engine.Store.
 func (sp *space) Take(ctx context.Context, r *engine.Record, before string) error {
-	if err := sp.putMark(ctx, r, false); err != nil {
+	if err := sp.putMark(ctx, r); err != nil {
 		return err
 	}
 	err := sp.putRecord(ctx, r)
@@ -221,7 +196,7 @@ func (sp *space) Take(ctx context.Context, r *engine.Record, before string) erro
 
 // PutWaiting implements engine.Queue.
 func (sp *space) PutWaiting(ctx context.Context, r *engine.Record, before string) error {
-	if err := sp.putMark(ctx, r, false); err != nil {
+	if err := sp.putMark(ctx, r); err != nil {
 		return err
 	}
 	if err := sp.putRecord(ctx, r); err != nil {

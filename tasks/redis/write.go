@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 
-	"runnel/rpc/mcp"
 	"runnel/tasks"
 	"runnel/tasks/engine"
 )
@@ -52,14 +51,7 @@ func flag(is bool) string {
 }
 
 // End implements engine.Store.
-func (sp *space) End(ctx context.Context, r *engine.Record, wasHidden bool, outcome []byte) error {
-	if wasHidden {
-		visible := *r
-		visible.Stored.Status = mcp.TaskWorking
-		if err := sp.put(ctx, &visible, false); err != nil {
-			return err
-		}
-	}
+func (sp *space) End(ctx context.Context, r *engine.Record, outcome []byte) error {
 	r.Stored.Outcome = len(outcome)
 	record, err := r.EncodeRest()
 	if err == nil {

@@ -24,6 +24,7 @@ func Run(t *testing.T, open func(t *testing.T) tasks.State) {
 		"variables":                 variables,
 		"head":                      head,
 		"arguments":                 arguments,
+		"ends without a handle":     endsHidden,
 		"hears who asks":            asks,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
@@ -159,6 +160,25 @@ func arguments(t *testing.T, s tasks.State) {
 	check("a", want)
 	if hides {
 		check("late", want)
+	}
+}
+
+// A hidden task is visible from its first Put on, even if it has ended by then.
+func endsHidden(t *testing.T, s tasks.State) {
+	task := Working("a", "line\n")
+	if err := s.Hide(task); errors.Is(err, errors.ErrUnsupported) {
+		t.Skip("this state hides nothing")
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	if got := IDs(t, s, 10); len(got) > 0 {
+		t.Errorf("it is hidden, and listed: %v", got)
+	}
+	if err := s.Put(t.Context(), Ended(task, mcp.TaskCompleted, "done")); err != nil {
+		t.Fatal(err)
+	}
+	if got := Get(t, s, "a"); got.Status != mcp.TaskCompleted || got.Outcome == nil || ReadAll(t, got.Log) != "line\n" || len(IDs(t, s, 10)) != 1 {
+		t.Errorf("%+v", got)
 	}
 }
 

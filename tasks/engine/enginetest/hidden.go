@@ -47,9 +47,9 @@ type late struct {
 	before func()
 }
 
-func (l late) End(ctx context.Context, r *engine.Record, wasHidden bool, outcome []byte) error {
+func (l late) End(ctx context.Context, r *engine.Record, outcome []byte) error {
 	l.before()
-	return l.Store.End(ctx, r, wasHidden, outcome)
+	return l.Store.End(ctx, r, outcome)
 }
 
 func (l late) Delete(ctx context.Context, id string) error {

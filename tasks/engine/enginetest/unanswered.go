@@ -22,8 +22,8 @@ func (d deaf) Append(ctx context.Context, r *engine.Record, b *engine.Batch) err
 	return errors.Join(d.Store.Append(ctx, r, b), errDeaf)
 }
 
-func (d deaf) End(ctx context.Context, r *engine.Record, wasHidden bool, outcome []byte) error {
-	return errors.Join(d.Store.End(ctx, r, wasHidden, outcome), errDeaf)
+func (d deaf) End(ctx context.Context, r *engine.Record, outcome []byte) error {
+	return errors.Join(d.Store.End(ctx, r, outcome), errDeaf)
 }
 
 // Unanswered shows that what was stored, though nobody was answered, is not stored twice: neither output nor an end.
