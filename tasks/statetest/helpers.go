@@ -2,6 +2,7 @@ package statetest
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -119,6 +120,25 @@ func ReadAll(t testing.TB, l *partials.Log) string {
 	return b.String()
 }
 
+// busyTime is how long servers may be busy with an election, one after the other, and machines with other tests.
+const busyTime = time.Minute
+
+// again calls try until the state is not busy.
+func again(ctx context.Context, try func() error) error {
+	for deadline := time.Now().Add(busyTime); ; {
+		err := try()
+		if !errors.Is(err, tasks.ErrBusy) || ctx.Err() != nil || time.Now().After(deadline) {
+			return err
+		}
+	}
+}
+
+// readAt reads a log, which may be one of a Patient.
+func readAt(l *partials.Log, pos int64, limit int) (batch partials.Batch, next int64, err error) {
+	err = again(context.Background(), func() (err error) { batch, next, err = l.ReadAt(context.Background(), pos, limit); return err })
+	return batch, next, err
+}
+
 // Eventually waits for what another process, or another goroutine, does.
 func Eventually(t testing.TB, ok func() bool) {
 	t.Helper()
@@ -169,10 +189,3 @@ func (c *Clock) Now() time.Time { return time.Now().Add(time.Duration(c.ahead.Lo
 
 // Add puts the clock on.
 func (c *Clock) Add(d time.Duration) { c.ahead.Add(int64(d)) }
-
-// startUnread runs work as a task whose output nobody is sent.
-func startUnread(t *testing.T, r *tasks.Runner, work tasks.Work) *tasks.Run {
-	run := Start(t, r, work)
-	run.Delivered()
-	return run
-}

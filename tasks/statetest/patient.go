@@ -2,37 +2,15 @@ package statetest
 
 import (
 	"context"
-	"errors"
-	"time"
 
-	"runnel/partials"
 	"runnel/tasks"
 )
-
-// busyTime is how long servers may be busy with an election, one after the other, and machines with other tests.
-const busyTime = time.Minute
 
 // Patient is a queue whose caller tries again what the state refuses with tasks.ErrBusy, as the contract lets it: for a suite whose servers
 // are killed while it runs.
 func Patient(q tasks.Queue) tasks.Queue { return patient{q} }
 
 type patient struct{ tasks.Queue }
-
-// again calls try until the state is not busy.
-func again(ctx context.Context, try func() error) error {
-	for deadline := time.Now().Add(busyTime); ; {
-		err := try()
-		if !errors.Is(err, tasks.ErrBusy) || ctx.Err() != nil || time.Now().After(deadline) {
-			return err
-		}
-	}
-}
-
-// readAt reads a log, which may be one of a Patient.
-func readAt(l *partials.Log, pos int64, limit int) (batch partials.Batch, next int64, err error) {
-	err = again(context.Background(), func() (err error) { batch, next, err = l.ReadAt(context.Background(), pos, limit); return err })
-	return batch, next, err
-}
 
 func (p patient) Put(ctx context.Context, t tasks.Task) error {
 	return again(ctx, func() error { return p.Queue.Put(ctx, t) })

@@ -58,7 +58,7 @@ func racesForTheEnd(t *testing.T, here, there tasks.State) {
 }
 
 // A task that has been taken is refused to its former keeper, and so is its output.
-func fenced(t *testing.T, here, there tasks.State) {
+func formerKeeper(t *testing.T, here, there tasks.State) {
 	task := Working("a", "before\n")
 	Put(t, here, task)
 	Eventually(t, func() bool { return Get(t, there, "a").Log.Size() == 7 })

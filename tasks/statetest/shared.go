@@ -21,7 +21,7 @@ func RunShared(t *testing.T, open func(t *testing.T) (here, there tasks.State)) 
 		"variables from elsewhere": variablesFromElsewhere,
 		"takes":                    takes,
 		"races for the end":        racesForTheEnd,
-		"fenced":                   fenced,
+		"fenced":                   formerKeeper,
 		"seen whole":               seenWhole,
 		"variables at the end":     variablesAtTheEnd,
 		"pages while writing":      pagesWhileWriting,
@@ -44,7 +44,7 @@ func follows(t *testing.T, here, there tasks.State) {
 	a, b := NewRunner(t, tasks.Options{State: here, Owner: owner}), NewRunner(t, tasks.Options{State: there, Owner: owner})
 	const line, lines = 10_001, 100
 	more := make(chan struct{})
-	run := startUnread(t, a, func(ctx context.Context, run *tasks.Run) tasks.Done {
+	run := StartDelivered(t, a, func(ctx context.Context, run *tasks.Run) tasks.Done {
 		for i := range lines {
 			if i == lines/2 {
 				<-more
@@ -84,7 +84,7 @@ func follows(t *testing.T, here, there tasks.State) {
 // A task is cancelled by its keeper, whoever asks.
 func cancelsElsewhere(t *testing.T, here, there tasks.State) {
 	a, b := NewRunner(t, tasks.Options{State: here, Owner: owner}), NewRunner(t, tasks.Options{State: there, Owner: owner})
-	run := startUnread(t, a, UntilDone)
+	run := StartDelivered(t, a, UntilDone)
 	if got, err := b.Cancel(t.Context(), run.ID()); err != nil || got.Status != mcp.TaskCancelled {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -100,7 +100,7 @@ func oneEnd(t *testing.T, here, there tasks.State) {
 	var all sync.WaitGroup
 	for range 50 {
 		end := make(chan struct{})
-		run := startUnread(t, a, func(ctx context.Context, _ *tasks.Run) tasks.Done {
+		run := StartDelivered(t, a, func(ctx context.Context, _ *tasks.Run) tasks.Done {
 			select {
 			case <-end:
 				return tasks.Done{Result: mcp.Result("done")}

@@ -30,7 +30,7 @@ func readFromAnywhere(t *testing.T, here, there tasks.State) {
 	lines := sized(100, 16<<10) // 6 MiB, 1 GiB
 	text := func(i int) string { return fmt.Sprintf("%08d%s\n", i, strings.Repeat("x", line-9)) }
 	began := make(chan struct{})
-	run := startUnread(t, a, func(ctx context.Context, run *tasks.Run) tasks.Done {
+	run := StartDelivered(t, a, func(ctx context.Context, run *tasks.Run) tasks.Done {
 		<-began
 		for i := range lines {
 			if err := run.Log().Append(ctx, partials.Chunk{Data: []byte(text(i))}); err != nil {
@@ -115,7 +115,7 @@ func bigResult(t *testing.T, here, there tasks.State) {
 	if _, err := there.Head(t.Context(), owner, "a"); err != nil {
 		t.Error(err)
 	}
-	t.Logf("its head takes %v", time.Since(begun))
+	t.Logf("its head was read in %v", time.Since(begun))
 }
 
 // Many tasks are listed in order, and the last one is found as quickly as the first.
