@@ -26,18 +26,22 @@ const lookBytes = 256 << 10
 // Update brings a followed task up to date, with its log and its segments, and reports whether there is anything new for its followers.
 // A state calls it in Watch.
 func (t *Task) Update(ctx context.Context, now Newer) (bool, error) {
+	n, last := t.Segments.Numbered()
 	grows := now.End > t.Log.Size()
+	owed := (now.Merge || now.Detached) && last < now.End // a state may store numbers a moment later than their output
+	var tail []partials.Extent
+	var ends []int64
+	var err error
 	if grows {
-		tail, err := now.Output.Load(ctx, max(t.Log.Size(), now.End-lookBytes), 2*lookBytes) // the first extent may begin earlier
-		if err != nil {
+		if tail, err = now.Output.Load(ctx, max(t.Log.Size(), now.End-lookBytes), 2*lookBytes); err != nil { // the first extent may begin earlier
 			return false, err
 		}
 		for n := len(tail); n > 0 && tail[n-1].End() > now.End; n-- {
 			tail = tail[:n-1] // written since then
 		}
-		n, last := t.Segments.Numbered()
-		ends, err := now.Ends(ctx, n, last)
-		if errors.Is(err, partials.ErrEnds) {
+	}
+	if grows || owed {
+		if ends, err = now.Ends(ctx, n, last); errors.Is(err, partials.ErrEnds) {
 			now.Ending = now.FailDamaged(err)
 		} else if err != nil {
 			return false, err
@@ -49,7 +53,7 @@ func (t *Task) Update(ctx context.Context, now Newer) (bool, error) {
 	if now.Ending != nil {
 		t.Segments.Finish(*now.Ending)
 	}
-	changed := grows || t.Status != now.Status || t.StatusMessage != now.StatusMessage || !bytes.Equal(t.Variables, now.Variables)
+	changed := grows || len(ends) > 0 || t.Status != now.Status || t.StatusMessage != now.StatusMessage || !bytes.Equal(t.Variables, now.Variables)
 	now.Log, now.Segments, now.Arguments = t.Log, t.Segments, t.Arguments
 	*t = now.Task
 	return changed, nil
