@@ -77,7 +77,11 @@ func take(t *testing.T, s *State, host string, lines int) {
 			t.Fatal(err)
 		}
 	}
-	statetest.Eventually(t, func() bool { return statetest.Get(t, s, task.ID).Log.Size() == task.Log.Size() })
+	statetest.Eventually(t, func() bool { // its output and, a moment later, its numbers
+		got := statetest.Get(t, s, task.ID)
+		_, numbered := got.Segments.Numbered()
+		return got.Log.Size() == task.Log.Size() && numbered == got.Log.Size()
+	})
 	if host == "last" {
 		statetest.Put(t, s, statetest.Ended(task, mcp.TaskCompleted, "done"))
 	}
