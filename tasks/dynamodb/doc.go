@@ -13,7 +13,7 @@
 //	pk             sk                    what
 //	schema         schema                the version of what stands here
 //	task:ID        record                the record, as JSON, and what conditions look at beside it
-//	               output:END.PIECE      a stretch of output that ends at a position, in pieces of 300 KB; the first has its marks and its length
+//	               output:END.PIECE      an extent of output that ends at a position, in pieces of 300 KB; the first has its marks and its length
 //	               ends:LAST.PIECE       where segments end, up to a number
 //	               result:ATTEMPT.PIECE  the outcome; the record names the attempt that counts
 //	tasks          PLACE                 the order in which tasks were made: by time, so that those of the last minute can be counted

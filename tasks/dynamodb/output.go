@@ -16,10 +16,10 @@ import (
 	"runnel/tasks/engine"
 )
 
-// transactionBytes is how much output goes into one transaction, plus at most a stretch. DynamoDB allows 4 MB and 100 changes.
+// transactionBytes is how much output goes into one transaction, plus at most an extent. DynamoDB allows 4 MB and 100 changes.
 const transactionBytes = 1 << 20
 
-// mostPieces is how many pieces the longest stretch has: no chunk is longer than a line of MCP.
+// mostPieces is how many pieces the longest extent has: no chunk is longer than a line of MCP.
 const mostPieces = (mcp.MaxLine + pieceBytes - 1) / pieceBytes
 
 // Append implements engine.Store. Output that is cut out is deleted after the rest was stored.
@@ -35,7 +35,7 @@ func (sp *space) Append(ctx context.Context, r *engine.Record, b *engine.Batch) 
 		from, bytes, items = to, 0, nil
 		return err
 	}
-	for _, e := range b.Stretches {
+	for _, e := range b.Extents {
 		if bytes > transactionBytes {
 			if err := send(e.Start); err != nil {
 				return err
@@ -81,7 +81,7 @@ func (sp *space) append(ctx context.Context, r *engine.Record, from, to, last in
 	}
 }
 
-// cut returns the keys of stretches, by where they end.
+// cut returns the keys of extents, by where they end.
 func (sp *space) cut(id string, ends []int64) (keys []item) {
 	for n, end := range ends {
 		pieces := mostPieces // the beginning of the first one is unknown
@@ -115,7 +115,7 @@ func (o output) Load(ctx context.Context, pos int64, limit int) ([]partials.Exte
 		o.sp.of.Log.Error().Str("taskId", o.id).Err(err).Msg("the state is damaged: a part of the output cannot be read")
 	}}
 	var whole joiner
-	part := span{partition: ofTask(o.id), from: outputPlace(pos+1, 0), to: "output:~", limit: 1} // one long stretch may be enough
+	part := span{partition: ofTask(o.id), from: outputPlace(pos+1, 0), to: "output:~", limit: 1} // one long extent may be enough
 	for next, bytes := item(nil), 0; ; part.limit = min(2*part.limit, mostLoaded) {
 		items, _, rest, err := o.sp.page(ctx, part, next)
 		if err != nil {
@@ -138,17 +138,17 @@ func (o output) Load(ctx context.Context, pos int64, limit int) ([]partials.Exte
 	}
 }
 
-// joiner joins pieces to stretches.
+// joiner joins pieces to extents.
 type joiner struct {
 	e      partials.Extent
 	end    int64
-	next   int // the expected piece; 0 = a new stretch
+	next   int // the expected piece; 0 = a new extent
 	length int64
 }
 
 var errPiece = errors.New("a piece of it is missing, or is not one of runnel's")
 
-// add takes the next item, and returns a stretch when it has all its pieces.
+// add takes the next item, and returns an extent when it has all its pieces.
 func (j *joiner) add(i item) (e partials.Extent, whole bool, err error) {
 	end, piece, err := pieceAt(i, "output:")
 	if err != nil || piece > 0 && (piece != j.next || end != j.end) {

@@ -18,7 +18,7 @@ import (
 // Each write is one transaction, or changes one item under a condition. It may be sent again if there was no answer, and then notices
 // whether the first try succeeded.
 
-// pieceBytes is how much of a result, a stretch of output or variables one item holds. DynamoDB allows 400 KB for an item with all its
+// pieceBytes is how much of a result, an extent of output or variables one item holds. DynamoDB allows 400 KB for an item with all its
 // attributes.
 const pieceBytes = 300 << 10
 

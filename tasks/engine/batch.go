@@ -3,18 +3,18 @@ package engine
 import "runnel/partials"
 
 const (
-	// StretchBytes is the greatest length of a stored stretch of output.
-	StretchBytes  = 64 << 10
-	someStretches = 8      // stored at once
-	mostCut       = 10_000 // stretches dropped at once: there may be many short ones, and a server may do nothing else meanwhile
+	// ExtentBytes is the greatest length of a stored extent of output.
+	ExtentBytes = 64 << 10
+	mostExtents = 8      // stored at once
+	mostCut     = 10_000 // extents dropped at once: there may be many short ones, and a server may do nothing else meanwhile
 )
 
 // Batch is output of a task that is stored at once, from one position to another.
 type Batch struct {
-	From, To  int64
-	Stretches []partials.Extent
-	Head      int64 // stretches from this position on are the tail of a long log, some of which is cut out later; 0 = no tail
-	// Cut are the dropped stretches of the tail, by where they end: everything between Head and the last of them.
+	From, To int64
+	Extents  []partials.Extent
+	Head     int64 // extents from this position on are the tail of a long log, some of which is cut out later; 0 = no tail
+	// Cut are the dropped extents of the tail, by where they end: everything between Head and the last of them.
 	Cut []int64
 
 	Numbers []byte // where segments end, from partials.EncodeEnds; nil = none
@@ -25,7 +25,7 @@ type Batch struct {
 	more  bool // there may be more
 }
 
-// Tail reports whether a stretch belongs to the tail of a long log.
+// Tail reports whether an extent belongs to the tail of a long log.
 func (b *Batch) Tail(e *partials.Extent) bool { return b.Head > 0 && e.Start >= b.Head }
 
 // written is how much of a task's output is stored.
@@ -35,13 +35,13 @@ type written struct {
 	last     int64   // where the last of them ends
 	head     int64   // where the head of a long log ends, 0 if it is not long
 	middle   int64   // where the part after the cut begins
-	tail     []int64 // where the stretches after that end
+	tail     []int64 // where the extents after that end
 }
 
 // kept returns how many bytes are stored.
 func (w *written) kept() int64 { return w.end - (w.middle - w.head) }
 
-// grow notes a stored stretch up to a position.
+// grow notes a stored extent up to a position.
 func (w *written) grow(end, limit int64) {
 	w.end = end
 	switch {
@@ -53,7 +53,7 @@ func (w *written) grow(end, limit int64) {
 }
 
 // cut drops the middle of a log that is longer than its limit, down to three quarters of the limit, so that it is not needed for each
-// stretch. It returns the dropped stretches, by where they end.
+// extent. It returns the dropped extents, by where they end.
 func (w *written) cut(limit int64) (gone []int64) {
 	if limit <= 0 || w.kept() <= limit {
 		return nil

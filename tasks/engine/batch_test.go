@@ -2,7 +2,7 @@ package engine
 
 import "testing"
 
-// A log of many short stretches is cut in scripts of a bounded length: a server may wait for none, and take so many in one request.
+// A log of many short extents is cut in scripts of a bounded length: a server may wait for none, and take so many in one request.
 func TestShortStretches(t *testing.T) {
 	const limit, short = 2 << 20, 20
 	var w written
@@ -10,8 +10,8 @@ func TestShortStretches(t *testing.T) {
 		w.grow(end, limit)
 	}
 	longest := 0
-	for range 2 * limit / short / someStretches {
-		for range someStretches {
+	for range 2 * limit / short / mostExtents {
+		for range mostExtents {
 			w.grow(w.end+short, limit)
 		}
 		longest = max(longest, len(w.cut(limit)))
@@ -20,6 +20,6 @@ func TestShortStretches(t *testing.T) {
 		}
 	}
 	if longest == 0 || longest > 10_000 {
-		t.Errorf("%d stretches are cut at once", longest)
+		t.Errorf("%d extents are cut at once", longest)
 	}
 }

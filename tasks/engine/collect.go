@@ -8,23 +8,23 @@ import (
 
 // collect makes a batch of output that is not stored yet, nil if there is none. k.mu is held.
 func (k *keeping) collect() *Batch {
-	limit, size := k.log.Limit(), int64(StretchBytes)
+	limit, size := k.log.Limit(), int64(ExtentBytes)
 	if limit > 0 {
-		size = max(min(size, limit/16), 1) // head and tail consist of whole stretches
+		size = max(min(size, limit/16), 1) // head and tail consist of whole extents
 	}
 	b := &Batch{From: k.written.end, after: k.written}
 	b.after.tail = slices.Clip(b.after.tail)
-	for len(b.Stretches) < someStretches {
+	for len(b.Extents) < mostExtents {
 		e, ok := k.log.Unsaved(int(size))
 		if !ok {
 			break
 		}
-		b.Stretches = append(b.Stretches, e)
+		b.Extents = append(b.Extents, e)
 		b.after.grow(e.End(), limit)
 	}
-	b.To, b.Head, b.more = b.after.end, b.after.head, len(b.Stretches) == someStretches
+	b.To, b.Head, b.more = b.after.end, b.after.head, len(b.Extents) == mostExtents
 	k.number(b)
-	if len(b.Stretches) == 0 && b.Numbers == nil {
+	if len(b.Extents) == 0 && b.Numbers == nil {
 		return nil
 	}
 	b.Cut = b.after.cut(limit)

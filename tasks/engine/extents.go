@@ -6,7 +6,7 @@ import (
 	"runnel/partials"
 )
 
-// Extents collects stretches that an engine reads in order, for partials.Backing: those after a position, up to a gap. A damaged stretch is
+// Extents collects extents that an engine reads in order, for partials.Backing: those after a position, up to a gap. A damaged extent is
 // reported and skipped.
 type Extents struct {
 	After  int64
@@ -16,7 +16,7 @@ type Extents struct {
 	gap  bool
 }
 
-// Add takes the next stretch as it was read, and reports whether it was added.
+// Add takes the next extent as it was read, and reports whether it was added.
 func (x *Extents) Add(e partials.Extent, err error) bool {
 	n := len(x.List)
 	if err == nil {

@@ -98,7 +98,7 @@ func (k *keeping) flush(ctx context.Context) error {
 	}
 }
 
-// store stores some stretches, and reports whether there may be more. It stops in between, since a tool that writes without pause must not
+// store stores some extents, and reports whether there may be more. It stops in between, since a tool that writes without pause must not
 // keep others from k.mu, nor its log from being cut. k.mu is held.
 func (k *keeping) store(ctx context.Context) (more bool, err error) {
 	if err := k.settle(ctx); err != nil || k.over {

@@ -31,8 +31,8 @@ func (p *pad) Append(_ context.Context, _ *Record, b *Batch) error {
 			return err
 		}
 	}
-	for i := range b.Stretches {
-		p.data += len(b.Stretches[i].Data)
+	for i := range b.Extents {
+		p.data += len(b.Extents[i].Data)
 	}
 	return nil
 }

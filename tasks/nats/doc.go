@@ -14,7 +14,7 @@
 //	PREFIX.OWNER.ID.made            that the task was made: its place in lists
 //	PREFIX.OWNER.ID.task            the record, as package engine writes it; its sequence number is its revision
 //	PREFIX.OWNER.live.ID.KEEPER     while the task has not ended; hidden.ID.KEEPER while it is hidden
-//	PREFIX.OWNER.ID.log.head, tail  output, a message for each stretch
+//	PREFIX.OWNER.ID.log.head, tail  output, a message for each extent
 //	PREFIX.OWNER.ID.ends            numbers of segments
 //	PREFIX.OWNER.ID.variables
 //	PREFIX.OWNER.ID.result.ATTEMPT  the outcome, in pieces; the record names the attempt that counts

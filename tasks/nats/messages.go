@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	maxMessage  = 1 << 20          // the server's default; a stretch with its header is far below it
+	maxMessage  = 1 << 20          // the server's default; an extent with its header is far below it
 	readTimeout = 10 * time.Second // as writeTimeout: longer than it takes to leave a server that is cut off, and to elect a leader
 )
 

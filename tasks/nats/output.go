@@ -13,7 +13,7 @@ import (
 	"runnel/tasks/engine"
 )
 
-// The headers of a stretch of output, and of numbers of segments.
+// The headers of an extent of output, and of numbers of segments.
 const (
 	startHeader = "Runnel-Start" // the position of its first byte
 	marksHeader = "Runnel-Marks" // partials.Extent.Marks, in base64
@@ -29,7 +29,7 @@ type output struct {
 	next struct { // where the last load has ended
 		sync.Mutex
 		start    int64
-		sequence uint64 // of the stretch that begins there
+		sequence uint64 // of the extent that begins there
 	}
 }
 
@@ -108,7 +108,7 @@ func (sp *space) seek(ctx context.Context, subject string, place int64, begins f
 	return found, nil
 }
 
-// startOf returns where a stretch begins.
+// startOf returns where an extent begins.
 func startOf(m *jetstream.RawStreamMsg) (int64, error) {
 	e, err := extent(m)
 	if err == nil {
@@ -120,7 +120,7 @@ func startOf(m *jetstream.RawStreamMsg) (int64, error) {
 // firstOf returns the first of some numbers of segments.
 func firstOf(m *jetstream.RawStreamMsg) (int64, error) { return number(m, firstHeader) }
 
-// extent reads a stretch.
+// extent reads an extent.
 func extent(m *jetstream.RawStreamMsg) (e partials.Extent, err error) {
 	if e.Start, err = number(m, startHeader); err != nil {
 		return e, err

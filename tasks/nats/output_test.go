@@ -138,7 +138,7 @@ func TestLeaderIsAskedLast(t *testing.T) {
 	}
 }
 
-// A follower of a task finds its newest stretch at once, however much stands in the stream.
+// A follower of a task finds its newest extent at once, however much stands in the stream.
 func TestNewestStretch(t *testing.T) {
 	t.Parallel()
 	state := newState(t, startServer(t, t.TempDir(), 0).ClientURL())

@@ -130,8 +130,8 @@ func TestRetry(t *testing.T) {
 			if whole := strings.Count(got, "\n"); lines < 100 && whole != 2*lines {
 				t.Errorf("%d lines", whole)
 			}
-			const batch = 8 * engine.StretchBytes // a worker that dies may have stored its last one, and not yet cut the log for it
-			if size := int64(len(got)); lines > 100 && (size > 1<<20+batch+2*engine.StretchBytes || size < 1<<19) {
+			const batch = 8 * engine.ExtentBytes // a worker that dies may have stored its last one, and not yet cut the log for it
+			if size := int64(len(got)); lines > 100 && (size > 1<<20+batch+2*engine.ExtentBytes || size < 1<<19) {
 				t.Errorf("%d bytes are kept of a log with a limit of %d", size, 1<<20)
 			}
 

@@ -52,7 +52,7 @@ func (sp *space) Read(ctx context.Context, id string) (*engine.Record, error) {
 	return r, nil
 }
 
-// endOf is where a stretch ends, 0 if it cannot be read.
+// endOf is where an extent ends, 0 if it cannot be read.
 func endOf(m *jetstream.RawStreamMsg) int64 {
 	if m == nil {
 		return 0

@@ -135,7 +135,7 @@ func (sp *space) seal(ctx context.Context, r *engine.Record) (variables []byte, 
 	}
 }
 
-// Append implements engine.Store: a message for each stretch. One that comes again is known by its id, and stored once.
+// Append implements engine.Store: a message for each extent. One that comes again is known by its id, and stored once.
 func (sp *space) Append(ctx context.Context, r *engine.Record, b *engine.Batch) error {
 	send := func(what, id string, header nats.Header, data []byte) error {
 		m := &nats.Msg{Subject: sp.subject(r.ID, what), Header: header, Data: data}
@@ -143,8 +143,8 @@ func (sp *space) Append(ctx context.Context, r *engine.Record, b *engine.Batch) 
 		_, err := sp.publish(ctx, m, sp.fence(r), sp.expiring(&r.Task))
 		return err
 	}
-	for i := range b.Stretches {
-		e, part := &b.Stretches[i], "log.head"
+	for i := range b.Extents {
+		e, part := &b.Extents[i], "log.head"
 		if b.Tail(e) {
 			part = "log.tail"
 		}

@@ -11,7 +11,7 @@
 //
 //	schema         the version of what stands here
 //	task:ID        a hash: the record, as package engine writes it, and what scripts look at beside it
-//	log:ID         a stream: output; an entry's id is the position where its stretch ends, so that any position is found at once
+//	log:ID         a stream: output; an entry's id is the position where its extent ends, so that any position is found at once
 //	ends:ID        a stream: numbers of segments; an entry's id is the last number in it
 //	result:ID      the outcome
 //	tasks, last    the order in which tasks were made, and the last place in it

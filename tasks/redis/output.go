@@ -50,7 +50,7 @@ func (o output) Load(ctx context.Context, pos int64, limit int) ([]partials.Exte
 	return all.List, nil
 }
 
-// extent reads a stretch.
+// extent reads an extent.
 func extent(entry rueidis.XRangeEntry) (e partials.Extent, err error) {
 	end, err := position(entry.ID)
 	e.Marks, e.Data = []byte(entry.FieldValues["m"]), []byte(entry.FieldValues["d"])

@@ -38,7 +38,7 @@ type connection struct {
 const (
 	connectTimeout = 5 * time.Second
 	leaveTimeout   = time.Second // is how long a server is waited for that is told what it would find out by itself
-	bufferBytes    = 64 << 10    // of a connection, each way: a stretch of output
+	bufferBytes    = 64 << 10    // of a connection, each way: an extent of output
 )
 
 // Connect implements engine.Engine.

@@ -72,7 +72,7 @@ func (sp *space) Append(ctx context.Context, r *engine.Record, b *engine.Batch) 
 	for _, end := range b.Cut {
 		args = append(args, strconv.FormatInt(end, 10))
 	}
-	for _, e := range b.Stretches {
+	for _, e := range b.Extents {
 		args = append(args, strconv.FormatInt(e.End(), 10), string(e.Marks), string(e.Data))
 	}
 	said, err := sp.call(ctx, "append", r.ID, sp.Left(&r.Task), args...)

@@ -96,7 +96,7 @@ func BenchmarkSQLiteGrowth(b *testing.B) {
 	}
 }
 
-// Does a chunk cost the same however long the log is? A stretch is 64 KiB; the log goes to 1 GB.
+// Does a chunk cost the same however long the log is? An extent is 64 KiB; the log goes to 1 GB.
 func BenchmarkSQLiteLog(b *testing.B) {
 	s := openStore(b, Options{Dir: b.TempDir(), MaxState: 4 << 30})
 	t := statetest.Working("long")

@@ -3,12 +3,12 @@
 //	Put, Ask, ...  ─ job ──▶ writer ─ one transaction for all that waits ─▶ runnel.db
 //	Log ─ Due ─ job ───────▶    │
 //	sweeper ─ job ─────────▶    ▼ committed, answer
-//	Get, List, Watch ◀─ row, stretches ─ four connections that only read ─ runnel.db
+//	Get, List, Watch ◀─ row, extents ─ four connections that only read ─ runnel.db
 //
 // Words:
 //
 //	lease     a locked file in alive/ that says that a process lives; its name is the keeper of the tasks that the process runs
-//	stretch   a row of output: up to 64 KiB of a log (partials.Extent)
+//	extent   a row of output: up to 64 KiB of a log (partials.Extent)
 //	keeping   one task's output as the database has it
 //	hidden    a row of a run without a handle, which nobody finds
 //	orphaned  a task whose keeper is gone; who finds one ends it as failed

@@ -10,8 +10,8 @@ import (
 	"runnel/tasks"
 )
 
-// stretchBytes is how much output makes one row.
-const stretchBytes = 64 << 10
+// extentBytes is how much output makes one row.
+const extentBytes = 64 << 10
 
 // Due implements partials.Backing.
 func (k *keeping) Due(full bool) { k.db.w.flush(k.job(), full) }
@@ -32,9 +32,9 @@ func (k *keeping) job() job {
 
 // write stores the output that the state does not have yet.
 func (k *keeping) write(tx *transaction) error {
-	limit, size := k.log.Limit(), int64(stretchBytes)
+	limit, size := k.log.Limit(), int64(extentBytes)
 	if limit > 0 {
-		size = max(min(size, limit/16), 1) // head and tail are kept in whole stretches
+		size = max(min(size, limit/16), 1) // head and tail are kept in whole extents
 	}
 	for {
 		s, ok := k.log.Unsaved(int(size))
@@ -74,7 +74,7 @@ func (k *keeping) number(tx *transaction) error {
 }
 
 // cut deletes the middle of a log that is longer than its limit, down to three quarters of the limit, so that it need not do so for each
-// stretch.
+// extent.
 func (k *keeping) cut(tx *transaction, limit int64) error {
 	e := &k.pending
 	if limit <= 0 || e.kept <= limit {

@@ -9,7 +9,7 @@ import (
 // migrations turn a state of version n-1 into one of version n. They are never changed, since every later runnel must be able to read the
 // state of a released one.
 //
-// A task's output is in the table log, in stretches (partials.Extent) that do not overlap. keeper is the lease of the process that runs the
+// A task's output is in the table log, in extents (partials.Extent) that do not overlap. keeper is the lease of the process that runs the
 // task, NULL once it has ended. Times are nanoseconds since 1970.
 var migrations = []string{`
 
