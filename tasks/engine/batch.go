@@ -52,8 +52,8 @@ func (w *written) grow(end, limit int64) {
 	}
 }
 
-// cut drops the middle of a log that is longer than its limit, down to three quarters of the limit, so that it is not needed for each
-// extent. It returns the dropped extents, by where they end.
+// cut drops the middle of a log that is longer than its limit, down to three quarters of the limit, so that not every extent needs a cut.
+// It returns the dropped extents, by where they end.
 func (w *written) cut(limit int64) (gone []int64) {
 	if limit <= 0 || w.kept() <= limit {
 		return nil

@@ -29,7 +29,7 @@ func (sp *Space) conclude(ctx context.Context, r *Record, end func(t *tasks.Task
 	return err == nil, err
 }
 
-// unmark removes a mark without a record, once its record has had time to arrive. r may be nil.
+// unmark removes a mark that its task's record does not know, once that record has had time to arrive. r may be nil.
 func (sp *Space) unmark(ctx context.Context, m Mark, r *Record, stale map[Mark]time.Time) error {
 	since, known := sp.stale[m]
 	if !known {
@@ -42,5 +42,5 @@ func (sp *Space) unmark(ctx context.Context, m Mark, r *Record, stale map[Mark]t
 	return sp.Unmark(ctx, m)
 }
 
-// staleTime is how long a mark without a record stays: it is written first, and its record may be on the way.
+// staleTime is how long such a mark stays: marks are written before records.
 const staleTime = time.Minute

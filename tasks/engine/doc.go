@@ -1,6 +1,6 @@
 // Package engine is a tasks.State on any kind of server: what each process must do so that others can trust what it stores, written once
 // for all servers. An engine (packages nats, redis, ...) has a Store for each owner's tasks, and may have a Queue of tasks that wait for
-// workers. It only knows how things are stored, not why.
+// workers. It knows how things are stored; this package decides what is stored, and when.
 //
 //	Runner ─ Put, Take, ... ─▶ State ─ of an owner ─▶ Space ─ Insert, Write, End ─▶ Store ─▶ server
 //	                                                   │ ▲                          ▲
@@ -20,7 +20,7 @@
 //
 // Goroutines: one for each task that this process runs, from its first Put to its last, which writes its output (keeping.go). Two for each
 // space until Close: one renews the lease, and one sweeps, because ending what dead processes have left may take longer than the lease
-// lasts. What an engine starts with Space.Go ends with Close, too.
+// lasts. Close also ends what an engine has started with Space.Go.
 //
 // Locks: State.dial, held while connecting to the server; Space.sweeping and keeping.mu, held across I/O, neither under the other;
 // Space.clearing and line.look, channels that are full while somebody deletes a refused task or looks at the line; then State.mu, Space.mu,
@@ -29,13 +29,13 @@
 // Where things stand:
 //
 //	an owner is opened once, and no other waits for it             State.Space (state.go)
-//	who must end a task, or may                                    the record's keeper: Store.Write, End, Append, Take refuse the others
+//	only its keeper writes or ends a task                          the record's keeper: Store.Write, End, Append, Take refuse the others
 //	a lease is renewed                                             Space.Renew (lease.go), which calls Store.Lease of the engine
 //	a process counts as gone                                       its lease has run out, and is not renewed: Space.Sweep (lease.go)
 //	the tasks of a process that is gone are ended                  Space.recover (recover.go)
-//	what is stored, but not acknowledged, is not stored twice      keeping.store, keeping.settle (keeping.go)
+//	what was stored without an acknowledgement is not stored twice      keeping.store, keeping.settle (keeping.go)
 //	head and tail of a long log, numbers of segments               keeping.collect (collect.go)
 //	what is stored is what runnel could have written               Record.Check (record.go)
 //	a task that waits is ended, or shown again                     Space.tend (queue.go), by any process; State.Watch, by who follows it
-//	the task of a dead worker waits again                          Space.waitAgain (queue.go); its output goes on: keeping.resume
+//	the task of a dead worker waits again                          Space.waitAgain (queue.go); its output continues: keeping.resume
 package engine

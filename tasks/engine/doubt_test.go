@@ -110,8 +110,8 @@ func TestTakenByOthers(t *testing.T) {
 				t.Errorf("%s: %v", id, err)
 			}
 		}
-		if _, known := sp.unheard["unknown"]; !known || len(sp.unheard) != 1 {
-			t.Errorf("remembered: %v", sp.unheard)
+		if _, known := sp.unanswered["unknown"]; !known || len(sp.unanswered) != 1 {
+			t.Errorf("remembered: %v", sp.unanswered)
 		}
 		if err := s.Close(); err != nil {
 			t.Error(err)

@@ -10,7 +10,7 @@ import (
 	"runnel/tasks"
 )
 
-// flushAgain is the time until output that no server took is written again.
+// flushAgain is the pause before output that no server has taken is sent again.
 const flushAgain = time.Second
 
 // keeping returns the keeping of a task that this process will run once its record says so.
@@ -24,11 +24,11 @@ func (sp *Space) keeping(r *Record) *keeping {
 	return k
 }
 
-// begin makes the task one that this process runs: what its log holds is written, and everything after it.
+// begin starts writing the log of a task that this process now runs.
 func (k *keeping) begin() {
 	k.sp.mu.Lock()
 	k.sp.live[k.id] = k
-	delete(k.sp.unheard, k.id)
+	delete(k.sp.unanswered, k.id)
 	k.sp.mu.Unlock()
 	k.sp.Go(func(context.Context) { k.run() }) // k.ctx ends with the space's, or before
 	k.log.Back(k)
@@ -98,13 +98,13 @@ func (k *keeping) flush(ctx context.Context) error {
 	}
 }
 
-// store stores some extents, and reports whether there may be more. It stops in between, since a tool that writes without pause must not
-// keep others from k.mu, nor its log from being cut. k.mu is held.
+// store stores some extents, and reports whether there may be more. It does not store all at once, since a tool that writes without pause
+// must not keep others from k.mu, nor its log from being cut. k.mu is held.
 func (k *keeping) store(ctx context.Context) (more bool, err error) {
 	if err := k.settle(ctx); err != nil || k.over {
 		return false, err
 	}
-	if k.log.Failed() != nil { // it was given up
+	if k.log.Failed() != nil { // the output was given up
 		k.unsent = nil
 		return false, nil
 	}
@@ -142,7 +142,7 @@ func (k *keeping) again(ctx context.Context, write func() error) error {
 	return err
 }
 
-// settle finds out whether an unacknowledged record was stored: others may have seen it. k.mu is held.
+// settle finds out whether an unacknowledged record was stored, since others may have seen it. k.mu is held.
 func (k *keeping) settle(ctx context.Context) error {
 	if !k.unsure {
 		return nil
@@ -160,8 +160,8 @@ func (k *keeping) settle(ctx context.Context) error {
 	return nil
 }
 
-// mine reports whether this process is still the keeper of a task that it has offered to others, and stays it: an offer that nobody has
-// acknowledged may still be on its way, and is refused once something else is stored before it.
+// mine reports whether this process is still, and remains, the keeper of a task that it has offered to others. An unacknowledged offer may
+// still be on its way: writing the record again makes the server refuse it.
 func (k *keeping) mine(ctx context.Context) (bool, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -204,7 +204,7 @@ func (k *keeping) put(ctx context.Context, t *tasks.Task) (err error) {
 	switch {
 	case err != nil:
 		return err
-	case k.over: // by a try that nobody has acknowledged: others may have seen it
+	case k.over: // an unacknowledged try has succeeded, and others may have seen it
 		return k.sp.Unmark(ctx, Mark{ID: k.id, Keeper: k.sp.Keeper})
 	case t.Status == mcp.TaskCompleted && k.log.Failed() != nil:
 		return k.log.Failed()
@@ -243,8 +243,7 @@ func (k *keeping) write(ctx context.Context, t *tasks.Task) error {
 	return nil
 }
 
-// resume continues a task whose worker is gone: its output after what that worker has stored, its segments after the numbers that it has
-// given.
+// resume continues a task whose worker is gone: its output after what that worker has stored, and its segments after their last number.
 func (k *keeping) resume(ctx context.Context) error {
 	r := k.record
 	if err := k.sp.Measure(ctx, r); err != nil || r.End == 0 {

@@ -13,7 +13,7 @@ import (
 
 // every calls do at an interval until Close.
 func (sp *Space) every(interval time.Duration, do func(context.Context) error, what string) {
-	failed := 0 // times, one after the other: a state that is away stays away for many of them
+	failed := 0 // consecutive failures: only the first is logged, since a state that is unreachable often stays so
 	next := time.NewTicker(interval)
 	defer next.Stop()
 	for {
@@ -35,7 +35,7 @@ func (sp *Space) every(interval time.Duration, do func(context.Context) error, w
 	}
 }
 
-// Renew renews the lease of this process. If that failed for longer than a lease lasts, others may have ended its tasks.
+// Renew renews the lease of this process. If the lease had run out, others may have ended its tasks: Renew looks for those.
 func (sp *Space) Renew(ctx context.Context) error {
 	if err := sp.Lease(ctx); err != nil {
 		return err
@@ -77,11 +77,11 @@ func (sp *Space) Sweep(ctx context.Context) error {
 	sp.sweeping.Lock()
 	defer sp.sweeping.Unlock()
 	before := sp.missed
-	sp.missed = nil // after a failed look the next one starts afresh: the server may have been away
+	sp.missed = nil // if this sweep fails, the next one starts afresh: the server may have been unreachable
 	if err := cmp.Or(sp.DropExpired(ctx), sp.undo(ctx)); err != nil {
 		return err
 	}
-	marks, err := sp.Marks(ctx) // before the leases: a process that leaves a mark later has a lease by then
+	marks, err := sp.Marks(ctx) // before the leases, so that the process of each mark has a lease
 	if err != nil {
 		return err
 	}
@@ -95,12 +95,12 @@ func (sp *Space) Sweep(ctx context.Context) error {
 		case m.Keeper == sp.Keeper && sp.kept(m.ID) != nil:
 			continue
 		case m.Keeper == sp.Keeper:
-			if strays[m.ID] = true; !sp.strays[m.ID] { // it may just be about to be taken
+			if strays[m.ID] = true; !sp.strays[m.ID] { // this process may just be taking it
 				continue
 			}
 		case slices.Contains(alive, m.Keeper):
 			continue
-		default: // it gets time to renew its lease: while the servers were away all leases ran out, even of living processes
+		default: // it gets time to renew its lease: while the servers were down all leases ran out, even those of living processes
 			since, known := before[m.Keeper]
 			if !known {
 				since = sp.Now()
@@ -113,7 +113,7 @@ func (sp *Space) Sweep(ctx context.Context) error {
 		if errors.Is(failed, tasks.ErrBusy) {
 			return failed
 		}
-		err = cmp.Or(err, failed) // the others are ended nevertheless
+		err = cmp.Or(err, failed) // the others are still ended
 	}
 	if sp.Queue != nil {
 		err = cmp.Or(err, sp.tend(ctx, stale))

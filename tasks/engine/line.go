@@ -8,7 +8,7 @@ import (
 
 // line is the latest view of what waits for workers.
 type line struct {
-	look  chan struct{} // capacity 1: full while somebody looks, who then looks for all
+	look  chan struct{} // capacity 1: full while somebody looks, on behalf of all
 	mu    sync.Mutex
 	known *lineUp
 }

@@ -11,7 +11,7 @@ import (
 
 // These methods are for people; clients do not use them.
 
-// someTasks is how many tasks are read at once when all are wanted: each page costs a server more, the more tasks there are.
+// someTasks is how many tasks are read at once when all are wanted. The pages are long, since each page costs more the more tasks there are.
 const someTasks = 999
 
 // Find returns the ids of an owner's tasks that begin with a text, at most most of them.

@@ -15,8 +15,7 @@ import (
 
 const (
 	// AckWait is how long a worker may take from getting the offer of a task to taking it: as long as a state waits for a write. After that
-	// the task is offered again, since the offer may have been lost; a worker that is offered a task which was taken meanwhile finds that
-	// it does not wait.
+	// the task is offered again, since the offer may have been lost. If it was taken meanwhile, the next worker finds that it does not wait.
 	AckWait = 10 * time.Second
 	// lineTime is how long a view of the line stays valid where only a number is shown, and lineTimeEach how much longer for each task in
 	// it: a look costs as much as there is in line.
@@ -32,7 +31,7 @@ func (sp *Space) Expire(ctx context.Context, r *Record) (bool, error) {
 	return true, sp.endOverdue(ctx, r)
 }
 
-// Offer makes a task of this process wait for a worker. body stores what the worker is told.
+// Offer makes a task of this process wait for a worker. body stores the offer.
 func (sp *Space) Offer(ctx context.Context, id string, o tasks.Offer, body func(t *tasks.Task) error) error {
 	k := sp.kept(id)
 	if k == nil {
@@ -68,7 +67,7 @@ func (sp *Space) putWaiting(ctx context.Context, r *Record) error {
 	return sp.Queue.PutWaiting(ctx, r, before)
 }
 
-// waitAgain makes a task wait again whose worker is gone or has never begun it; the latter does not count as an attempt.
+// waitAgain makes a task wait again because its worker is gone or has not begun it. The latter does not count as an attempt.
 func (sp *Space) waitAgain(ctx context.Context, r *Record, begun bool) error {
 	again, offer := *r, *r.Stored.Offer
 	if begun {
@@ -83,27 +82,28 @@ func (sp *Space) waitAgain(ctx context.Context, r *Record, begun bool) error {
 		return err
 	}
 	sp.mu.Lock()
-	delete(sp.unheard, r.ID)
+	delete(sp.unanswered, r.ID)
 	sp.mu.Unlock()
 	sp.show(ctx, &again)
 	sp.Log.Info().Str("taskId", r.ID).Str("owner", sp.Owner).Str("tool", r.Tool).Str("host", r.Worker).Msg("task waits for another worker: its worker is gone")
 	return nil
 }
 
-// returnUnheard lets tasks wait again that this process, which ends, has taken without hearing so: to others they would look like attempts.
-func (sp *Space) returnUnheard(ctx context.Context) {
+// returnUnanswered makes tasks wait again that this process has taken without an answer. It is closing, and others would count them as
+// attempts.
+func (sp *Space) returnUnanswered(ctx context.Context) {
 	sp.mu.Lock()
-	unheard := slices.Collect(maps.Keys(sp.unheard))
+	unanswered := slices.Collect(maps.Keys(sp.unanswered))
 	sp.mu.Unlock()
-	for _, id := range unheard {
+	for _, id := range unanswered {
 		r, err := sp.Read(ctx, id)
 		if err == nil && r.Stored.Keeper == sp.Keeper && !r.Terminal() && r.Stored.Offer != nil && sp.kept(id) == nil {
-			_ = sp.waitAgain(ctx, r, false) // if it fails, others end the task or let it wait
+			_ = sp.waitAgain(ctx, r, false) // if it fails, another process ends the task or makes it wait
 		}
 	}
 }
 
-// showAgain is the first pause before a waiting task is shown again that could not be shown; it doubles up to the interval of sweeps.
+// showAgain is the first pause before another try to show a waiting task. It doubles up to the interval of sweeps.
 const showAgain = 100 * time.Millisecond
 
 // show lets workers see a waiting task: now or, if that fails, as soon as it succeeds, unless the task no longer waits.
@@ -112,7 +112,7 @@ func (sp *Space) show(ctx context.Context, r *Record) {
 	if err == nil {
 		return
 	}
-	sp.Log.Warn().Err(err).Str("taskId", r.ID).Msg("workers hear later of a task that waits for them")
+	sp.Log.Warn().Err(err).Str("taskId", r.ID).Msg("a waiting task cannot be shown to workers yet")
 	sp.Go(func(ctx context.Context) {
 		for wait := showAgain; err != nil && Pause(ctx, wait); wait = min(2*wait, sweepInterval) {
 			var there *Record
@@ -150,7 +150,7 @@ func (sp *Space) tend(ctx context.Context, stale map[Mark]time.Time) error {
 		case r.overdue(sp.Now()):
 			failed = sp.endOverdue(ctx, r)
 		case sp.Now().Sub(time.Unix(0, r.Stored.Offer.Since)) > AckWait:
-			failed = sp.Queue.Show(ctx, r) // whoever let it wait is gone, or still trying
+			failed = sp.Queue.Show(ctx, r) // the process that made it wait is gone, or still trying
 		}
 		err = cmp.Or(err, failed)
 	}
@@ -164,9 +164,9 @@ func (sp *Space) endOverdue(ctx context.Context, r *Record) error {
 		o.Class, time.Duration(o.Timeout), o.Class))
 }
 
-// EndUnreadable ends a waiting task because no worker can be told what to do.
+// EndUnreadable ends a waiting task because its offer cannot be read.
 func (sp *Space) EndUnreadable(ctx context.Context, r *Record) error {
-	return sp.endUnkept(ctx, r, mcp.TaskFailed, "what its worker was to be told cannot be read: the state is damaged, or somebody else has written it")
+	return sp.endUnkept(ctx, r, mcp.TaskFailed, "its offer to workers cannot be read: the state is damaged, or something other than runnel has written to it")
 }
 
 // endUnkept ends a task if it still waits.
@@ -191,7 +191,7 @@ func (sp *Space) lineUp(ctx context.Context, fresh bool) (*lineUp, error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if known := sp.line.recent(); known != nil && !known.at.Before(began) { // somebody has looked meanwhile
+	if known := sp.line.recent(); known != nil && !known.at.Before(began) { // somebody else has looked meanwhile
 		return known, nil
 	}
 	now := &lineUp{at: time.Now(), before: map[string]int{}, class: map[string]int{}}

@@ -173,14 +173,14 @@ func TestStopBesideGo(t *testing.T) {
 // A task may be taken while the state is closed. The race detector looks at what is noted of it.
 func TestTakenBesideClose(t *testing.T) {
 	s := New(nil, "nowhere", Options{})
-	sp := &Space{process: s.process, Store: &crowd{}, unheard: map[string]struct{}{"a": {}}}
+	sp := &Space{process: s.process, Store: &crowd{}, unanswered: map[string]struct{}{"a": {}}}
 	noted := make(chan struct{})
 	go func() {
 		defer close(noted)
 		sp.mu.Lock()
 		defer sp.mu.Unlock()
-		sp.unheard["b"] = struct{}{}
+		sp.unanswered["b"] = struct{}{}
 	}()
-	sp.returnUnheard(t.Context())
+	sp.returnUnanswered(t.Context())
 	<-noted
 }

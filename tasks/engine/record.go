@@ -23,8 +23,8 @@ type Stored struct {
 	Merge     bool            `json:"merge,omitempty"`
 	Hidden    bool            `json:"hidden,omitempty"`   // a call without a handle, which nobody finds
 	Keeper    string          `json:"keeper,omitempty"`   // "" once the task has ended
-	Work      json.RawMessage `json:"work,omitempty"`     // of a task that was taken: describes what runs it
-	Offer     *waiting        `json:"offer,omitempty"`    // of a task that workers run
+	Work      json.RawMessage `json:"work,omitempty"`     // describes the process that has taken the task
+	Offer     *waiting        `json:"offer,omitempty"`    // if workers run the task
 	Writer    string          `json:"writer,omitempty"`   // the process that has written this version
 	Attempt   string          `json:"attempt,omitempty"`  // the attempt to store the outcome
 	Pieces    int             `json:"pieces,omitempty"`   // of the outcome, in that attempt
@@ -42,10 +42,10 @@ type Record struct {
 	Revision uint64 // how the engine identifies this version
 	// Seen is how the engine identifies this version of the variables.
 	Seen     uint64
-	Sealed   bool  // its end is about to be stored with these variables
+	Sealed   bool  // the end is about to be stored with these variables
 	End      int64 // where its log ends
 	Head     int64 // where the head of a long log ends, 0 if it is not long (Measure)
-	Measured bool  // all output up to End must be found when it is read
+	Measured bool  // End is exact (Measure): everything up to it can be read
 	Ending   *partials.Ending
 	Damage   error // the reason why the record is invalid
 }

@@ -57,7 +57,7 @@ func (s *State) Take(ctx context.Context, t tasks.Task, work []byte) (tasks.Task
 		there, unread := sp.Read(ctx, t.ID)
 		if unread != nil || there.Stored.Keeper == before { // it may still be stored: then a sweep finds out, or Close
 			sp.mu.Lock()
-			sp.unheard[t.ID] = struct{}{}
+			sp.unanswered[t.ID] = struct{}{}
 			sp.mu.Unlock()
 		}
 		if unread != nil || there.Stored.Keeper != s.Keeper {
@@ -85,9 +85,9 @@ func (s *State) Taken(ctx context.Context, id string) (bool, error) {
 }
 
 const (
-	// lookInterval is how often a task of another process is read even if nothing was heard of it.
+	// lookInterval is how often a task of another process is read even without news.
 	lookInterval = time.Second
-	// waitingLooks is how many of those looks pass between two reads of a waiting task's record: its place in line says almost everything.
+	// waitingLooks is how many such intervals pass between two reads of a waiting task's record: its place in line says almost everything.
 	waitingLooks = 10
 )
 

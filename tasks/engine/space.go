@@ -12,7 +12,7 @@ import (
 	"runnel/tasks"
 )
 
-// Space is what this process has of an owner's tasks. An engine's Store gets one, and calls it back when it hears of something.
+// Space is what this process has of an owner's tasks. An engine's Store gets one, and calls it when it receives news.
 type Space struct {
 	*process
 	Owner string
@@ -25,13 +25,13 @@ type Space struct {
 	stop context.CancelFunc
 	all  sync.WaitGroup
 
-	mu       sync.Mutex
-	live     map[string]*keeping // by id: the tasks that this process runs
-	wanted   map[string]struct{} // those of live that others ask to cancel
-	fenced   map[string]struct{} // those of live that others have ended
-	doubtful map[string]struct{} // refused tasks of which something may be stored
-	unheard  map[string]struct{} // tasks that may have been taken: no answer has come
-	renewed  time.Time           // when the lease was last stored
+	mu         sync.Mutex
+	live       map[string]*keeping // by id: the tasks that this process runs
+	wanted     map[string]struct{} // those of live that others ask to cancel
+	fenced     map[string]struct{} // those of live that others have ended
+	doubtful   map[string]struct{} // refused tasks of which something may be stored
+	unanswered map[string]struct{} // tasks that this process may have taken: no answer has come
+	renewed    time.Time           // when the lease was last stored
 
 	clearing chan struct{}        // capacity 1: full while a refused task is deleted
 	sweeping sync.Mutex           // held across I/O, before clearing
@@ -50,8 +50,8 @@ func (sp *Space) Stop() {
 	sp.all.Wait()
 }
 
-// Go runs do in a goroutine until Close, when its context ends. It does nothing if that has ended: a request may still be under way, and Stop
-// waits already.
+// Go runs do in a goroutine until Close, when its context ends. It does nothing if the context has ended: a late request may call it while
+// Stop already waits.
 func (sp *Space) Go(do func(ctx context.Context)) {
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
@@ -79,7 +79,7 @@ func (sp *Space) forget(id string) {
 	delete(sp.fenced, id)
 }
 
-// Want notes that somebody asks to cancel a task of this process. An engine calls it when it hears so.
+// Want notes that somebody asks to cancel a task of this process. An engine calls it when it receives such a request.
 func (sp *Space) Want(id string) {
 	sp.mu.Lock()
 	runs := sp.live[id] != nil
@@ -185,10 +185,10 @@ type keeping struct {
 
 	mu     sync.Mutex // held across I/O: writes come one at a time, in order
 	record *Record
-	unsure bool // a record may have been stored since
+	unsure bool // a later record may have been stored
 	over   bool // the end is stored
 	written
-	unsent *Batch // what was sent and is not acknowledged: nothing else is sent before it
+	unsent *Batch // was sent, but is not acknowledged: nothing else is sent before it is
 }
 
 // end stores the end of a task with its outcome.

@@ -60,7 +60,7 @@ const (
 	openTimeout = 10 * time.Second
 	// refusalTime is how long an unreachable server is not tried again.
 	refusalTime = time.Second
-	// leaveTimeout is how long to wait for a server to be told what it would find out by itself.
+	// leaveTimeout bounds how long Close tries to tell the server what others would find out anyway.
 	leaveTimeout = time.Second
 )
 
@@ -93,7 +93,7 @@ func (s *State) Space(ctx context.Context, owner string) (*Space, error) {
 	}
 }
 
-// open opens the space of an owner that is in s.opening.
+// open opens the space of an owner, who is in s.opening.
 func (s *State) open(ctx context.Context, owner string) (sp *Space, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -141,7 +141,7 @@ func (s *State) refuse(err error) {
 	s.refused, s.refusedAt = err, time.Now()
 }
 
-// opened returns the spaces of all owners that this process has met.
+// opened returns all spaces that are open.
 func (s *State) opened() []*Space {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,14 +155,14 @@ func (s *State) Close() error {
 	s.closed = true
 	opening := slices.Collect(maps.Values(s.opening))
 	s.mu.Unlock()
-	for _, done := range opening { // they end soon, because s.ctx has
+	for _, done := range opening { // soon, because s.ctx has ended
 		<-done
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout) // for all spaces together
 	defer cancel()
 	for _, sp := range s.opened() {
 		sp.Stop()
-		sp.returnUnheard(ctx)
+		sp.returnUnanswered(ctx)
 		sp.Leave(ctx)
 	}
 	s.engine.Disconnect()
@@ -173,7 +173,7 @@ func (s *State) Close() error {
 func (s *State) openSpace(ctx context.Context, owner string) (*Space, error) {
 	sp := &Space{
 		process: s.process, Owner: owner, Name: owner,
-		live: map[string]*keeping{}, wanted: map[string]struct{}{}, fenced: map[string]struct{}{}, doubtful: map[string]struct{}{}, unheard: map[string]struct{}{},
+		live: map[string]*keeping{}, wanted: map[string]struct{}{}, fenced: map[string]struct{}{}, doubtful: map[string]struct{}{}, unanswered: map[string]struct{}{},
 		clearing: make(chan struct{}, 1), line: line{look: make(chan struct{}, 1)},
 	}
 	if !IsToken(owner) || strings.HasPrefix(owner, "_") {
