@@ -11,8 +11,7 @@ import (
 	"runnel/tasks/engine"
 )
 
-// admit refuses a task of an owner who has too many. Two processes that start one at the same moment may both be let in: the limits hold an
-// owner back, they are not a lock.
+// admit refuses a task beyond the limits of its owner, unless it is hidden. If two processes start one at the same moment, it may admit both.
 func (sp *space) admit(ctx context.Context, r *engine.Record) error {
 	if r.Task.Ending || r.Stored.Hidden {
 		return nil

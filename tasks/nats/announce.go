@@ -58,7 +58,7 @@ func (s *State) Fleet(ctx context.Context, owner string) (list []tasks.Worker, w
 	for _, m := range messages {
 		var w tasks.Worker
 		if err := json.Unmarshal(m.Data, &w); err != nil {
-			s.Log.Error().Str("subject", m.Subject).Str("owner", owner).Err(err).Msg("what a worker says of itself is passed over: it cannot be read")
+			s.Log.Error().Str("subject", m.Subject).Str("owner", owner).Err(err).Msg("the announcement of a worker cannot be read, and is skipped")
 			continue
 		}
 		list = append(list, w)

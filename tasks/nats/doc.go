@@ -19,10 +19,10 @@
 //	PREFIX.OWNER.ID.variables
 //	PREFIX.OWNER.ID.result.ATTEMPT  the outcome, in pieces; the record names the attempt that counts
 //	PREFIX.OWNER.ID.fetched         a client has got the result
-//	PREFIX.OWNER.ID.offer           of a task for workers: what its worker is told
+//	PREFIX.OWNER.ID.offer           the offer of a task for workers
 //
-// A second one, PREFIX-alive_OWNER, has PREFIX-alive.OWNER.KEEPER, the lease of a process: it stays where the first one is full; beside it KEEPER.worker,
-// what a worker says of itself. A third one, PREFIX-work_OWNER, is made with the first offer: the work queue (queue.go). Outside of
+// A second one, PREFIX-alive_OWNER, has PREFIX-alive.OWNER.KEEPER, the lease of a process, so that leases are kept when the first one is full; beside it
+// KEEPER.worker, the announcement of a worker. A third one, PREFIX-work_OWNER, is made with the first offer: the work queue (queue.go). Outside of
 // streams are PREFIX-wake.OWNER.ID and PREFIX-ask.OWNER.KEEPER. Every message of a task has a time to live that ends a
 // minute after the task's own: the server sweeps.
 //
@@ -31,16 +31,17 @@
 //	streams     three of the owner, with three replicas each: three servers. A stream has one leader, so that more owners spread the work
 //	tasks       14 messages each and 3 purges: 160 messages/s on the average, 1,600 in an hour that has ten times as many. A task takes
 //	            1.6 ms of processor time in all, so half an hour a day
-//	output      a message of up to 64 KiB each 50 ms at most: 20,000 messages/s while a thousand tasks write without a pause, and 0.25 to
+//	output      a message of up to 64 KiB every 50 ms at most: 20,000 messages/s while a thousand tasks write without a pause, and 0.25 to
 //	            0.8 ms of processor time for each (servers, worker, front): 5 to 16 processors, less where output comes in larger pieces
 //	leases      250 messages/s, and as many announcements
 //	disk        2.4 KB and the output, for the ttl: of an hour's 42,000 tasks with 1 MB each 42 GB on each server, written at 12 MB/s
-//	sweeps      what is too much first: each process looks each 5 s, in 4 requests whose answers name all that lives. That is 800 requests/s
-//	            and some 30 MB/s, and it grows with the square. So give each few hundred workers an owner, or a prefix, of their own
+//	sweeps      the first limit: each process looks every 5 s, in 4 requests whose answers name all that lives. That is 800 requests/s and
+//	            some 30 MB/s, and it grows with the square. So give every few hundred workers an owner, or a prefix, of their own
 //
 // Words, beside those of package engine:
 //
-//	revision  the sequence number of a record; who writes one, or output, names the one that it has seen, and is refused if there is a newer
+//	revision  the sequence number of a record. A write of a record or of output names the one that its process has seen, and is refused if
+//	          there is a newer one
 //
 // Goroutines: those of package engine, and of the NATS client.
 //
@@ -49,9 +50,9 @@
 // Where things stand:
 //
 //	a write of a process that is no longer the keeper is refused   space.publish (messages.go): tasks.ErrFenced
-//	what is sent again is not stored twice                         the ids of messages: space.Append, space.putRecord (write.go)
+//	what is sent again is stored once                              the ids of messages: space.Append, space.putRecord (write.go)
 //	output is found by its position                                space.seek (output.go)
-//	what a replica lacks is asked of the leader                    space.caught (messages.go)
+//	what a replica lacks is read from the leader                   space.caught (messages.go)
 //	a task that waits is one worker's                              space.Take (write.go): the record decides; the queue is a hint
 //	a worker finds what waits                                      State.Next (next.go)
 //	an offer that is not runnel's is refused                       space.offered (next.go)

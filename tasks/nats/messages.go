@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	maxMessage  = 1 << 20          // the server's default; an extent with its header is far below it
-	readTimeout = 10 * time.Second // as writeTimeout: longer than it takes to leave a server that is cut off, and to elect a leader
+	maxMessage  = 1 << 20          // the server's default; an extent with its header is below it
+	readTimeout = 10 * time.Second // like writeTimeout: longer than it takes to give up a server that is cut off, and to elect a leader
 )
 
 // publish stores a message, and tries again until it is acknowledged, refused or ctx ends: then the error is tasks.ErrBusy. A message
@@ -63,15 +63,15 @@ func (sp *space) publish(ctx context.Context, m *nats.Msg, o ...jetstream.Publis
 	}
 }
 
-// A server answers so while it stores another message of the subject (JSStreamWrongLastSequenceConstantErr), or this one
-// (JSStreamDuplicateMessageConflict): it is not known yet which one counts.
+// A server answers with these while it stores another message of the subject (JSStreamWrongLastSequenceConstantErr) or this one
+// (JSStreamDuplicateMessageConflict): it does not know yet which one counts.
 const (
 	inProcess          jetstream.ErrorCode = 10164
 	duplicateInProcess jetstream.ErrorCode = 10158
 )
 
 // newest returns the last message of a subject as the leader of the stream has it, nil if there is none. The direct gets below may be
-// answered by a replica that lags behind what was acknowledged.
+// answered by a replica that does not have everything that was acknowledged.
 func (sp *space) newest(ctx context.Context, subject string) (*jetstream.RawStreamMsg, error) {
 	return sp.askLeader(ctx, map[string]any{"last_by_subj": subject})
 }
@@ -120,11 +120,11 @@ func (sp *space) askLeader(ctx context.Context, what map[string]any) (*jetstream
 	}
 }
 
-// fetch reads as space.from does.
+// fetch reads messages, as space.from does.
 type fetch func(ctx context.Context, sequence uint64, subject string, n, limit int) ([]*jetstream.RawStreamMsg, error)
 
-// caught calls look until it has found what was acknowledged: a replica may lag behind. In the end look asks the leader, so that what is not
-// found then is not there.
+// caught calls look until it has found what was acknowledged, since a replica may lag. In the end look asks the leader: what is not found then
+// is not there.
 func (sp *space) caught(ctx context.Context, look func(from fetch) (found bool, err error)) error {
 	for deadline := time.Now().Add(lagTime); ; {
 		found, err := look(sp.from)
@@ -142,7 +142,7 @@ func (sp *space) caught(ctx context.Context, look func(from fetch) (found bool, 
 }
 
 const (
-	// lagTime is how long a replica may lag until the leader is asked: it costs a request for each message.
+	// lagTime is how long a replica may lag until the leader is asked, which costs a request for each message.
 	lagTime  = 200 * time.Millisecond
 	lagPause = 20 * time.Millisecond
 )
@@ -159,7 +159,7 @@ func (sp *space) fromLeader(ctx context.Context, sequence uint64, subject string
 	return list, nil
 }
 
-// lastOf returns the last message of each subject, all of one moment.
+// lastOf returns the last message of each subject, all as of one moment.
 func (sp *space) lastOf(ctx context.Context, subjects ...string) ([]*jetstream.RawStreamMsg, error) {
 	return sp.lastIn(ctx, sp.name, subjects...)
 }
@@ -180,16 +180,16 @@ func (sp *space) from(ctx context.Context, sequence uint64, subject string, n, l
 	})
 }
 
-// ask asks the servers something, and again what they have not answered: of what was asked of one that dies, or is cut off, no answer comes.
+// ask sends a request, and sends it again if it is not answered: a server that dies, or is cut off, never answers.
 func ask[T any](ctx context.Context, try func(ctx context.Context) (T, error)) (T, error) {
 	return askAgain(ctx, ackTimeout, try)
 }
 
-// replicaTimeout is when a direct get is sent again, which any replica answers: the servers go on giving one that is cut off its share of them
-// until they have left it, which takes them a minute and more.
+// replicaTimeout is when a direct get, which any replica answers, is sent again. The servers keep sending one that is cut off its share of them
+// until they have given it up, which takes them a minute and more.
 const replicaTimeout = 250 * time.Millisecond
 
-// askAgain is ask with the patience of the first time; each time has twice as much.
+// askAgain is ask with the time limit of the first try, which doubles with each.
 func askAgain[T any](ctx context.Context, patience time.Duration, try func(ctx context.Context) (T, error)) (answer T, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -222,7 +222,7 @@ func collect(ctx context.Context, answer func(func(*jetstream.RawStreamMsg, erro
 	return list, nil
 }
 
-// subjects are those that a stream has of a pattern. It is not jetstream.Stream.Info, which is not for several goroutines at once.
+// subjects returns the subjects of a stream that match a pattern. jetstream.Stream.Info would do, but is not for several goroutines at once.
 func (sp *space) subjects(ctx context.Context, stream, pattern string) ([]string, error) {
 	return ask(ctx, func(ctx context.Context) ([]string, error) { return sp.subjectsNow(ctx, stream, pattern) })
 }

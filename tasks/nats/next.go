@@ -135,14 +135,14 @@ func (sp *space) offered(ctx context.Context, class string, m jetstream.Msg) (*t
 		_ = m.NakWithDelay(returnDelay)
 		return nil, err
 	}
-	var what told
+	var what storedOffer
 	if body == nil || len(body.Data) > maxOffer || json.Unmarshal(body.Data, &what) != nil || what.Schema < 1 || len(what.Arguments) == 0 {
 		sp.refuse(m, id, errors.New("it is not one that runnel has made"))
 		return nil, sp.EndUnreadable(ctx, r)
 	}
 	if what.Schema > offerSchema { // a newer worker can read it
 		sp.c.garbage.Add(1)
-		sp.Log.Error().Str("taskId", id).Str("owner", sp.Owner).Int("schema", what.Schema).Msg("a task is left to newer workers: a newer runnel offers it")
+		sp.Log.Error().Str("taskId", id).Str("owner", sp.Owner).Int("schema", what.Schema).Msg("a task is left to newer workers: a newer runnel has offered it")
 		_ = m.NakWithDelay(returnDelay)
 		return nil, nil
 	}

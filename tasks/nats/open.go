@@ -20,7 +20,7 @@ const (
 	schema       = "2"
 	schemaMember = "runnel.schema"
 	ownerMember  = "runnel.owner"
-	dedupeWindow = 2 * time.Minute // longer than a lease: who could not write for so long has lost its tasks
+	dedupeWindow = 2 * time.Minute // longer than a lease: a process that could not write for so long has lost its tasks
 )
 
 // Open implements engine.Engine.
@@ -43,7 +43,7 @@ func (c *connection) Open(ctx context.Context, of *engine.Space) (engine.Store, 
 	return sp, sp, err
 }
 
-// openStream returns a stream of the owner, which is made if there is none; special sets what it has of its own.
+// openStream returns a stream of the owner, and makes it if there is none. special changes the configuration of a new one.
 func (sp *space) openStream(ctx context.Context, name, subjects string, special func(*jetstream.StreamConfig)) (jetstream.Stream, error) {
 	return ask(ctx, func(ctx context.Context) (jetstream.Stream, error) {
 		return sp.openStreamNow(ctx, name, subjects, special)
@@ -88,8 +88,8 @@ func (sp *space) openStreamNow(ctx context.Context, name, subjects string, speci
 	return stream, nil
 }
 
-// update makes a stream one of this version. In version 1 a mark was PREFIX.OWNER.ID.live.KEEPER. What runnels of that version mark after that
-// nobody finds: they are to end first.
+// update makes a stream one of this version. In version 1 a mark was PREFIX.OWNER.ID.live.KEEPER. Nobody finds the marks that runnels of that
+// version make later, so they must end first.
 func (sp *space) update(ctx context.Context, config jetstream.StreamConfig) (jetstream.Stream, error) {
 	for hidden, kind := range map[bool]string{false: "live.", true: "hidden."} {
 		old, err := sp.subjects(ctx, config.Name, sp.subject("*", kind+"*"))

@@ -24,9 +24,9 @@ const (
 type output struct {
 	sp  *space
 	id  string
-	end func() int64 // where it ends, as far as was acknowledged
+	end func() int64 // where the acknowledged output ends
 
-	next struct { // where the last load has ended
+	next struct { // where the last load ended
 		sync.Mutex
 		start    int64
 		sequence uint64 // of the extent that begins there
@@ -64,7 +64,7 @@ func (o *output) load(ctx context.Context, from fetch, pos int64, limit int) (li
 	all := engine.Extents{After: pos, Damage: func(err error) {
 		o.sp.Log.Error().Str("taskId", o.id).Err(err).Msg("the state is damaged: a part of the output cannot be read")
 	}}
-	for len(all.List) == 0 { // what is damaged is passed over
+	for len(all.List) == 0 { // damaged messages are skipped
 		messages, err := from(ctx, sequence, o.sp.subject(o.id, "log.*"), loadMessages, limit)
 		if err != nil || len(messages) == 0 {
 			return nil, err
@@ -120,7 +120,7 @@ func startOf(m *jetstream.RawStreamMsg) (int64, error) {
 // firstOf returns the first of some numbers of segments.
 func firstOf(m *jetstream.RawStreamMsg) (int64, error) { return number(m, firstHeader) }
 
-// extent reads an extent.
+// extent makes an extent of a message.
 func extent(m *jetstream.RawStreamMsg) (e partials.Extent, err error) {
 	if e.Start, err = number(m, startHeader); err != nil {
 		return e, err

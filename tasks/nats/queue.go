@@ -34,8 +34,8 @@ const (
 	returnDelay = 2 * time.Second
 )
 
-// told is an offer as it is stored.
-type told struct {
+// storedOffer is an offer as it is stored.
+type storedOffer struct {
 	Schema    int             `json:"schema"`
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 	Confirmed bool            `json:"confirmed,omitempty"`
@@ -48,12 +48,12 @@ func (s *State) Offer(ctx context.Context, owner, id string, o tasks.Offer) erro
 	if !engine.IsToken(o.Class) {
 		return tasks.Trouble{Err: fmt.Errorf("%q is not a class of workers: use up to 64 letters, digits, - and _", o.Class)}
 	}
-	body, err := json.Marshal(told{Schema: offerSchema, Arguments: o.Arguments, Confirmed: o.Confirmed, Polls: o.Polls, Client: o.Client})
+	body, err := json.Marshal(storedOffer{Schema: offerSchema, Arguments: o.Arguments, Confirmed: o.Confirmed, Polls: o.Polls, Client: o.Client})
 	if err != nil {
 		return err
 	}
 	if len(body) > maxOffer {
-		return tasks.Trouble{Err: fmt.Errorf("the arguments have %d bytes: a worker can be told %d", len(o.Arguments), maxOffer)}
+		return tasks.Trouble{Err: fmt.Errorf("the arguments have %d bytes: a worker can get %d", len(o.Arguments), maxOffer)}
 	}
 	sp, err := s.space(ctx, owner)
 	if err != nil {
@@ -82,7 +82,7 @@ func (sp *space) Show(ctx context.Context, r *engine.Record) error {
 	if err != nil {
 		return sp.lostQueue(err)
 	}
-	_ = sp.c.nc.Publish(sp.wakes+workers, nil) // a worker that does not hear it looks by itself
+	_ = sp.c.nc.Publish(sp.wakes+workers, nil) // a worker that misses it looks by itself
 	return nil
 }
 
@@ -95,7 +95,7 @@ func (sp *space) Unshow(ctx context.Context, r *engine.Record) {
 		})
 	}
 	if err != nil {
-		sp.Log.Debug().Err(err).Str("taskId", r.ID).Msg("taking a task out of the queue that has ended")
+		sp.Log.Debug().Err(err).Str("taskId", r.ID).Msg("removing an ended task from the queue")
 	}
 }
 
@@ -121,7 +121,7 @@ func (sp *space) openQueue(ctx context.Context) (jetstream.Stream, error) {
 	return queue, err
 }
 
-// lostQueue forgets the work queue and its consumers, so that the next look finds or makes them again: somebody may have deleted them.
+// lostQueue forgets the work queue and its consumers, so that the next look finds or makes them again: they may have been deleted.
 func (sp *space) lostQueue(err error) error {
 	sp.mu.Lock()
 	defer sp.mu.Unlock()

@@ -17,7 +17,7 @@ type space struct {
 	*engine.Space
 	c      *connection
 	stream jetstream.Stream
-	leases jetstream.Stream // of its own: a stream that is full must not let leases run out
+	leases jetstream.Stream // a separate one: a full stream must not let leases run out
 	name   string           // of the stream
 	root   string           // PREFIX.OWNER.
 	wakes  string           // PREFIX-wake.OWNER.
@@ -33,7 +33,7 @@ type space struct {
 	consumers map[string]jetstream.Consumer // of the queue, by class
 }
 
-// subject names what of a task.
+// subject returns the subject of something that is stored of a task.
 func (sp *space) subject(id, what string) string { return sp.root + id + "." + what }
 
 // rollup makes a message the only one of its subject.
@@ -44,8 +44,8 @@ func (sp *space) expiring(t *tasks.Task) jetstream.PublishOpt {
 	return jetstream.WithMsgTTL(sp.Left(t).Round(time.Second))
 }
 
-// wake tells whoever watches a task that something was stored.
-func (sp *space) wake(id string) { _ = sp.c.nc.Publish(sp.wakes+id, nil) } // who does not hear it looks by itself
+// wake tells the followers of a task that something was stored.
+func (sp *space) wake(id string) { _ = sp.c.nc.Publish(sp.wakes+id, nil) } // a follower that misses it looks by itself
 
 // space returns what this process has of an owner's stream.
 func (s *State) space(ctx context.Context, owner string) (*space, error) {

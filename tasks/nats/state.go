@@ -23,7 +23,7 @@ type Options struct {
 	Replicas int    // of a stream that is made; 0 = 1
 	// Credentials is a file of NATS credentials (.creds), "" = none.
 	Credentials string
-	// RootCA is a file with the certificates that the servers' are checked with, "" = the system's.
+	// RootCA is a file with the certificates that sign the servers', "" = the system's.
 	RootCA   string
 	MaxState int64 // bytes of a stream that is made; 0 = no limit but the server's
 	engine.Options
@@ -66,7 +66,7 @@ type connection struct {
 	nc *nats.Conn // nil until Connect
 	js jetstream.JetStream
 
-	garbage atomic.Int64 // offers that nothing could be made of
+	garbage atomic.Int64 // offers that could not be used
 }
 
 // New returns a state. It connects to nothing yet.
@@ -84,16 +84,16 @@ func New(o Options) *State {
 const (
 	connectTimeout = 5 * time.Second
 	reconnectWait  = 250 * time.Millisecond // then more, up to some seconds, with many servers
-	// pingInterval and mostPings are how soon a server is left that does not answer any more, while the connection to it stays: well before
-	// the lease of this process runs out there.
+	// pingInterval and mostPings decide how soon a server is given up that no longer answers, though the connection stands: well before the
+	// lease of this process runs out.
 	pingInterval = 2 * time.Second
 	mostPings    = 2
-	// flushTimeout is how long a server may take until it has read what is written to it, before it is left: the client's calls and its pings wait
-	// meanwhile, whatever their contexts say.
+	// flushTimeout is how long a server may take to read what is written to it, before it is given up: the client's calls and pings wait that
+	// long, whatever their contexts say.
 	flushTimeout = pingInterval * mostPings
 	// writeTimeout is how long a write waits for the servers, an election among them, before it is refused with tasks.ErrBusy.
 	writeTimeout = 10 * time.Second
-	// writeAgain is when a write is tried again that nobody has acknowledged.
+	// writeAgain is the pause before an unacknowledged write is sent again.
 	writeAgain = 100 * time.Millisecond
 	ackTimeout = 2 * time.Second
 	// mostQueued is how many messages a subscription may queue: as many as one request has answers (the server allows 1,024), twice. Each
@@ -111,7 +111,7 @@ func (c *connection) Connect(context.Context) error {
 		nats.PingInterval(pingInterval), nats.MaxPingsOutstanding(mostPings),
 		nats.FlusherTimeout(flushTimeout), nats.SetCustomDialer(dialer{}), nats.SyncQueueLen(mostQueued),
 		nats.IgnoreAuthErrorAbort(), // credentials are renewed
-		nats.ReconnectBufSize(-1),   // what cannot be sent is tried again by who sends it, in order
+		nats.ReconnectBufSize(-1),   // callers send again what could not be sent, in order
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			c.o.Log.Warn().Err(err).Msg("the connection to NATS")
 		}),
@@ -138,13 +138,14 @@ func (c *connection) Connect(context.Context) error {
 	return nil
 }
 
-// dialer makes connections that are closed by a write that takes too long: else each call would wait for one of its own, one after the other.
+// dialer makes connections that close when a write takes too long. Otherwise each call would wait for its own write to time out, one after
+// the other.
 type dialer struct{}
 
 func (dialer) Dial(network, address string) (net.Conn, error) {
 	conn, err := net.DialTimeout(network, address, connectTimeout)
 	if err != nil {
-		return nil, err // the client would use anything else, and close it
+		return nil, err // not an impatient around nil: the client would use it
 	}
 	return impatient{conn}, nil
 }

@@ -58,12 +58,12 @@ func (sp *space) prepare(ctx context.Context, r *engine.Record) error {
 	return err
 }
 
-// unmark takes a mark away. If that fails, a sweep does it.
+// unmark removes a mark. If that fails, a sweep does it.
 func (sp *space) unmark(ctx context.Context, id, keeper string, hidden bool) {
 	_ = sp.Unmark(ctx, engine.Mark{ID: id, Keeper: keeper, Hidden: hidden})
 }
 
-// putRecord stores a record if r.Revision is the one that stands there, and sets the new one.
+// putRecord stores a record if r.Revision is the stored one, and sets the new one.
 func (sp *space) putRecord(ctx context.Context, r *engine.Record) error {
 	data, err := json.Marshal(r.Stored)
 	if err != nil {
@@ -71,9 +71,9 @@ func (sp *space) putRecord(ctx context.Context, r *engine.Record) error {
 	}
 	m := &nats.Msg{Subject: sp.subject(r.ID, "task"), Header: nats.Header{jetstream.MsgRollup: {jetstream.MsgRollupSubject}, jetstream.MsgIDHeader: {uuid.NewString()}}, Data: data}
 	written, err := sp.publish(ctx, m, jetstream.WithExpectLastSequencePerSubject(r.Revision), sp.expiring(&r.Task))
-	if errors.Is(err, tasks.ErrFenced) { // perhaps by this one: it was stored, and the server that knew its id has died
+	if errors.Is(err, tasks.ErrFenced) { // perhaps by itself: it was stored, and the server that knew its id has died
 		there, unread := sp.newest(ctx, m.Subject)
-		if unread != nil { // an election: it is not known yet whose it is
+		if unread != nil { // an election, for example: it is not known yet whose record is stored
 			return unread
 		}
 		if there != nil && bytes.Equal(there.Data, data) {
@@ -86,12 +86,12 @@ func (sp *space) putRecord(ctx context.Context, r *engine.Record) error {
 	return err
 }
 
-// fence makes a message one that is stored only if the record is still the one that this process has stored.
+// fence makes the server refuse a message if the record is no longer the one that this process has stored.
 func (sp *space) fence(r *engine.Record) jetstream.PublishOpt {
 	return jetstream.WithExpectLastSequenceForSubject(r.Revision, sp.subject(r.ID, "task"))
 }
 
-// End implements engine.Store: the outcome and the variables come first, for the record that is to come.
+// End implements engine.Store. The outcome and the variables come first, and the record makes them count.
 func (sp *space) End(ctx context.Context, r *engine.Record, outcome []byte) error {
 	ended := *r
 	s := &ended.Stored
@@ -117,7 +117,7 @@ func (sp *space) End(ctx context.Context, r *engine.Record, outcome []byte) erro
 	return nil
 }
 
-// seal lets nobody set the variables of a task any more, whose end is about to be stored, and returns them: those that were set count.
+// seal keeps others from setting the variables of a task whose end is about to be stored, and returns them.
 func (sp *space) seal(ctx context.Context, r *engine.Record) (variables []byte, err error) {
 	for {
 		m := nats.NewMsg(sp.subject(r.ID, "variables"))
@@ -131,11 +131,11 @@ func (sp *space) seal(ctx context.Context, r *engine.Record) (variables []byte, 
 		}
 		if _, err = sp.publish(ctx, m, jetstream.WithExpectLastSequencePerSubject(seen), sp.expiring(&r.Task)); !errors.Is(err, tasks.ErrFenced) {
 			return m.Data, err
-		} // somebody has set some meanwhile
+		} // somebody else has set some meanwhile
 	}
 }
 
-// Append implements engine.Store: a message for each extent. One that comes again is known by its id, and stored once.
+// Append implements engine.Store: a message for each extent. The server knows a repeated one by its id, and stores it once.
 func (sp *space) Append(ctx context.Context, r *engine.Record, b *engine.Batch) error {
 	send := func(what, id string, header nats.Header, data []byte) error {
 		m := &nats.Msg{Subject: sp.subject(r.ID, what), Header: header, Data: data}
@@ -166,7 +166,7 @@ func (sp *space) Append(ctx context.Context, r *engine.Record, b *engine.Batch) 
 	return nil
 }
 
-// cut deletes the tail of a log up to a position. What is not deleted now is with the next cut.
+// cut deletes the tail of a log up to a position. If it fails, the next cut deletes it.
 func (sp *space) cut(ctx context.Context, id string, to int64) {
 	tail := sp.subject(id, "log.tail")
 	sequence, err := sp.seek(ctx, tail, to, startOf)
@@ -188,7 +188,7 @@ func (sp *space) Take(ctx context.Context, r *engine.Record, before string) erro
 	case err == nil:
 		sp.unmark(ctx, r.ID, before, false)
 		sp.wake(r.ID)
-	case errors.Is(err, tasks.ErrFenced): // else it may be this one's
+	case errors.Is(err, tasks.ErrFenced): // otherwise this process may be the keeper
 		sp.unmark(ctx, r.ID, sp.Keeper, false)
 	}
 	return err

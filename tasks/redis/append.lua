@@ -1,6 +1,6 @@
 -- Stores extents of output and the numbers of segments. Together they go from one position to another.
--- ARGV: from, to, the last of the numbers ('' = there are none), the first, where their segments end; how many extents are cut out, each
--- as where it ends; the new extents, each as where it ends, its marks and its data.
+-- ARGV: from, to, the last of the numbers ('' = there are none), the first, where their segments end; how many extents are cut out, and where
+-- each ends; for each new extent where it ends, its marks and its data.
 local from, to, last, first, numbers, cuts = ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9], tonumber(ARGV[10])
 if redis.call('HGET', task, 'keeper') ~= me then return 'fenced' end
 local stored = redis.call('HGET', task, 'end')

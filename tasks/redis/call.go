@@ -39,15 +39,15 @@ var scripts = sync.OnceValue(func() map[string]*rueidis.Lua {
 })
 
 const (
-	// writeTimeout is how long a write waits for the server, its restart among that, before it is refused with tasks.ErrBusy.
+	// writeTimeout is how long a write waits for the server, which may be restarting, before it is refused with tasks.ErrBusy.
 	writeTimeout = 10 * time.Second
 	readTimeout  = 5 * time.Second
-	// tryAgain is when what nobody has answered is tried again.
+	// tryAgain is the pause before an unanswered request is sent again.
 	tryAgain = 100 * time.Millisecond
 )
 
-// call runs a script, and again until it is answered or ctx ends: then the error is tasks.ErrBusy. left is how long what belongs to the task
-// is kept. It returns what the script says beside ok.
+// call runs a script, and sends it again until it is answered or ctx ends: then the error is tasks.ErrBusy. left is how long what belongs to the
+// task is kept. It returns the script's answer.
 func (sp *space) call(ctx context.Context, script, id string, left time.Duration, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
@@ -74,7 +74,7 @@ func (sp *space) exec(ctx context.Context, script, id string, left time.Duration
 	return scripts()[script].Exec(ctx, sp.server.client, []string{sp.root}, all)
 }
 
-// try asks the server until it has answered, and words what it refuses.
+// try sends a request until it is answered, and words refusals for people.
 func (sp *space) try(ctx context.Context, ask func() rueidis.RedisResult) (rueidis.RedisMessage, error) {
 	for {
 		answer := ask()
@@ -94,13 +94,13 @@ func (sp *space) try(ctx context.Context, ask func() rueidis.RedisResult) (rueid
 	}
 }
 
-// passes reports whether a server answers so only for a while: it starts, or another one is about to take its place.
+// passes reports whether a refusal is temporary: the server starts, or another one is about to take its place.
 func passes(refusal string) bool {
 	code, _, _ := strings.Cut(refusal, " ")
 	return slices.Contains([]string{"LOADING", "MASTERDOWN", "READONLY", "BUSY", "TRYAGAIN", "CLUSTERDOWN"}, code)
 }
 
-// read asks the server for something as try does, with a time limit for reading.
+// read is try for one command, with the time limit of reads.
 func (sp *space) read(ctx context.Context, command func(b rueidis.Builder) rueidis.Completed) (rueidis.RedisMessage, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()

@@ -8,7 +8,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Check looks whether the server answers, and says for people what an owner has there.
+// Check finds out whether the server answers, and describes an owner's tasks there for people.
 func (s *State) Check(ctx context.Context, owner string) (string, error) {
 	sp, err := s.space(ctx, owner)
 	if err != nil {
@@ -32,7 +32,7 @@ func (s *State) Check(ctx context.Context, owner string) (string, error) {
 	return report + sp.risks(ctx), nil
 }
 
-// risks says how the server may lose what it has stored, if this user may ask it.
+// risks says how the server may lose what it has stored, if this user is allowed to ask.
 func (sp *space) risks(ctx context.Context) (said string) {
 	answer, err := sp.read(ctx, func(b rueidis.Builder) rueidis.Completed { return b.Info().Build() })
 	if err != nil {
@@ -43,7 +43,7 @@ func (sp *space) risks(ctx context.Context) (said string) {
 		said += "; a crash of the server loses what it has not saved (set appendonly yes)"
 	}
 	if strings.Contains(info, "maxmemory_policy:") && !strings.Contains(info, "maxmemory_policy:noeviction") {
-		said += "; where its memory is full it drops tasks (set maxmemory-policy noeviction)"
+		said += "; when its memory is full it drops tasks (set maxmemory-policy noeviction)"
 	}
 	return said
 }

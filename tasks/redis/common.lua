@@ -1,4 +1,4 @@
--- Every script begins with this. ARGV: the schema, this process, the id of a task, how long what belongs to it is kept (ms).
+-- Every script begins with this. ARGV: the schema, this process, the id of a task, how long what belongs to the task is kept (ms).
 local root, schema, me, id, left = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local task, log, ends, result = root .. 'task:' .. id, root .. 'log:' .. id, root .. 'ends:' .. id, root .. 'result:' .. id
 

@@ -23,24 +23,24 @@
 //
 // and the channels wake:ID and ask:KEEPER. Everything of a task has a time to live that ends a minute after the task's own.
 //
-// A change is one script (the .lua files), so that it happens whole or not at all. Each may run twice, or late: a script that nobody has
-// answered is sent again, and knows what it has done.
+// A change is one script (the .lua files), so that it happens whole or not at all. Each may run twice, or late: a script that was not answered
+// is sent again, and finds out whether it has run.
 //
-// Goroutines: those of package engine; one for each owner, which hears what others ask, to Close (space.go); one for each Watch, which hears
-// whether there is anything new (wake.go); those of the client.
+// Goroutines: those of package engine; one for each owner until Close, which receives the requests of others (open.go); one for each Watch,
+// which receives news of a task (wake.go); those of the client.
 //
-// Locks: none but those of package engine. A change is alone on the server while its script runs.
+// Locks: connection.mu and channel.leaving (wake.go), under none of package engine's. The server runs one script at a time.
 //
 // Words:
 //
 //	keeper   the process that runs a task, as its lease in alive names it
 //	place    of a task in the order of all: its score in tasks
-//	script   what is changed in one go; common.lua stands before each
+//	script   one change; common.lua stands before each
 //	trouble  what the server refuses, in words for people (trouble.go)
 //
 // Where things stand:
 //
 //	a write of a process that is no longer the keeper is refused   the scripts: tasks.ErrFenced
-//	what is stored, but not answered, is not stored twice          the scripts know what they have done
+//	what was stored without an answer is not stored twice          the scripts find out whether they have run
 //	output that a server has lost is not taken for stored          append.lua
 package redis

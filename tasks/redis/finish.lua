@@ -9,7 +9,7 @@ if keeper ~= me then
 	local lease = redis.call('ZSCORE', root .. 'alive', keeper)
 	if lease and tonumber(lease) > now() then return 'fenced' end -- it lives
 end
-redis.call('HDEL', task, 'keeper') -- first: after a command that only takes away, a server whose memory is full takes the end, too
+redis.call('HDEL', task, 'keeper') -- first: after a command that only removes something, a server whose memory is full accepts the end
 redis.call('HSET', task, 'record', record, 'by', me)
 redis.call('SET', result, outcome)
 redis.call('HDEL', root .. 'live', id)

@@ -17,7 +17,7 @@ func (sp *space) Lease(ctx context.Context) error {
 // Leave implements engine.Store.
 func (sp *space) Leave(ctx context.Context) {
 	c := sp.server.client
-	c.Do(ctx, c.B().Zrem().Key(sp.root+"alive").Member(sp.Keeper).Build()) // else the lease runs out by itself
+	c.Do(ctx, c.B().Zrem().Key(sp.root+"alive").Member(sp.Keeper).Build()) // otherwise the lease runs out by itself
 }
 
 // Alive implements engine.Store.
@@ -26,7 +26,7 @@ func (sp *space) Alive(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	now, err := answer.AsStrSlice() // seconds and microseconds, by the server's clock as leases are
+	now, err := answer.AsStrSlice() // seconds and microseconds, by the server's clock, like leases
 	if err != nil {
 		return nil, err
 	}

@@ -1,5 +1,5 @@
--- Says that this process lives for some time yet. ARGV: left is how long.
--- Leases that are long over go first. After a command that only takes away, a server whose memory is full takes more: who lives is known there, too.
+-- Says that this process lives, for as long as left says.
+-- Old leases are removed first: after a command that only removes something, a server whose memory is full accepts more.
 redis.call('ZREMRANGEBYSCORE', root .. 'alive', '-inf', string.format('%.0f', now() - 3600000))
 redis.call('ZADD', root .. 'alive', string.format('%.0f', now() + left), me)
 return 'ok'

@@ -1,6 +1,6 @@
--- Returns extents of output from the one on that holds a position, about so many bytes. ARGV: the position, the bytes.
+-- Returns extents of output, from the one that holds a position. ARGV: the position, about how many bytes.
 local from, limit, bytes, list = string.format('%.0f', ARGV[5] + 1) .. '-0', tonumber(ARGV[6]), 0, {}
-local count = 1 -- a long extent may be all that is wanted; of short ones many are
+local count = 1 -- one long extent may be enough; of short ones many are needed
 while bytes < limit do
 	local some = redis.call('XRANGE', log, from, '+', 'COUNT', count)
 	for _, entry in ipairs(some) do

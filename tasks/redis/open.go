@@ -24,7 +24,7 @@ func (s *connection) Open(ctx context.Context, of *engine.Space) (engine.Store, 
 	return sp, nil, nil
 }
 
-// listen hears what others ask, until Close. The state looks by itself, too: what is said while the connection is lost is not heard.
+// listen receives the requests of others, until Close. Those that are sent while the connection is lost are found by Asked.
 func (sp *space) listen(ctx context.Context) {
 	c := sp.server.client
 	for again := true; again; again = engine.Pause(ctx, time.Second) {

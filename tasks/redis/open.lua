@@ -1,4 +1,4 @@
--- Returns the version of what stands here. It is set where there is none: a server whose memory is full refuses no more than that.
+-- Returns the version of what is stored here, and sets it if there is none: only that is refused by a server whose memory is full.
 local version = redis.call('GET', root .. 'schema')
 if version then return version end
 redis.call('SET', root .. 'schema', schema)

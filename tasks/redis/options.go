@@ -22,7 +22,7 @@ type Options struct {
 	Prefix string // of keys and channels; "" = runnel
 	// Credentials is a file with one line, USER PASSWORD or PASSWORD alone; "" = none. It is read for each connection: it may change.
 	Credentials string
-	// RootCA is a file with the certificates that the server's is checked with, "" = the system's.
+	// RootCA is a file with the certificates that sign the server's, "" = the system's.
 	RootCA string
 	engine.Options
 }
@@ -73,7 +73,7 @@ func (o *Options) credentials() (user, password string, err error) {
 	return "", "", fmt.Errorf("the credentials of the state: %s holds neither USER PASSWORD nor PASSWORD on one line", o.Credentials)
 }
 
-// tlsConfig is how the server's certificate is checked, nil without TLS.
+// tlsConfig returns the TLS configuration, nil without TLS.
 func (o *Options) tlsConfig() (*tls.Config, error) {
 	if !o.TLS {
 		return nil, nil

@@ -29,7 +29,7 @@ func (o output) Load(ctx context.Context, pos int64, limit int) ([]partials.Exte
 	all := engine.Extents{After: pos, Damage: func(err error) {
 		o.sp.Log.Error().Str("taskId", o.id).Err(err).Msg("the state is damaged: a part of the output cannot be read")
 	}}
-	for len(all.List) == 0 { // what is damaged is passed over
+	for len(all.List) == 0 { // damaged entries are skipped
 		answer, err := o.sp.try(ctx, func() rueidis.RedisResult {
 			return o.sp.exec(ctx, "load", o.id, 0, []string{strconv.FormatInt(pos, 10), strconv.Itoa(limit)})
 		})
@@ -50,12 +50,12 @@ func (o output) Load(ctx context.Context, pos int64, limit int) ([]partials.Exte
 	return all.List, nil
 }
 
-// extent reads an extent.
+// extent makes an extent of an entry.
 func extent(entry rueidis.XRangeEntry) (e partials.Extent, err error) {
 	end, err := position(entry.ID)
 	e.Marks, e.Data = []byte(entry.FieldValues["m"]), []byte(entry.FieldValues["d"])
 	if e.Start = end - int64(len(e.Data)); err == nil && e.Start < 0 {
-		err = errors.New("it is longer than the output before it and with it")
+		err = errors.New("it is longer than all the output up to its end")
 	}
 	return e, err
 }

@@ -12,7 +12,7 @@ import (
 	"runnel/tasks/engine"
 )
 
-// recordFields are what is read of a task's hash.
+// recordFields are the fields of a task's hash that are read.
 var recordFields = []string{"record", "keeper", "end", "variables", "hidden", "work", "write", "by"}
 
 // decode makes a record of these fields.
@@ -44,7 +44,7 @@ func (sp *space) Read(ctx context.Context, id string) (*engine.Record, error) {
 	return found[0], nil
 }
 
-// records reads tasks; those that are not there are nil.
+// records reads tasks. Those that do not exist are nil.
 func (sp *space) records(ctx context.Context, ids []string) ([]*engine.Record, error) {
 	list := make([]*engine.Record, len(ids))
 	for i, answer := range sp.each(ctx, ids, func(b rueidis.Builder, id string) rueidis.Completed {
@@ -67,7 +67,7 @@ func (sp *space) records(ctx context.Context, ids []string) ([]*engine.Record, e
 	return list, nil
 }
 
-// each asks the server for something of several tasks at once, and again if it does not answer.
+// each sends one command for each of several tasks at once, and sends them again if there is no answer.
 func (sp *space) each(ctx context.Context, ids []string, command func(b rueidis.Builder, id string) rueidis.Completed) []rueidis.RedisResult {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -89,7 +89,7 @@ func (sp *space) each(ctx context.Context, ids []string, command func(b rueidis.
 	}
 }
 
-// someTasks are read at once at most.
+// someTasks is how many tasks are read at once.
 const someTasks = 1000
 
 // List implements engine.Store.

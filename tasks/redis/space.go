@@ -13,7 +13,7 @@ type space struct {
 	root   string // PREFIX:OWNER:
 }
 
-// schema is the version of what stands in Redis. The scripts compare it: a runnel that is older than what stands there writes nothing.
+// schema is the version of what is stored in Redis. The scripts compare it: a runnel that is older than what is stored writes nothing.
 const schema = "1"
 
 // space returns what this process has of an owner's keys.

@@ -37,7 +37,7 @@ type connection struct {
 
 const (
 	connectTimeout = 5 * time.Second
-	leaveTimeout   = time.Second // is how long a server is waited for that is told what it would find out by itself
+	leaveTimeout   = time.Second // bounds a last request that the server can do without
 	bufferBytes    = 64 << 10    // of a connection, each way: an extent of output
 )
 

@@ -1,4 +1,4 @@
--- Forgets some of the tasks that have expired: their keys are gone or go soon. Returns how many.
+-- Forgets some of the tasks that have expired, whose keys are gone or will be soon. Returns how many.
 local gone = redis.call('ZRANGEBYSCORE', root .. 'expires', '-inf', string.format('%.0f', now()), 'LIMIT', 0, 200)
 for _, expired in ipairs(gone) do
 	id = expired

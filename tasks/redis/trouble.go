@@ -12,16 +12,16 @@ import (
 	"runnel/tasks/engine"
 )
 
-// A server that cannot store or answer says why, and the errors here say it to people.
+// These errors tell people why a server cannot store or answer.
 
-// refused words what the server refuses for somebody who has to do something about it.
+// refused turns a refusal into an error that says what the user can do.
 func refused(err error) error {
 	said := err.Error() // an error in a script comes with more before it, and after
 	switch {
 	case strings.Contains(said, "OOM "):
 		return tasks.Trouble{Err: fmt.Errorf("the state is full: wait for tasks to expire, prune some (runnel tasks prune), or give the server more memory (maxmemory): %w", err)}
 	case strings.Contains(said, "MISCONF"):
-		return tasks.Trouble{Err: fmt.Errorf("the state cannot be saved to the server's disk, and so it takes nothing: make room there: %w", err)}
+		return tasks.Trouble{Err: fmt.Errorf("the server cannot save the state to its disk, and takes nothing more: make room there: %w", err)}
 	case strings.Contains(said, "NOPERM") || strings.Contains(said, "ACL failure") || strings.Contains(said, "user executing the script can't"):
 		return tasks.Trouble{Err: fmt.Errorf("the state refuses it to this user: the README says what its ACL must allow: %w", err)}
 	case strings.HasPrefix(said, "NOAUTH") || strings.HasPrefix(said, "WRONGPASS"):
@@ -30,13 +30,13 @@ func refused(err error) error {
 	return tasks.Trouble{Err: fmt.Errorf("the state refuses it: %w", err)}
 }
 
-// unconnected words why no connection came to be.
+// unconnected explains why there is no connection.
 func unconnected(err error) error {
 	if _, said := rueidis.IsRedisErr(err); said {
 		return refused(err)
 	}
 	if errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "unknown message type") {
-		return fmt.Errorf("it does not answer as Redis does: name a Redis server, with rediss:// if it speaks TLS, else with redis://: %w", err)
+		return fmt.Errorf("it does not answer as Redis does: name a Redis server, with rediss:// if it speaks TLS, otherwise with redis://: %w", err)
 	}
 	return err
 }

@@ -27,13 +27,13 @@ func (sp *space) Asked(ctx context.Context) ([]string, error) {
 	return ids, nil
 }
 
-// channel is that of a task. To unsubscribe from it ends it for all who listen in this process, so the last one does.
+// channel is the channel of a task. Unsubscribing ends it for all listeners of this process, so the last one does it.
 type channel struct {
-	leaving sync.Mutex // held while the last one unsubscribes; before connection.mu
-	hearers int        // guarded by connection.mu
+	leaving   sync.Mutex // held while the last listener unsubscribes; before connection.mu
+	listeners int        // guarded by connection.mu
 }
 
-// enter returns a channel to whoever begins to listen.
+// enter counts a new listener of a channel.
 func (s *connection) enter(name string) *channel {
 	s.mu.Lock()
 	c := s.channels[name]
@@ -41,20 +41,20 @@ func (s *connection) enter(name string) *channel {
 		c = &channel{}
 		s.channels[name] = c
 	}
-	c.hearers++
+	c.listeners++
 	s.mu.Unlock()
-	c.leaving.Lock() // else it might be left after it is subscribed to
+	c.leaving.Lock() // otherwise it might be unsubscribed from after it is subscribed to
 	defer c.leaving.Unlock()
 	return c
 }
 
-// leave unsubscribes from a channel if nobody listens any more: Receive does not.
+// leave unsubscribes from a channel if it has no listeners left: Receive does not.
 func (s *connection) leave(c *channel, name string) {
 	c.leaving.Lock()
 	defer c.leaving.Unlock()
 	s.mu.Lock()
-	c.hearers--
-	last := c.hearers == 0
+	c.listeners--
+	last := c.listeners == 0
 	s.mu.Unlock()
 	if !last {
 		return
@@ -64,12 +64,12 @@ func (s *connection) leave(c *channel, name string) {
 	s.client.Do(ctx, s.client.B().Unsubscribe().Channel(name).Build())
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c.hearers == 0 { // else somebody waits to enter
+	if c.listeners == 0 { // otherwise somebody waits in enter
 		delete(s.channels, name)
 	}
 }
 
-// hearing hears what is said on a task's channel.
+// hearing receives from a task's channel.
 type hearing struct {
 	heard chan struct{} // capacity 1
 	stop  context.CancelFunc
@@ -84,7 +84,7 @@ func (sp *space) Hear(ctx context.Context, id string) (engine.Hearing, error) {
 		defer close(h.ended)
 		s, name := sp.server, sp.root+"wake:"+id
 		defer s.leave(s.enter(name), name)
-		began := rueidis.WithOnSubscriptionHook(ctx, func(rueidis.PubSubSubscription) { h.tell() }) // what was stored before was not heard
+		began := rueidis.WithOnSubscriptionHook(ctx, func(rueidis.PubSubSubscription) { h.tell() }) // what was stored before that was missed
 		_ = s.client.Receive(began, s.client.B().Subscribe().Channel(name).Build(), func(rueidis.PubSubMessage) { h.tell() })
 	}()
 	return h, nil

@@ -19,7 +19,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Cluster is some nodes, which the end of the test ends. One goroutine, that of the test, drives it.
+// Cluster is some nodes that run until the end of the test. Only the goroutine of the test drives it.
 type Cluster struct {
 	t     testing.TB
 	env   []string
@@ -38,12 +38,12 @@ type node struct {
 }
 
 const (
-	// patience is how long a cluster may take until it is whole: with the race detector, beside other tests, everything is slow.
+	// patience is how long a cluster may take to become whole: with the race detector, beside other tests, everything is slow.
 	patience = 5 * time.Minute
 	look     = 50 * time.Millisecond
 )
 
-// Start runs a cluster of n nodes, 1 or 3. Their processes have env, in which the tests' mark may stand.
+// Start runs a cluster of n nodes, 1 or 3, whose processes have the environment env.
 func Start(t testing.TB, n int, env []string) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t, env: env}
@@ -98,7 +98,7 @@ func freePorts(t testing.TB, n int) []int {
 	return ports
 }
 
-// URL names all nodes, as --state does.
+// URL returns the URL of all nodes, for --state.
 func (c *Cluster) URL() string {
 	var hosts []string
 	for _, n := range c.nodes {
@@ -107,7 +107,7 @@ func (c *Cluster) URL() string {
 	return "nats://" + strings.Join(hosts, ",")
 }
 
-// Node is the one that a client has connected to.
+// Node returns the number of the node that a client is connected to.
 func (c *Cluster) Node(url string) int {
 	return slices.IndexFunc(c.nodes, func(n *node) bool { return strings.HasSuffix(url, fmt.Sprint(":", n.port)) })
 }
@@ -132,7 +132,7 @@ func (c *Cluster) Restart(i int) {
 	}
 }
 
-// Kill ends a node without a word.
+// Kill ends a node without warning.
 func (c *Cluster) Kill(i int) {
 	n := c.nodes[i]
 	_ = n.cmd.Process.Kill()
@@ -140,7 +140,7 @@ func (c *Cluster) Kill(i int) {
 	n.cmd = nil
 }
 
-// Pause lets nothing reach a node any more, nor anything come from it.
+// Pause stops a node: it neither reads nor answers.
 func (c *Cluster) Pause(i int) { c.signal(i, syscall.SIGSTOP) }
 
 // Resume ends a Pause.
@@ -154,10 +154,10 @@ func (c *Cluster) signal(i int, s syscall.Signal) {
 	}
 }
 
-// Leader is the node that leads a stream.
+// Leader returns the number of the node that leads a stream.
 func (c *Cluster) Leader(stream string) (leader int) { return c.Elected(stream, -1) }
 
-// Elected waits until another node than one that has led it leads a stream.
+// Elected waits until a node other than before leads a stream.
 func (c *Cluster) Elected(stream string, before int) (leader int) {
 	c.t.Helper()
 	c.eventually("a leader of "+stream, func() error {
@@ -209,7 +209,7 @@ func (c *Cluster) Whole() {
 	})
 }
 
-// Clear deletes the streams whose names begin with a prefix, as far as that can be done now. It may be called beside the driver.
+// Clear deletes the streams whose names begin with a prefix, as far as it can. Any goroutine may call it.
 func (c *Cluster) Clear(prefix string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -248,7 +248,7 @@ func (c *Cluster) end() {
 	}
 }
 
-// syncBuffer is what a process has said.
+// syncBuffer holds the output of a process.
 type syncBuffer struct {
 	mu   sync.Mutex
 	text strings.Builder
