@@ -32,9 +32,8 @@
 //   - One for each followed task of another process (follow.go), until the task's end, its last follower's release, or Runner.Close.
 //   - Those that Run.Deliver starts end with the run.
 //   - A waiting tasks/result has one that looks for questions, and one for each question that it asks (relay.go).
-//   - While a task runs, one looks from time to time at how its output has grown (times.go).
-//   - In a process that has taken a task, each open question has one that waits for its answer, and a tool that reports progress has one that
-//     stores it (publish.go).
+//   - While a task runs, one looks from time to time at its output and its progress (times.go).
+//   - In a process that has taken a task, each open question has one that waits for its answer (publish.go).
 //   - While this process runs a task that others can see, one looks for their requests (requests.go), and one ends each task that they want
 //     ended. These, and those that Runner.Go starts, end with Runner.Close.
 //   - A state on disk has its own (package sqlite).
@@ -57,7 +56,7 @@
 //	a task elsewhere is followed            View.watchUntilEnd (follow.go)
 //	a task is handed to a worker            Run.Offer (queue.go); which worker runs it: State.Take
 //	another process asks for a cancel       Runner.cancelElsewhere (follow.go) there, Runner.watchRequests (requests.go) here
-//	questions and progress from elsewhere   publish.go where the task runs, notes.go where it is followed
+//	questions and progress from elsewhere   publish.go and times.go where the task runs, notes.go where it is followed
 //	a worker takes an offer                 Take of package tools, Runner.Take (detach.go), State.Take
 //	a lease is lost                         found in packages sqlite and engine; Runner.watchRequests (requests.go) ends the run
 //	the keeper of a task is gone            recover of packages sqlite and engine, also for retries; Task.FailOrphan (stored.go)

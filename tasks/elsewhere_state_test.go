@@ -4,24 +4,28 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"runnel/partials"
 	"runnel/rpc/mcp"
 )
 
-// elsewhere is a state with one task, which another process has put, and which can be taken. Its notes cannot be stored: err says why.
+// elsewhere is a state with one task, which another process has put, and which can be taken. err is why its notes cannot be stored.
 type elsewhere struct {
 	*Memory
-	task Task
-	err  error
+	task  Task
+	err   error
+	notes chan string // the patches
 }
 
 func newElsewhere(variables string, err error) *elsewhere {
-	t := Task{ID: "there", Owner: DefaultOwner, Status: mcp.TaskInputRequired, TTL: DefaultTTL, Variables: json.RawMessage(variables)}
+	t := Task{ID: "there", Owner: DefaultOwner, Status: mcp.TaskInputRequired, CreatedAt: time.Now(), TTL: DefaultTTL, Variables: json.RawMessage(variables)}
 	t.Log = partials.Stored(nil, 0)
 	t.Segments = partials.NewSegments(t.Log)
-	return &elsewhere{NewMemory(), t, err}
+	return &elsewhere{NewMemory(), t, err, make(chan string, 10)}
 }
 
 func (s *elsewhere) Get(context.Context, string, string) (Task, error) { return s.task, nil }
@@ -37,8 +41,39 @@ func (s *elsewhere) Take(_ context.Context, t Task, _ []byte) (Task, error) {
 	return taken, nil
 }
 
-func (s *elsewhere) SetVariables(context.Context, string, string, []byte) ([]byte, error) {
+func (s *elsewhere) SetVariables(_ context.Context, _, _ string, patch []byte) ([]byte, error) {
+	s.notes <- string(patch)
 	return nil, s.err
+}
+
+// The progress of a taken task is noted like that of any other, so that others see it; sooner if its client waits for it.
+func TestProgressOfATakenTaskIsNoted(t *testing.T) {
+	for _, published := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			state := newElsewhere("", nil)
+			r := newRunner(t, Options{State: state})
+			run, err := r.Take(t.Context(), "there", nil, Spec{Work: untilDone})
+			if err != nil {
+				t.Fatal(err)
+			}
+			run.Delivered()
+			if published {
+				run.PublishProgress()
+			}
+			<-time.After(10 * time.Millisecond)
+			began := time.Now()
+			for n := range 4 {
+				run.Report(Progress{Done: float64(n + 1)})
+				if got, want := <-state.notes, fmt.Sprintf(`{"runnel/attempt-2-progress":{"done":%d}}`, n+1); got != want {
+					t.Errorf("published %v: noted %s, want %s", published, got, want)
+				}
+			}
+			if took := time.Since(began); published != (took <= time.Second) {
+				t.Errorf("published %v: noted within %v", published, took)
+			}
+			r.Close()
+		})
+	}
 }
 
 // The variables of a task stay as they are when the notes of its last attempt cannot be deleted.

@@ -3,7 +3,6 @@ package tasks
 import (
 	"context"
 	"encoding/json"
-	"time"
 )
 
 // publish shows a question to the followers of the task, and starts a goroutine that waits for their answer until the question is closed.
@@ -54,46 +53,6 @@ func (r *Run) unpublish(q *Question) {
 	_, err := r.setNotes(context.WithoutCancel(r.ctx), map[string]any{questionPrefix + q.key: nil, answerPrefix + q.key: nil})
 	if err != nil { // followers may show the question until the task ends
 		r.runner.o.Log.Debug().Err(err).Str("taskId", r.id).Msg("withdrawing a question")
-	}
-}
-
-// progressPace is the shortest time between two notes of progress: each is a write to the state.
-const progressPace = 250 * time.Millisecond
-
-// PublishProgress shows the progress (Report) to the followers of a task that this process has taken. Progress that comes too soon after the
-// last note is stored later, unless there is newer progress by then.
-// Call it after Report if the client of the call wants progress.
-func (r *Run) PublishProgress() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !r.taken {
-		return
-	}
-	if r.progressed == nil {
-		r.progressed = make(chan struct{}, 1)
-		r.runner.Go(r.publishProgress)
-	}
-	select {
-	case r.progressed <- struct{}{}:
-	default:
-	}
-}
-
-// publishProgress stores the progress of the task until the context of its work ends.
-func (r *Run) publishProgress(ctx context.Context) {
-	for {
-		select {
-		case <-r.progressed:
-		case <-r.ctx.Done():
-			return
-		}
-		r.mu.Lock()
-		p, name := r.task.Progress, progressNote(r.task.Attempt)
-		r.mu.Unlock()
-		_, _ = r.setNotes(ctx, map[string]any{name: p}) // the next note may succeed
-		if !pause(r.ctx, progressPace) {
-			return
-		}
 	}
 }
 

@@ -59,13 +59,13 @@ type Run struct {
 	expected       int           // deliveries still to be started
 	delivering     int           // deliveries that have not yet written the last of the output
 	asked          int           // number of questions so far
-	progressed     chan struct{} // capacity 1: there is progress to be stored; nil until there is
+	pace           time.Duration // of samples and of notes of progress (times.go)
 	sampleTimer    *time.Timer   // looks how much the output has grown (times.go); nil until the run begins
 	hideTimer      *time.Timer   // hides a run without a handle that may get one (spill.go); nil for others
 	noted          struct {      // what the last notes say (times.go)
 		progress Progress
 		until    time.Duration // the age of the task up to which times are noted
-		at       time.Time     // when progress or times were last noted
+		at       time.Time     // when progress was last noted
 	}
 }
 

@@ -42,7 +42,7 @@ func (r *Runner) newRun(spec Spec, t Task) *Run {
 	if spec.Client == nil {
 		spec.Client = nobody{}
 	}
-	run := &Run{View: View{id: t.ID, runner: r, task: t}, spec: spec, secrets: r.o.Secrets.Set(), handle: spec.Handle, expected: 1}
+	run := &Run{View: View{id: t.ID, runner: r, task: t}, spec: spec, secrets: r.o.Secrets.Set(), handle: spec.Handle, expected: 1, pace: samplePace}
 	run.task.Variables = run.secrets.JSON(t.Variables)
 	run.ctx, run.cancel = context.WithCancelCause(r.ctx)
 	o := partials.LogOptions{MaxPending: r.o.MaxPending, Memory: &r.memory, Lost: run.cancel}

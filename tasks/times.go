@@ -10,13 +10,12 @@ import (
 // stored as a note (notes.go), with the progress, for other processes, and for later.
 
 const (
-	// sampleFirst is the age at which a task's output is first sampled, and the time between samples while the task is young; it rises to
-	// samplePace.
+	// sampleFirst is the age at which a task's output is first sampled, and the time between samples while the task is young. It rises to
+	// samplePace, which is also the shortest time between two notes of progress: each note is a write to the state.
 	sampleFirst = 250 * time.Millisecond
 	samplePace  = time.Second
-	// notePace is the shortest time between two notes of progress, timesPace between two notes of times: each is a write to the state. The
-	// times of an old task are noted whenever its age has grown by one part in sampleParts.
-	notePace  = time.Second
+	// timesPace is the shortest time between two notes of times. Those of an old task are noted whenever its age has grown by one part in
+	// sampleParts.
 	timesPace = 4 * time.Second
 	// sampleParts is the least number of parts into which the age of a task is divided by its samples.
 	sampleParts = 64
@@ -87,56 +86,68 @@ func (r *Run) sample(context.Context) {
 		r.mu.Unlock()
 		return
 	}
-	now := time.Now()
-	age := max(now.Sub(r.task.CreatedAt), 0)
-	r.task.Times = r.task.Times.grown(age, r.log.Size())
-	moved := !r.taken && r.task.Progress != r.noted.progress && now.Sub(r.noted.at) >= notePace // publishProgress notes that of a taken run, and sooner
-	grown := len(r.task.Times) > 0 && r.task.Times[len(r.task.Times)-1].At-r.noted.until >= max(timesPace, age/sampleParts)
-	patch := r.dueNotes(r.handle && (moved || grown), now)
+	age := r.addSample()
+	var notes map[string]any
+	if r.handle {
+		notes = r.newNotes(time.Since(r.noted.at) >= r.pace, max(timesPace, age/sampleParts))
+	}
 	r.mu.Unlock()
-	if patch != nil {
-		_, _ = r.setNotes(r.ctx, patch) // the next note may succeed
+	if len(notes) > 0 {
+		_, _ = r.setNotes(r.ctx, notes) // the next note may succeed
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.finishing {
-		return
+	if !r.finishing {
+		r.sampleTimer.Reset(min(max(age/sampleParts, sampleFirst), r.pace))
 	}
-	r.sampleTimer.Reset(min(max(age/sampleParts, sampleFirst), samplePace))
 }
 
-// dueNotes returns the patch that notes what has changed, nil if due is false. r.mu is held.
-func (r *Run) dueNotes(due bool, now time.Time) map[string]any {
-	if !due {
-		return nil
-	}
-	patch := map[string]any{}
-	if n := len(r.task.Times); n > 0 {
-		patch[timesNote(r.task.Attempt)] = r.task.Times
-		r.noted.until = r.task.Times[n-1].At
-	}
-	if r.task.Progress != (Progress{}) && !r.taken {
-		patch[progressNote(r.task.Attempt)] = r.task.Progress
-	}
-	r.noted.progress, r.noted.at = r.task.Progress, now
-	return patch
-}
-
-// storeTimes notes when the last of the output came, before the end of the task is stored. A task of less than a second gets such a note
-// only if it already has others.
-func (r *Run) storeTimes(t *Task) {
-	r.mu.Lock()
+// addSample samples the output now, and returns the age of the task. r.mu is held.
+func (r *Run) addSample() time.Duration {
 	age := max(time.Since(r.task.CreatedAt), 0)
 	r.task.Times = r.task.Times.grown(age, r.log.Size())
+	return age
+}
+
+// newNotes returns notes of what has changed since the last ones: progress, if that is due, and times, if they reach at least a step further.
+// r.mu is held.
+func (r *Run) newNotes(progress bool, step time.Duration) map[string]any {
+	notes := map[string]any{}
+	if progress && r.task.Progress != r.noted.progress {
+		notes[progressNote(r.task.Attempt)] = r.task.Progress
+		r.noted.progress, r.noted.at = r.task.Progress, time.Now()
+	}
+	if n := len(r.task.Times); n > 0 && r.task.Times[n-1].At-r.noted.until >= step {
+		notes[timesNote(r.task.Attempt)] = r.task.Times
+		r.noted.until = r.task.Times[n-1].At
+	}
+	return notes
+}
+
+// storeTimes notes the last progress, and when the last of the output came, before the end of the task is stored. A task of less than a
+// second gets such notes only if it already has others.
+func (r *Run) storeTimes(t *Task) {
+	r.mu.Lock()
+	age := r.addSample()
 	t.Times = r.task.Times
-	n := len(t.Times)
-	patch := r.dueNotes((age >= time.Second || !r.noted.at.IsZero()) && n > 0 && t.Times[n-1].At > r.noted.until, time.Now())
+	var notes map[string]any
+	if age >= time.Second || r.noted.until > 0 || !r.noted.at.IsZero() {
+		notes = r.newNotes(true, 1)
+	}
 	r.mu.Unlock()
-	if patch != nil {
+	if len(notes) > 0 {
 		ctx, cancel := context.WithTimeout(context.Background(), timesWait)
 		defer cancel()
-		_, _ = r.setNotes(ctx, patch) // the end matters more
+		_, _ = r.setNotes(ctx, notes) // the end matters more
 	}
+}
+
+// PublishProgress makes this run note its progress sooner after Report, and more often.
+// Call it if the client of a task that this process has taken waits for the progress.
+func (r *Run) PublishProgress() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pace = sampleFirst
 }
 
 // applyNotes reads the notes of a task that this process does not run: its progress, and when its output came.
