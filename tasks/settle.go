@@ -18,10 +18,11 @@ const retryInterval = 5 * time.Second
 // holds the state the task stays working, and storeEnd keeps trying: an hour of work should not be lost to that.
 func (r *Runner) storeEnd(run *Run, t Task) (shown Task, ours bool) {
 	err := r.o.State.Put(context.Background(), t)
-	for told := false; errors.Is(err, ErrBusy) && t.Status != mcp.TaskCancelled && r.ctx.Err() == nil && !t.Expired(r.o.now()); told = true {
-		if !told {
+	for logged := false; errors.Is(err, ErrBusy) && t.Status != mcp.TaskCancelled && r.ctx.Err() == nil && !t.Expired(r.o.now()); logged = true {
+		if !logged {
 			r.o.Log.Warn().Err(err).Str("taskId", t.ID).Str("owner", t.Owner).Msg("end of task waits to be stored")
 		}
+		pause(r.ctx, watchRetry) // a state may refuse at once
 		err = r.o.State.Put(context.Background(), t)
 	}
 	if err == nil {

@@ -157,3 +157,35 @@ func TestEndIsStoredSlowly(t *testing.T) {
 		}
 	})
 }
+
+// busy refuses the end of a task, at once, for a minute.
+type busy struct {
+	*Memory
+	until time.Time
+	tries atomic.Int64
+}
+
+func (s *busy) Put(ctx context.Context, t Task) error {
+	if t.Status.Terminal() && time.Now().Before(s.until) && s.tries.Add(1) < 10_000 {
+		return ErrBusy
+	}
+	return s.Memory.Put(ctx, t)
+}
+
+// A state that is busy gets the end of a task again, but is not called without a pause.
+func TestBusyStateIsNotCalledWithoutAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		state := &busy{Memory: NewMemory(), until: time.Now().Add(time.Minute)}
+		r := newRunner(t, Options{State: state})
+		s := start(t, r, func(context.Context, *Run) Done { return Done{Result: mcp.Result("fine")} })
+		s.Delivered()
+		<-s.Ended()
+		if n := state.tries.Load(); n < 10 || n > 1000 {
+			t.Errorf("%d tries in a minute", n)
+		}
+		if task, err := state.Get(t.Context(), "local", s.ID()); err != nil || task.Status != mcp.TaskCompleted {
+			t.Errorf("stored as %s, %v", task.Status, err)
+		}
+		r.Close()
+	})
+}
