@@ -97,3 +97,36 @@ func TestAnswerForATaskThatHasJustEnded(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// unaskable is elsewhere, but it does not store that a task needs input.
+type unaskable struct{ *elsewhere }
+
+func (s unaskable) Put(ctx context.Context, t Task) error {
+	if t.Status == mcp.TaskInputRequired {
+		return ErrBusy
+	}
+	return s.elsewhere.Put(ctx, t)
+}
+
+// A question that could not be asked is not shown to the followers of the task.
+func TestQuestionThatCannotBeAskedIsWithdrawn(t *testing.T) {
+	state := newElsewhere("", nil)
+	r := newRunner(t, Options{State: unaskable{state}})
+	run, err := r.Take(t.Context(), "there", nil, Spec{Work: untilDone})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run.Delivered()
+	if err := run.Ask(&Question{Message: "really?"}); !errors.Is(err, ErrBusy) {
+		t.Fatalf("asked: %v", err)
+	}
+	shown := OwnVariables(nil)
+	for len(state.notes) > 0 {
+		if shown, err = mergeVariables(shown, json.RawMessage(<-state.notes)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if shown != nil {
+		t.Errorf("still shown: %s", shown)
+	}
+}

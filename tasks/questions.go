@@ -36,9 +36,7 @@ func (r *Run) Ask(q *Question) error {
 		err = r.updateStatus(true)
 	}
 	if err != nil {
-		q.close()
-		r.forget(q)
-		_ = r.updateStatus(true) // it may not be stored either, but it is announced
+		_ = r.closeQuestion(q) // the status may not be stored either, but it is announced
 	}
 	return err
 }
@@ -70,12 +68,18 @@ func (q *Question) Refuse(ctx context.Context, why error) {
 
 // Close closes the question, answered or not. When the last one is closed the task is working again.
 func (q *Question) Close() error {
-	q.close()
+	q.close() // at once, even if changing is held for long
 	q.run.changing.Lock()
 	defer q.run.changing.Unlock()
-	err := q.run.updateStatus(q.run.forget(q))
-	if q.run.taken {
-		q.run.unpublish(q)
+	return q.run.closeQuestion(q)
+}
+
+// closeQuestion is Question.Close for callers that hold changing.
+func (r *Run) closeQuestion(q *Question) error {
+	q.close()
+	err := r.updateStatus(r.forget(q))
+	if r.taken {
+		r.unpublish(q)
 	}
 	return err
 }
