@@ -130,3 +130,24 @@ func TestQuestionThatCannotBeAskedIsWithdrawn(t *testing.T) {
 		t.Errorf("still shown: %s", shown)
 	}
 }
+
+// A worker whose tool does not stop ends all the same: GiveUp ends the tasks that it has taken, too.
+func TestGiveUpEndsATakenTask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRunner(t, Options{State: newElsewhere("", nil)})
+		stuck := make(chan struct{})
+		run, err := r.Take(t.Context(), "there", nil, Spec{Work: func(context.Context, *Run) Done { <-stuck; return Done{} }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run.Delivered()
+		time.AfterFunc(time.Second, r.GiveUp)
+		r.Close()
+		select {
+		case <-run.Ended():
+		default:
+			t.Error("it has not ended")
+		}
+		close(stuck)
+	})
+}

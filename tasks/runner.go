@@ -68,7 +68,6 @@ type Runner struct {
 	followed map[string]*View // tasks of other processes that Follow follows
 	hidden   map[string]*Run  // runs without a handle that the state keeps
 	made     []madeTask       // the latest tasks that got a handle here, oldest first
-	working  map[*Run]bool    // runs with a handle whose do has not returned, even if they have ended
 
 	watching bool // watchRequests runs (requests.go)
 	watchers sync.WaitGroup
@@ -104,7 +103,7 @@ func NewRunner(o Options) *Runner {
 	ctx, end := context.WithCancel(context.Background())
 	givenUp, giveUp := context.WithCancel(context.Background())
 	return &Runner{o: o, ctx: ctx, end: end, givenUp: givenUp, giveUp: giveUp,
-		live: map[string]*Run{}, followed: map[string]*View{}, hidden: map[string]*Run{}, working: map[*Run]bool{},
+		live: map[string]*Run{}, followed: map[string]*View{}, hidden: map[string]*Run{},
 		merging:  make(chan struct{}, maxMerging),
 		starts:   window{limit: o.MaxStartsPerMinute, period: time.Minute},
 		requests: window{limit: o.MaxRequestsPerSecond, period: time.Second},
