@@ -43,8 +43,9 @@ const (
 // While the client does not read, the lane waits, and the next notification carries more.
 // Make one for each request that is answered with output as it comes.
 //
-// A pump has no goroutine of its own, so that thousands of them take little memory and a chunk costs no switch between goroutines: whoever
-// appends to the log, or a timer, asks for a turn on the lane, which calls encode. At any time one of these will continue the pump:
+// A pump has no goroutine of its own, so that thousands of them take little memory and a chunk costs no switch between goroutines: the
+// goroutine that appends to the log, or a timer, asks for a turn on the lane, which calls encode. At any time one of these will continue the
+// pump:
 //
 //	the log (wake) ─▶ the lane (encode) ─▶ the log and, with a pace, a timer (paceOver), which lets the log wake it at the next byte
 //	  └─▶ load, a goroutine, if only the backing has what comes next ─▶ the lane

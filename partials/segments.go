@@ -82,7 +82,7 @@ func (s *Segments) numberWhile(more func() bool) error {
 			return err
 		}
 		s.mu.Lock()
-		if s.end() == from { // otherwise somebody else has given numbers meanwhile
+		if s.end() == from { // otherwise another goroutine has given numbers
 			s.numberBatch(batch)
 		}
 		stuck := s.end() == from

@@ -71,7 +71,7 @@ func (r *Runner) Close() {
 
 // GiveUp lets Close return even if some work has not returned: nothing can stop a Go function that ignores its context. The tasks fail like
 // all tasks that Close stops.
-// Call it when Close has taken longer than anybody waits.
+// Call it when Close has taken longer than the process can wait.
 func (r *Runner) GiveUp() {
 	r.mu.Lock()
 	live := slices.Collect(maps.Values(r.live))

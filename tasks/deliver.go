@@ -36,7 +36,7 @@ func (r *Run) Deliver(deliver func(ctx context.Context)) {
 	}()
 }
 
-// Delivered replaces Deliver where nothing is written while the work goes on.
+// Delivered replaces Deliver where nothing is written while the work runs.
 func (r *Run) Delivered() { r.Delivering()() }
 
 // Hold makes the run wait for one more Deliver.
@@ -47,7 +47,7 @@ func (r *Run) Hold() {
 	r.expected++
 }
 
-// checkDrained sets drained if the last of the output has been written. That is never so while the work goes on: a delivery with nothing to
+// checkDrained sets drained if the last of the output has been written. That is never so while the work runs: a delivery with nothing to
 // write returns at once, and a question of the work may add another delivery. r.mu is held.
 func (r *Run) checkDrained() {
 	if (r.worked.IsSet() || r.finishing) && r.expected+r.delivering == 0 { // even then, a call that was parked while its work ended may add one

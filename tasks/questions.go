@@ -29,7 +29,7 @@ func (r *Run) Ask(q *Question) error {
 	r.open = append(r.open, q)
 	r.mu.Unlock()
 	var err error
-	if r.taken { // before the status, so that whoever sees that status finds the question
+	if r.taken { // before the status, so that a follower who sees the status finds the question
 		err = r.publish(q)
 	}
 	if err == nil {

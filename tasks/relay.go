@@ -14,7 +14,7 @@ import (
 // encounters the input_required status, it SHOULD preemptively call tasks/result" (2025-11-25 basic/utilities/tasks). Each question is with
 // one client at a time. stop withdraws those that are open.
 //
-// Goroutines: one looks for questions; one per question waits for the client's answer.
+// Goroutines: one looks for questions, and one for each question waits for the client's answer.
 func (v *View) relay(ctx context.Context, c *rpc.Caller) (stop func()) {
 	if v == nil || !c.Version.Elicitation || !c.Capabilities.AsksByForm() {
 		return func() {}

@@ -18,14 +18,14 @@ import (
 //	drained  the deliveries have written the last of the output (deliver.go)
 //	ended    the terminal status is stored and announced
 //
-// All ends go through finish. The first one ends the task, even while its work goes on, and the others wait for ended:
+// All ends go through finish. The first one ends the task, even while its work runs, and the others wait for ended:
 //
 //	do      when the run is drained: completed or failed, as the work says
 //	Cancel  for a client of this process or of another one (requests.go)
 //	expire  when its ttl is over
 //	abort   when its output is lost, and when the Runner is closed or gives up waiting for it
 //
-// Only Runner.Close waits for work that goes on after the end, with its context cancelled.
+// Only Runner.Close waits for work that still runs after the end, with its context cancelled.
 //
 // A task that is handed to another process (detach.go) ends there. The Run follows it (follow.go) through the same events, and finish asks
 // that process to cancel the task.

@@ -36,20 +36,21 @@ type server struct {
 	o      Options
 }
 
-// logWatch is one client's wish to be told when a resource has changed. The goroutine of a log's ends when the task has, with a last
-// notification, when it is taken back, or with the runner.
+// logWatch is one subscription of a client to a resource. That to a log ends with a last notification when the task ends, when it is cancelled,
+// or with the runner.
 type logWatch struct{ cancel context.CancelFunc }
 
-// Others has resources that are not logs: those of other servers.
+// Others has the resources of other servers.
+// Implement it to serve them beside the logs.
 type Others interface {
-	// Meet says who asks, and reports whether there are other servers. Without them nothing else is called.
+	// Meet gets the client that asks, and reports whether there are other servers. Otherwise no other method is called.
 	Meet(c *rpc.Caller) bool
 
-	// Resources and Templates return a page of entries. Ours reports whether a cursor is one of theirs; "" is the first page.
+	// Resources and Templates return a page of entries. Ours reports whether one of them has returned a cursor; "" is the first page.
 	Resources(ctx context.Context, c *rpc.Caller, cursor string) (page []json.RawMessage, next string)
 	Templates(ctx context.Context, c *rpc.Caller, cursor string) (page []json.RawMessage, next string)
 	Ours(cursor string) bool
-	// Hints say how long a list may be kept (2026-07-28 server/utilities/caching).
+	// Hints returns how long a list may be cached (2026-07-28 server/utilities/caching).
 	Hints() mcp.Cacheable
 
 	// Read answers resources/read. Subscribe calls tell, which must neither wait nor keep what it gets, with the params of each
@@ -57,14 +58,14 @@ type Others interface {
 	Read(ctx context.Context, c *rpc.Caller, uri string, params json.RawMessage) (json.RawMessage, error)
 	Subscribe(ctx context.Context, c *rpc.Caller, uri string, tell func(params json.RawMessage)) (stop func(), err error)
 
-	// Changes are those of the lists of prompts and of resources.
+	// Changes announces changes of the lists of prompts and of resources.
 	Changes() (prompts, resources *rpc.Broadcast)
 }
 
-// hasOthers reports whether there are resources of other servers. c asks.
+// hasOthers reports whether there are resources of other servers for the client c.
 func (s *server) hasOthers(c *rpc.Caller) bool { return s.o.Others != nil && s.o.Others.Meet(c) }
 
-// isForeign reports whether a URI is not runnel's own, and may be another server's.
+// isForeign reports whether a URI is not one of runnel, and may be one of another server.
 func (s *server) isForeign(c *rpc.Caller, uri string) bool {
 	return uri != "" && len(uri) <= MaxURI && !s.isPage(c, uri) && !strings.HasPrefix(uri, tasks.LogPrefix) && s.hasOthers(c)
 }
