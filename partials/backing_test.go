@@ -191,8 +191,8 @@ func TestAppendWaitsForWhoWouldLose(t *testing.T) {
 		}()
 		synctest.Wait()
 		time.Sleep(time.Hour)
-		if behind := l.Size() - r.Pos(); behind > limit/4+64<<10 {
-			t.Errorf("a reader is %d bytes behind, of %d that are kept", behind, limit)
+		if lag := l.Size() - r.Pos(); lag > limit/4+64<<10 {
+			t.Errorf("a reader lags by %d bytes, of %d that are kept", lag, limit)
 		}
 		if r.Wait(t.Context(), 1) != nil {
 			t.Fatal("nothing to read")
@@ -241,7 +241,7 @@ func TestUnsavedIsWhatIsRead(t *testing.T) {
 				}
 				b, err := s.block()
 				if err != nil || s.Start != int64(len(keptData)) {
-					t.Fatalf("round %d: an extent at %d behind %d: %v", round, s.Start, len(keptData), err)
+					t.Fatalf("round %d: an extent at %d after %d: %v", round, s.Start, len(keptData), err)
 				}
 				begin := uint32(0)
 				for _, rec := range b.records {
@@ -321,7 +321,7 @@ func TestGapIsMarked(t *testing.T) {
 	}
 	s.kept = s.kept[:1]
 	if b, next := readAt(t, l, 50, 1000); len(b.Chunks()) > 0 && !b.Lost || next != 108 {
-		t.Errorf("behind all that is kept: %q, next %d", data(b), next)
+		t.Errorf("after all that is kept: %q, next %d", data(b), next)
 	}
 
 	// SEP-1905 numbers a gap as one segment, whichever way it meets it.
@@ -394,7 +394,7 @@ func readWithoutLock(t *testing.T, sent bool) {
 	}
 }
 
-func TestDamagedStretchIsAnError(t *testing.T) {
+func TestDamagedExtentIsAnError(t *testing.T) {
 	for _, marks := range [][]byte{nil, {5 << 4}, {3 << 4}, {0x80}} {
 		l := Stored(&shelf{kept: []Extent{{Marks: marks, Data: []byte("data")}}}, 4)
 		if _, _, err := l.ReadAt(t.Context(), 0, 10); err == nil {
@@ -434,7 +434,7 @@ func TestBackingComesBack(t *testing.T) {
 	var got []byte
 	for _, k := range s.kept {
 		if k.Start != int64(len(got)) {
-			t.Errorf("from %d is kept behind %d", k.Start, len(got))
+			t.Errorf("from %d is kept after %d", k.Start, len(got))
 		}
 		got = append(got, k.Data...)
 	}
@@ -493,7 +493,7 @@ func TestFollowedLogHasATail(t *testing.T) {
 	}
 	grow(false, "gap\n", "end\n")
 	if got := data(l.Tail(100)); got != "end\n" {
-		t.Errorf("behind a gap the tail is %q", got)
+		t.Errorf("after a gap the tail is %q", got)
 	}
 	all := ""
 	for pos := int64(0); pos < l.Size(); {
@@ -514,8 +514,8 @@ func TestFollowedLogHasATail(t *testing.T) {
 	}
 }
 
-// FuzzStretch: an extent that cannot be decoded is an error, whatever it is; one that can carries its data.
-func FuzzStretch(f *testing.F) {
+// FuzzExtent: an extent that cannot be decoded is an error, whatever it is; one that can carries its data.
+func FuzzExtent(f *testing.F) {
 	f.Add([]byte{4 << 4}, []byte("data"))
 	f.Fuzz(func(t *testing.T, marks, stored []byte) {
 		s := Extent{Marks: marks, Data: stored}

@@ -353,10 +353,10 @@ func BenchmarkChunk(b *testing.B) {
 }
 
 // A reader who comes when the beginning is gone holds nobody up for it.
-func TestLateReaderIsNotBehindForWhatIsGone(t *testing.T) {
+func TestLateReaderDoesNotLagForWhatIsGone(t *testing.T) {
 	l := NewLog(&LogOptions{Retain: 64 << 10})
 	chunk := Chunk{Data: bytes.Repeat([]byte{'x'}, 64<<10)}
-	for range 40 { // two and a half times what a reader may be behind
+	for range 40 { // two and a half times what a reader may lag
 		if err := l.Append(t.Context(), chunk); err != nil {
 			t.Fatal(err)
 		}
@@ -372,7 +372,7 @@ func TestLateReaderIsNotBehindForWhatIsGone(t *testing.T) {
 }
 
 // A position inside the last character of a chunk is the beginning of the next one.
-func TestReadBehindACharacter(t *testing.T) {
+func TestReadInsideACharacter(t *testing.T) {
 	l := NewLog(nil)
 	mustAppend(t, l, chunkOf("é"))
 	mustAppend(t, l, chunkOf("x"))
@@ -401,6 +401,6 @@ func TestMergedTellsOnceWhatIsGone(t *testing.T) {
 		t.Errorf("%d items tell of what is gone, want 1", n)
 	}
 	if lost := bytes.Count(merged, []byte("q")); !bytes.Contains(merged, fmt.Appendf(nil, "[%d bytes of output are no longer kept]", 10*32<<10-lost)) {
-		t.Errorf("got %.100s with %d bytes of output behind it", merged, lost)
+		t.Errorf("got %.100s with %d bytes of output after it", merged, lost)
 	}
 }

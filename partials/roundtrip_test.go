@@ -332,12 +332,12 @@ type tally struct {
 	mu       sync.Mutex // held while a page is made and noted, so that what was first is known
 	items    map[int64]string
 	highest  int64
-	complete bool              // somebody was told that nothing comes behind highest
+	complete bool              // somebody was told that nothing comes after highest
 	ended    bool              // the call was told so
 	bare     []json.RawMessage // content without numbers: all that a task has that failed without output
 }
 
-// page notes a page whose segments come behind number last, and returns whether it is the last one.
+// page notes a page whose segments come after number last, and returns whether it is the last one.
 func (y *tally) page(result []byte, last int64) bool {
 	if len(result) >= maxLine {
 		y.t.Errorf("page of %d bytes: %.200s", len(result), result)
@@ -361,7 +361,7 @@ func (y *tally) page(result []byte, last int64) bool {
 		y.highest = max(y.highest, s.SeqNr)
 	}
 	if y.complete && last >= y.highest && !p.IsComplete {
-		y.t.Errorf("isComplete is false behind %d, and was true", last)
+		y.t.Errorf("isComplete is false after %d, and was true", last)
 	}
 	y.complete = y.complete || p.IsComplete && last == y.highest && len(y.bare) == 0
 	return p.IsComplete
@@ -377,7 +377,7 @@ func (y *tally) push(line []byte) {
 		y.t.Errorf("id %s (%v)", m.ID, err)
 	}
 	if y.ended {
-		y.t.Errorf("a response behind the complete one: %.300s", line)
+		y.t.Errorf("a response after the complete one: %.300s", line)
 	}
 	// "The same seqNr value MUST NOT appear in multiple mechanisms": what was fetched is not pushed as well.
 	y.unnumbered(m.Result)
