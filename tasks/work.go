@@ -12,7 +12,7 @@ import (
 // do runs the work, and returns when the run has ended.
 func (r *Run) do() {
 	rpc.GrowStack()
-	defer r.runner.all.Done() // then Runner.Close no longer waits for it
+	defer r.runner.all.Done()                 // then Runner.Close no longer waits for it
 	if done := r.work(); r.detached.IsSet() { // the work has handed the task over
 		r.follow()
 	} else {
