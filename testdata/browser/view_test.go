@@ -295,3 +295,38 @@ func TestKeyboardOnly(t *testing.T) {
 		t.Error("the focus cannot be seen")
 	}
 }
+
+// A pause leaves no listener at its signal: following a task pauses several times a second, for as long as it is shown.
+func TestPausesLeaveNothing(t *testing.T) {
+	t.Parallel()
+	p := open(t, start(t, tools).url, "light", desktop)
+	left := eval[int](p, `(async () => {
+		const {signal} = new AbortController(), {addEventListener, removeEventListener} = signal;
+		let listeners = 0;
+		signal.addEventListener = function(...args) { listeners++; addEventListener.apply(this, args); };
+		signal.removeEventListener = function(...args) { listeners--; removeEventListener.apply(this, args); };
+		for (let n = 0; n < 3; n++) await pause(1, signal);
+		return listeners;
+	})()`)
+	if left != 0 {
+		t.Errorf("%d listeners are left", left)
+	}
+}
+
+// A screen reader hears the progress of each task, also after that of another one.
+func TestProgressIsAnnouncedForEachTask(t *testing.T) {
+	t.Parallel()
+	p := open(t, start(t, tools).url, "light", desktop)
+	said := eval[string](p, `(() => {
+		const at50 = {status: "working", progress: {progress: 50, total: 100}};
+		view.show("one");
+		view.progress(at50);
+		view.show("two");
+		announce("");
+		view.progress(at50);
+		return document.getElementById("spoken").textContent;
+	})()`)
+	if said != "50 %" {
+		t.Errorf("%q", said)
+	}
+}

@@ -1,12 +1,12 @@
-// Escape sequences. Select Graphic Rendition counts (ECMA-48, 8.3.117), all else is dropped: links, titles, moves of the cursor. The text
-// of a string (OSC, DCS and the like) goes with it. Each part of the expression eats what the next cannot begin with, so it is linear.
+// Escape sequences. Only Select Graphic Rendition has an effect (ECMA-48, 8.3.117). Everything else is dropped: links, titles, moves of the cursor,
+// and strings (OSC, DCS and the like) with their text. No part of the expression can match what the next one begins with, so it is linear.
 
 const ESCAPE = /\x1b(?:\[([0-?]*)[ -/]*([@-~])|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*(?:\x1b\\)?|[ -/]*[0-OQ-WYZ\\`-~])|([\x00-\x08\x0a-\x1f\x7f-\x9f])|([\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069])/g;
 
 /** PLAIN is the style at the beginning. A style never changes: parse makes a new one. */
 const PLAIN = Object.freeze({fg: null, bg: null, w: false, d: false, i: false, u: false, s: false, r: false});
 
-/** parse splits a text into runs of one style, and says which style goes on after it. */
+/** parse splits a text into runs of one style, and returns the style after it. */
 function parse(text, style) {
   const runs = [];
   let from = 0, shown = "";
@@ -63,7 +63,7 @@ function restyle(style, parameters) {
 
 const byte = n => Math.min(255, Math.max(0, n | 0));
 
-/** indexed is one of 256 colours: 16 names, a cube of 6×6×6, 24 greys. */
+/** indexed returns one of 256 colours: 16 names, a cube of 6×6×6, 24 greys. */
 function indexed(n) {
   n = byte(n);
   if (n < 16) return n;
@@ -72,7 +72,7 @@ function indexed(n) {
   return [step(Math.floor((n - 16) / 36)), step(Math.floor((n - 16) / 6) % 6), step((n - 16) % 6)];
 }
 
-/** BASIC are the sixteen as backgrounds, where text of the other kind stands on them. */
+/** BASIC has the sixteen named colours as backgrounds; the text on them is dark or light. */
 const BASIC = [[32, 36, 41], [179, 38, 30], [27, 110, 46], [242, 184, 75], [26, 86, 176], [142, 36, 170], [0, 105, 122], [213, 218, 224],
   [95, 102, 109], [255, 138, 128], [111, 207, 132], [255, 209, 102], [130, 177, 255], [220, 155, 234], [95, 208, 221], [255, 255, 255]];
 

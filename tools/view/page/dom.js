@@ -1,8 +1,8 @@
-// What the page writes and how: text becomes text nodes and nothing else.
+// How the page writes: text becomes text nodes and nothing else.
 
 const at = id => document.getElementById(id);
 
-/** make makes an element; properties are set as such, never parsed. */
+/** make makes an element. Its properties are set, never parsed. */
 function make(tag, properties, ...children) {
   const e = Object.assign(document.createElement(tag), properties);
   e.append(...children);
@@ -17,17 +17,17 @@ function draw(tag, attributes, ...children) {
   return e;
 }
 
-/** say shows a text where it is not shown yet: a screen reader would read it again. */
+/** say shows a text, unless it is shown already: a screen reader would read it again. */
 function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/** announce says something to a screen reader. */
+/** announce lets a screen reader say something. */
 function announce(text) {
   say(at("spoken"), text);
 }
 
-/** plain is a text of others on one line: without escape sequences and controls, and not long. */
+/** plain makes a stranger's text fit one line: without escape sequences and controls, and not long. */
 function plain(text, most = 300) {
   const cut = String(text ?? "").slice(0, most * 8).replace(/\s+/g, " "); // parse leaves out the end of a line
   return parse(cut, PLAIN).runs.map(run => run.text).join("").trim().slice(0, most);
@@ -50,21 +50,22 @@ function size(bytes) {
 
 const clock = ms => new Date(ms).toLocaleTimeString();
 
-/** began is when a task was created: the time of day, or the date if that was on another day. */
+/** began says when a task was created: the time of day, or the date if that was another day. */
 function began(createdAt) {
   const day = new Date(createdAt);
   return day.toDateString() === new Date().toDateString() ? day.toLocaleTimeString([], {timeStyle: "short"}) : day.toLocaleDateString();
 }
 
-/** pause waits, or rejects once the signal says so. */
+/** pause waits, and rejects if the signal aborts meanwhile. It leaves no listener: a task that is followed for hours pauses very often. */
 function pause(ms, signal) {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(resolve, ms);
-    signal?.addEventListener("abort", () => { clearTimeout(timer); reject(signal.reason); }, {once: true});
+    const abort = () => { clearTimeout(timer); reject(signal.reason); };
+    const timer = setTimeout(() => { signal?.removeEventListener("abort", abort); resolve(); }, ms);
+    signal?.addEventListener("abort", abort, {once: true});
   });
 }
 
-/** STATUS is how a status is shown: a mark beside the word, since colour alone says nothing to some. */
+/** STATUS has a mark for each status, shown beside the word, since not everybody sees colours. */
 const STATUS = {
   working: "●", submitted: "○", queued: "○", input_required: "?", completed: "✓", failed: "✕", cancelled: "■",
 };

@@ -1,10 +1,11 @@
-// The door answers calls: door.call(tool, args, signal) resolves to structuredContent, or rejects with an Error whose message is for people.
+// The door passes calls to the server: door.call(tool, args, signal) resolves to structuredContent, or rejects with an Error whose message is for
+// people.
 
 /** An MCP App: the host is the page around this one. Specification 2026-01-26 of the extension io.modelcontextprotocol/ui. */
 function appDoor() {
   const waiting = new Map();
   let last = 0;
-  const send = message => window.parent.postMessage({jsonrpc: "2.0", ...message}, "*"); // whoever embeds the page is its host
+  const send = message => window.parent.postMessage({jsonrpc: "2.0", ...message}, "*"); // the page around this one is the host
   const request = (method, params) => new Promise((resolve, reject) => {
     waiting.set(++last, {resolve, reject});
     send({id: last, method, params});
@@ -39,11 +40,11 @@ function appDoor() {
   return door;
 }
 
-/** "runnel ui": the server that sent the page. Each request stands for itself (2026-07-28), so a server that was started again is no matter. */
+/** "runnel ui": the server that sent the page. It is stateless (2026-07-28), so it may be restarted. */
 function httpDoor() {
   const key = "runnel-token";
   const given = /^#token=([\w-]+)$/.exec(location.hash);
-  if (given) { // out of the address bar, and of what the browser remembers
+  if (given) { // remove it from the address bar and from the browser's history
     sessionStorage.setItem(key, given[1]);
     history.replaceState(null, "", location.pathname);
   }
@@ -75,13 +76,13 @@ function httpDoor() {
       }
       if (response.status === 401) throw new NoEntry();
       let answer;
-      if (response.headers.get("Content-Type")?.startsWith("text/event-stream")) { // it took a while: the last event is the answer
+      if (response.headers.get("Content-Type")?.startsWith("text/event-stream")) { // a slow answer: the last event is it
         for (const line of text.split("\n")) if (line.startsWith("data: {")) answer = line.slice(6);
       } else answer = text;
       try {
         answer = JSON.parse(answer);
       } catch {
-        throw new Unreachable(); // it ended in the middle
+        throw new Unreachable(); // the answer is incomplete
       }
       if (answer.error) throw new Error(plain(answer.error.message) || `the server refused the call (${response.status})`);
       return structured(answer.result);
@@ -97,7 +98,7 @@ class NoEntry extends Error {
   constructor() { super("Open the address that runnel ui prints, with its token. Addresses of earlier runs no longer work."); }
 }
 
-/** Refused is what the tool itself says. */
+/** Refused has the tool's own words. */
 class Refused extends Error {}
 
 function structured(result) {

@@ -1,4 +1,4 @@
-// How long the last runs of a tool took, and how they ended: a plot, and the same as a table for whoever cannot see it or wants to open one.
+// How long the last runs of a tool took, and how they ended: a plot, and the same as a table for people who cannot see it or want to open one.
 
 /** showHistory draws the runs, the newest at the right; open(id) opens one. */
 function showHistory(runs, current, open) {

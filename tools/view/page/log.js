@@ -1,20 +1,20 @@
-// The output: a list of rows of which a window is in memory and what is in sight is in the document. The scroller is as tall as the whole
-// log would be, as far as that is known: the window's rows have their real height, what stands before and after it an estimate by its bytes.
+// The output: a list of rows. A window of it is in memory, and the visible rows are in the document. The scroller is about as tall as the whole log
+// would be: the window's rows have their real height; the height before and after it is estimated from the bytes.
 //
 //	0 ────────── start ═══════════ end ────── size        positions (bytes)
 //	  estimated   top   rows·height      estimated        pixels
 
-/** maxWindow bounds the text in memory, in characters; maxPixels what browsers can scroll; maxLine and maxChunk what is taken at once. */
+/** maxWindow bounds the text in memory, in characters; maxPixels is what browsers can scroll; maxLine and maxChunk bound a line and an answer. */
 const maxWindow = 1 << 20, maxPixels = 8e6, maxLine = 8 << 10, maxChunk = 64 << 10;
 
-/** rowHeight is that of .row in the style, in pixels. */
+/** rowHeight is the height of .row in style.css, in pixels. */
 const rowHeight = 18;
 
 const encoder = new TextEncoder();
 const bytesOf = text => ASCII.test(text) ? text.length : encoder.encode(text).length;
 
 class Log {
-  /** fetch(arguments) resolves to a view_output; changed() is called when the place in the log has changed. */
+  /** fetch(arguments) resolves to the answer of view_output; changed() is called when the place in the log has changed. */
   constructor(scroller, canvas, fetch, changed) {
     Object.assign(this, {scroller, canvas, fetch, changed, wrap: true, follow: false, find: "", elements: new Map(), ids: 0, columns: 80, viewport: 0, wanted: null});
     this.reset();
@@ -23,13 +23,13 @@ class Log {
   }
 
   reset() {
-    this.generation = (this.generation ?? 0) + 1; // answers to questions of an older one are dropped
+    this.generation = (this.generation ?? 0) + 1; // answers to requests of an older one are dropped
     this.lines = [];
     this.starts = null;
     this.start = this.end = this.size = this.held = this.top = 0;
     this.busy = false;
     this.wanted = null;
-    this.marked = -1; // the position of the match that was gone to
+    this.marked = -1; // the position of the current match
     this.elements.clear();
     this.canvas.replaceChildren();
     this.settle();
@@ -37,7 +37,7 @@ class Log {
 
   // ---- Lines
 
-  /** add takes a stretch that begins where the window ends. */
+  /** add appends an answer that begins where the window ends. */
   add(answer) {
     if (answer.start > this.end && this.end === this.start) this.start = this.end = answer.start;
     if (answer.start > this.end) this.note(`[${answer.start - this.end} bytes of the output are no longer kept]`, answer.start);
@@ -49,7 +49,7 @@ class Log {
     this.measured(answer.text.length);
   }
 
-  /** prepend takes a stretch that ends where the window begins. */
+  /** prepend inserts an answer that ends where the window begins. */
   prepend(answer) {
     const before = this.height();
     const lines = this.split({position: answer.start, text: "", style: PLAIN}, answer.text, answer.start, answer.next);
@@ -58,7 +58,7 @@ class Log {
       lines.pop();
       this.lines[0] = this.line(last.position, last.text + first.text, last.style, first.closed);
     }
-    let style = lines.at(-1)?.after ?? PLAIN; // the colours that were unknown until now
+    let style = lines.at(-1)?.after ?? PLAIN; // the style was unknown until now
     for (const line of this.lines) {
       if (line.note || line.style === style) break;
       line.style = style;
@@ -71,10 +71,10 @@ class Log {
     this.top -= this.height() - before;
   }
 
-  /** split makes lines of a text that goes on after an open line. */
+  /** split splits a text, which continues an open line, into lines. */
   split(open, text, start, next) {
     const lines = [];
-    const exact = bytesOf(text) === next - start; // else places within the stretch are near enough
+    const exact = bytesOf(text) === next - start; // otherwise positions within the text are approximate
     let {style, position} = open, rest = open.text, k = 0, from = start;
     const put = (content, closed) => {
       const line = this.line(position, content, style, closed);
@@ -105,7 +105,7 @@ class Log {
 
   line(position, text, style, closed) {
     if (text.endsWith("\r")) text = text.slice(0, closed ? -1 : undefined);
-    const back = text.lastIndexOf("\r", text.length - 2); // what was drawn over, as a bar is
+    const back = text.lastIndexOf("\r", text.length - 2); // it was overwritten, like a progress bar
     if (back >= 0) {
       style = parse(text.slice(0, back), style).style;
       text = text.slice(back + 1);
@@ -124,7 +124,7 @@ class Log {
     this.starts = null;
   }
 
-  /** trim forgets lines at the side that is farther from sight until the window is small enough. */
+  /** trim drops lines at one side until the window is small enough. */
   trim(atHead) {
     if (this.held <= maxWindow && this.lines.length <= maxWindow / 32) return;
     let gone = 0, n = 0;
@@ -144,7 +144,7 @@ class Log {
 
   // ---- Rows and pixels
 
-  /** index has the number of the first row of each line, and one more. */
+  /** index returns the number of the first row of each line, and that after the last line. */
   index() {
     if (this.starts) return this.starts;
     const starts = new Int32Array(this.lines.length + 1);
@@ -156,7 +156,7 @@ class Log {
 
   height() { return this.index()[this.lines.length] * rowHeight; }
 
-  /** lineOf finds, in what rises, the last line whose value is not above. */
+  /** lineOf returns the last line for which of(line), which rises, is at most value. */
   lineOf(value, of) {
     let low = 0, high = this.lines.length;
     while (low + 1 < high) {
@@ -166,14 +166,14 @@ class Log {
     return low;
   }
 
-  /** perByte estimates how many pixels a byte takes. */
+  /** perByte estimates the height of a byte in pixels. */
   perByte() {
     const bytes = this.end - this.start;
     const estimate = bytes > 0 ? this.height() / bytes : rowHeight / 60;
     return Math.min(estimate, maxPixels / Math.max(1, this.size));
   }
 
-  /** settle mends the estimates where they would show, and draws. What is in sight stays where it is. */
+  /** settle corrects the estimates and draws. Visible rows stay where they are. */
   settle() {
     const {scroller} = this, per = this.perByte();
     const ideal = Math.round(this.start * per);
@@ -209,20 +209,20 @@ class Log {
     this.settle();
   }
 
-  /** position is that of the line at the top of what is in sight. */
+  /** position returns the position of the first visible line. */
   position() {
     if (!this.lines.length) return 0;
     const row = (this.scroller.scrollTop - this.top) / rowHeight;
     return this.lines[this.lineOf(row, k => this.rowAt(k))].position;
   }
 
-  /** hold scrolls so that the line at a position stands so many pixels below the upper edge. */
+  /** hold scrolls so that the line at a position is so many pixels below the upper edge. */
   hold(position, below) {
     const line = this.lineOf(position, k => this.lines[k].position);
     this.scroller.scrollTop = this.expected = this.top + this.rowAt(line) * rowHeight - below;
   }
 
-  /** render puts the rows in sight into the document, and keeps elements that are there: a selection stays. */
+  /** render puts the visible rows into the document. It keeps elements that are there, so that a selection stays. */
   render() {
     if (this.drawing) return;
     this.drawing = true;
@@ -272,11 +272,11 @@ class Log {
     return e;
   }
 
-  // ---- What is fetched
+  // ---- Fetching
 
   scrolled() {
     const {scroller} = this;
-    if (Math.abs(scroller.scrollTop - this.expected) > 2) { // it was not this program
+    if (Math.abs(scroller.scrollTop - this.expected) > 2) { // the user has scrolled
       const atEnd = this.end >= this.size && scroller.scrollTop + this.viewport >= this.total - rowHeight;
       if (this.follow !== atEnd && (!atEnd || this.live)) this.setFollow(atEnd);
       this.expected = scroller.scrollTop;
@@ -291,7 +291,7 @@ class Log {
     else this.settle();
   }
 
-  /** need fetches what is in sight or near it, one stretch at a time. */
+  /** need fetches what is visible or nearly visible, one answer at a time. */
   need() {
     if (this.busy || !this.size) return;
     const y = this.scroller.scrollTop, near = 2 * this.viewport;
@@ -300,7 +300,7 @@ class Log {
       this.far();
     } else if (this.start > 0 && y < this.top + near) {
       this.load({before: this.start}, answer => {
-        if (answer.start >= this.start) { this.start = 0; return; } // nothing is there
+        if (answer.start >= this.start) { this.start = 0; return; } // there is nothing before
         this.prepend(answer);
         this.trim(false);
       });
@@ -313,7 +313,7 @@ class Log {
     }
   }
 
-  /** far goes to where the bar was moved to, once it rests for a moment. */
+  /** far jumps to where the scroll bar was moved, once it has rested for a moment. */
   far() {
     clearTimeout(this.resting);
     this.resting = setTimeout(() => {
@@ -322,7 +322,7 @@ class Log {
     }, 60);
   }
 
-  /** jump brings the window to a position and the line there into sight; the match to mark, if it is one. */
+  /** jump moves the window to a position and shows the line there; marked: the position of a match to mark. */
   jump(position, y = null, marked = null) {
     if (marked !== null) {
       this.marked = marked;
@@ -358,10 +358,10 @@ class Log {
     });
   }
 
-  /** load fetches a stretch, and takes it unless the window has moved on. */
+  /** load fetches output, and takes it unless something else is wanted meanwhile. */
   async load(where, take) {
     this.wanted = {where, take};
-    if (this.busy) return; // the last wish counts
+    if (this.busy) return; // the last request counts
     this.busy = true;
     const {generation} = this;
     try {
@@ -385,7 +385,7 @@ class Log {
     }
   }
 
-  /** came takes what the task has written since. The window takes it on where it is in sight, or small. */
+  /** came takes new output of the task. It is added if the window ends there. */
   came(answer) {
     this.size = Math.max(this.size, answer.bytes);
     if (this.busy || answer.start < this.end) return this.settle();

@@ -11,7 +11,7 @@ function trouble(error, ms = 0) {
   say(at("trouble"), error?.message ?? "");
 }
 
-/** shows says which of the two a narrow window, or an app, shows. */
+/** shows switches between the list and the task, where a narrow window or an app shows only one. */
 function shows(what) {
   root.dataset.shows = what;
   at("back").hidden = what === "list" || door.app;
@@ -19,13 +19,13 @@ function shows(what) {
   say(at("all"), what === "list" ? "Back" : "All tasks");
 }
 
-/** addressed is the task that the address names, null if it names none. */
+/** addressed returns the id of the task in the address, null if there is none. */
 function addressed() {
   const hash = location.hash.slice(1);
   try {
     return hash.startsWith("token=") ? null : decodeURIComponent(hash) || null;
   } catch {
-    return null; // a % that begins nothing
+    return null; // a malformed %
   }
 }
 
@@ -92,7 +92,7 @@ else {
   list.watch();
 }
 
-/** runApp is the page in an MCP App: the task is the one that the host's call has begun. */
+/** runApp runs the page as an MCP App: it shows the task of the host's call. */
 async function runApp() {
   root.classList.add("app");
   shows("task");
@@ -149,13 +149,13 @@ async function runApp() {
   }
 }
 
-/** named is the task that the result of the host's call names: it goes on in the background. */
+/** named returns the id of the task in the result of the host's call, which continues in the background. */
 function named(result) {
   const meta = result?._meta ?? {};
   return meta["runnel/task"]?.taskId ?? meta["io.modelcontextprotocol/related-task"]?.taskId;
 }
 
-/** mine is the task of the call that the host has made, undefined if there is none yet. */
+/** mine returns the id of the task of the host's call, undefined if there is none yet. */
 async function mine(tool, given) {
   if (tool === "start_task") {
     if (!given?.tool) return undefined;
@@ -167,7 +167,7 @@ async function mine(tool, given) {
   return (await door.call("view_mine", call)).taskId;
 }
 
-/** ofNoTask shows the text of a call that was over before it could become a task. */
+/** ofNoTask shows the result of a call that ended before it could become a task. */
 function ofNoTask(result) {
   const text = (result?.content ?? []).filter(part => part.type === "text").map(part => part.text).join("\n");
   at("nothing").replaceChildren(text ? make("pre", {className: "answer", textContent: plainLines(text)}) : "This call has ended and was not kept. All tasks shows the others.");

@@ -1,14 +1,14 @@
-// A line becomes rows: pieces as wide as the window, as a terminal would break it. All rows have one height, so that a row's place is its
-// number times that.
+// A line becomes rows, which are as wide as the window, as in a terminal. All rows have the same height, so that a row's place is its number times
+// that.
 
 const ASCII = /^[\x20-\x7e]*$/;
 const WIDE = /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{1f300}-\u{1faff}\u{20000}-\u{3fffd}]/u;
 const MARK = /[\p{Mn}\p{Me}\u200b-\u200d\ufe00-\ufe0f]/u;
 
-/** maxMarks is how many marks one place may have: more of them would pile up over other rows. */
+/** maxMarks is how many marks a character may have: more of them would cover other rows. */
 const maxMarks = 4;
 
-/** rowsOf counts the rows of a line, without laying them out where that is simple. */
+/** rowsOf counts the rows of a line. It lays them out only if the line is not plain ASCII. */
 function rowsOf(line, columns) {
   if (line.columns !== columns) {
     line.columns = columns;

@@ -1,7 +1,7 @@
 // One task: what it is, its output as it comes, and what can be done with it.
 
 class TaskView {
-  /** open(id) shows another task; trouble(error) says what failed, trouble(null) that it works again; an error that was said for so many milliseconds stays as long. */
+  /** open(id) shows another task; trouble(error, ms) shows an error, at least for so many milliseconds; trouble(null) hides it. */
   constructor(open, trouble) {
     Object.assign(this, {open, trouble, id: null, task: null, matches: [], current: -1});
     this.log = new Log(at("log"), at("canvas"), args => door.call("view_output", {taskId: this.id, ...args}, this.stop?.signal), () => this.place());
@@ -36,10 +36,11 @@ class TaskView {
     this.log.setFollow(true);
     this.timeline.clear();
     for (const part of ["name", "badge", "facts", "message", "where"]) say(at(part), "");
+    this.told = 0; // percent of its progress
     this.watch(id, this.stop.signal);
   }
 
-  /** watch follows a task until another one is shown. It waits for news at the server, so a silent task costs a request in 20 s. */
+  /** watch follows a task until another one is shown. The server waits for news, so a silent task costs a request in 20 s. */
   async watch(id, signal) {
     let failures = 0, first = true;
     while (!signal.aborted) {
@@ -57,7 +58,7 @@ class TaskView {
         else if (first || lags) { log.reset(); log.live = !ended(answer.task.status); log.end = log.start = answer.start; log.came(answer); }
         else if (tip) log.came(answer);
         else { log.size = Math.max(log.size, answer.bytes); log.settle(); }
-        if (!first && !lags && answer.text) await pause(80, signal); // no more often than somebody can read
+        if (!first && !lags && answer.text) await pause(80, signal); // no faster than people can read
         first = false;
         if (ended(answer.task.status) && answer.bytes <= Math.max(answer.next, log.size)) {
           if (log.follow && log.end < answer.bytes) continue;
@@ -82,7 +83,7 @@ class TaskView {
     this.history();
   }
 
-  /** take shows what is known of the task now. */
+  /** take shows the task as it is now. */
   take(task) {
     const before = this.task;
     this.task = task;
@@ -91,7 +92,7 @@ class TaskView {
     say(at("name"), plain(task.title || task.tool));
     say(at("badge"), `${STATUS[task.status] ?? ""} ${statusWord(task.status)}`);
     at("badge").className = `badge ${statusClass(task.status)}`;
-    const message = plain(task.statusMessage?.trim().replace(/\n+/, ": ")), // exit code 1: its last words
+    const message = plain(task.statusMessage?.trim().replace(/\n+/, ": ")), // exit code 1: the last line
       repeated = [task.lastLine, task.progress?.message].some(line => plain(line) === message);
     say(at("message"), repeated ? "" : message);
     at("given").hidden = !task.arguments || Object.keys(task.arguments).length === 0;
@@ -116,10 +117,10 @@ class TaskView {
     } else bar.removeAttribute("value");
     const percent = p.total > 0 ? Math.floor(p.progress / p.total * 100) : null;
     say(at("far"), [percent === null ? String(p.progress) : `${percent} %`, plain(p.message)].filter(Boolean).join("  "));
-    if (percent !== null && percent >= (this.told ?? 0) + 25) announce(`${this.told = percent - percent % 25} %`);
+    if (percent !== null && percent >= this.told + 25) announce(`${this.told = percent - percent % 25} %`);
   }
 
-  /** tick shows what changes with time alone. */
+  /** tick updates what changes with time alone. */
   tick() {
     const {task} = this;
     if (!task) return;
@@ -131,7 +132,7 @@ class TaskView {
     this.timeline.draw(ended(task.status) ? task : {...task, durationMs: took});
   }
 
-  /** place says where in the log the reader is. */
+  /** place shows where in the log the reader is. */
   place() {
     const {log} = this;
     if (!log.size) return say(at("where"), this.task && ended(this.task.status) ? "No output." : "No output yet.");
@@ -245,5 +246,5 @@ class TaskView {
   }
 }
 
-/** plainLines is plain for a text of several lines. */
+/** plainLines is plain for text of several lines. */
 const plainLines = text => text.slice(0, 20000).split("\n").map(line => parse(line, PLAIN).runs.map(run => run.text).join("")).join("\n");

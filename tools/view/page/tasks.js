@@ -1,17 +1,18 @@
-// The list of tasks, newest first. A state of many tasks takes a while to list them: what is asked again and again is the first page, and less often
-// if that takes long. The pages below, of older tasks, stay as they are for ten seconds.
+// The list of tasks, newest first. Listing a large state takes a while, so only the first page is refreshed often, and less often if it takes long.
+// The pages of older tasks are refreshed every ten seconds.
 
-/** restFor is how often longer than a listing the pause after it is at least; wholeEvery after how many milliseconds all pages are asked for. */
+/** restFor is how many times longer than a listing the pause after it is, at least; wholeEvery is the time between two listings of all pages. */
 const restFor = 20, wholeEvery = 10000;
 
 class TaskList {
   constructor(open, trouble) {
     Object.assign(this, {open, trouble, tasks: [], items: new Map(), pages: 1, current: null, whole: 0});
-    at("status").onchange = at("tool").onchange = () => { this.pages = 1; this.whole = 0; this.refresh(); };
-    at("more").onclick = () => { this.pages = Math.min(this.pages + 1, 20); this.whole = 0; this.refresh(); };
+    const show = pages => { this.pages = pages; this.whole = 0; this.refresh().catch(trouble); };
+    at("status").onchange = at("tool").onchange = () => show(1);
+    at("more").onclick = () => show(Math.min(this.pages + 1, 20));
   }
 
-  /** watch asks again and again, as long as somebody looks. */
+  /** watch refreshes the list as long as it is visible. */
   async watch() {
     for (let failures = 0; ;) {
       const began = Date.now();
@@ -48,7 +49,7 @@ class TaskList {
         break;
       }
     }
-    if (filter.status !== (at("status").value || undefined) || filter.tool !== (at("tool").value || undefined)) return; // asked for something else meanwhile
+    if (filter.status !== (at("status").value || undefined) || filter.tool !== (at("tool").value || undefined)) return; // the filter has changed meanwhile
     if (whole) this.whole = Date.now();
     this.tasks = tasks;
     this.cursor = cursor;
@@ -111,7 +112,7 @@ class TaskList {
     for (const [other, item] of this.items) item.button.setAttribute("aria-current", String(other === id));
   }
 
-  /** move puts the focus on the task that stands so many places after the one that has it. */
+  /** move moves the focus by so many tasks. */
   move(by) {
     const buttons = [...at("tasks").querySelectorAll("button")];
     const k = buttons.indexOf(document.activeElement);

@@ -1,15 +1,15 @@
-// When output came, and when it was silent: coarsely, as it is stored with the task, and since then as this page has watched.
+// When output came, and when there was none: coarsely as stored with the task, and from then on as this page has seen it.
 
-/** maxSamples bounds what is kept: at the bound, every second one goes. */
+/** maxSamples bounds the samples: above it, every second one is dropped. */
 const maxSamples = 2000;
 
-/** silentAfter is from how many milliseconds on a pause is called silence. */
+/** silentAfter is the least pause, in milliseconds, that counts as silence. */
 const silentAfter = 5000;
 
-/** sightings are what was seen of each running task, in the list too: [ms, bytes so far], and since when. */
+/** sightings holds what was seen of each running task, also in the list: [ms, bytes so far], and since when. */
 const sightings = new Map(), maxTasks = 200;
 
-/** sight notes how much a task has written by now. A task that has just begun has been watched from its beginning. */
+/** sight notes how much a task has written by now. A task that has just begun counts as watched from its beginning. */
 function sight(task, bytes = task.bytes) {
   let s = sightings.get(task.taskId);
   if (!s) {
