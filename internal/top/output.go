@@ -14,8 +14,8 @@ import (
 const (
 	// keep is how much of an output is held for scrolling, in bytes of memory. runnel tasks tail shows all of it.
 	keep = 8 << 20
-	// lineCost is how much memory a line takes beside its text, with its row.
-	lineCost = 48
+	// lineCost is how much memory a line takes beside its text.
+	lineCost = 16
 )
 
 // output is the output of a task, or the last part of a long one.
@@ -25,27 +25,26 @@ type output struct {
 	err  error      // why the task is no longer followed
 	stop func()     // stops following it
 
-	lines   []string // made harmless, without line ends; the last one may be incomplete
-	bytes   int      // the memory that the lines take
-	open    bool     // the last line is incomplete
-	redraw  bool     // the last line ended with \r: new text replaces it
-	left    bool     // the beginning of the output is not among the lines
-	width   int      // the rows' width; 0 = it has not been shown
-	rows    []wrapped
-	dropped int // how many lines have been dropped: rows count lines from there
+	lines  []string // made harmless, without line ends; the last one may be incomplete
+	bytes  int      // the memory that the lines take
+	open   bool     // the last line is incomplete
+	redraw bool     // the last line ended with \r: new text replaces it
+	left   bool     // the beginning of the output is not among the lines
 
-	first  int  // the first row that is shown
-	follow bool // the last rows are shown
+	width  int      // of the screen
+	first  position // of the first row that is shown
+	follow bool     // the last rows are shown
 
 	find    string // the text to search for
 	typing  bool   // the text is being typed
 	message string
 }
 
-// wrapped is the part of a line that fills one row.
-type wrapped struct {
-	line int // its number, including the lines that were dropped
-	text string
+// position is a row of the output: a line, and which row of that line.
+type position struct{ line, row int }
+
+func (p position) before(other position) bool {
+	return p.line < other.line || p.line == other.line && p.row < other.row
 }
 
 // add appends what the task has written.
@@ -78,7 +77,6 @@ func (o *output) text(added string) {
 		if at >= 0 || o.redraw && line != "" {
 			o.bytes -= len(*last)
 			*last, line = "", line[at+1:]
-			o.unwrap()
 		}
 		o.redraw = drawsOver && !whole
 		line = line[:min(len(line), maxLine)]
@@ -86,7 +84,6 @@ func (o *output) text(added string) {
 		line = shorten.Cut(line, maxLine-len(*last))
 		*last += line
 		o.bytes += len(line)
-		o.wrapOn(line)
 		o.open = !whole
 	}
 }
@@ -106,79 +103,67 @@ func (o *output) shorten() {
 	}
 	o.left = true
 	o.lines = append([]string(nil), o.lines[n:]...)
-	o.dropped += n
-	rows := 0
-	for rows < len(o.rows) && o.rows[rows].line < o.dropped {
-		rows++
-	}
-	o.rows = append([]wrapped(nil), o.rows[rows:]...)
-	o.first = max(o.first-rows, 0)
-}
-
-// unwrap drops the rows of the last line.
-func (o *output) unwrap() {
-	for n := len(o.rows); n > 0 && o.rows[n-1].line == o.dropped+len(o.lines)-1; n-- {
-		o.rows = o.rows[:n-1]
+	if o.first.line -= n; o.first.line < 0 {
+		o.first = position{}
 	}
 }
 
-// wrapOn makes rows for text that was added to the last line.
-func (o *output) wrapOn(added string) {
-	if o.width == 0 {
-		return
-	}
-	number := o.dropped + len(o.lines) - 1
-	if n := len(o.rows); n > 0 && o.rows[n-1].line == number {
-		added = o.rows[n-1].text + added
-		o.rows = o.rows[:n-1]
-	}
-	o.wrap(number, added)
-}
-
-// wrap appends the rows of a line.
-func (o *output) wrap(number int, line string) {
-	for {
-		part := term.Clip(line, o.width)
-		if part == "" && line != "" { // a character wider than the screen
-			part = line
+// rows splits a line into rows as wide as the screen, at least one.
+func (o *output) rows(line int) (rows []string) {
+	for rest := o.lines[line]; ; {
+		row := term.Clip(rest, o.width)
+		if row == "" { // the line is empty, or a character is wider than the screen
+			row = rest
 		}
-		o.rows = append(o.rows, wrapped{number, part})
-		if line = line[len(part):]; line == "" {
-			return
+		rows = append(rows, row)
+		if rest = rest[len(row):]; rest == "" {
+			return rows
 		}
 	}
 }
 
-// fit makes the rows anew if the screen has another width.
-func (o *output) fit(width int) {
-	if width = max(width, 1); width == o.width {
-		return
+// move returns the position some rows below another one, or above it; the output's ends stop it.
+func (o *output) move(p position, by int) position {
+	for ; by > 0; by-- {
+		switch {
+		case p.row+1 < len(o.rows(p.line)):
+			p.row++
+		case p.line+1 < len(o.lines):
+			p = position{line: p.line + 1}
+		}
 	}
-	at := o.lineAt(o.first)
-	o.width, o.rows = width, o.rows[:0]
-	for i, line := range o.lines {
-		o.wrap(o.dropped+i, line)
+	for ; by < 0; by++ {
+		switch {
+		case p.row > 0:
+			p.row--
+		case p.line > 0:
+			p = position{p.line - 1, len(o.rows(p.line-1)) - 1}
+		}
 	}
-	for o.first = 0; o.first < len(o.rows) && o.rows[o.first].line < at; o.first++ {
-	}
+	return p
 }
 
-// lineAt returns the number of the line that a row shows.
-func (o *output) lineAt(row int) int {
-	if row < len(o.rows) {
-		return o.rows[row].line
+// end returns the position from which on the last rows fill a screen.
+func (o *output) end(height int) position {
+	last := len(o.lines) - 1
+	if last < 0 {
+		return position{}
 	}
-	return o.dropped + len(o.lines)
+	return o.move(position{last, len(o.rows(last)) - 1}, 1-room(height))
 }
 
-// scroll moves the view down by some rows.
+// scroll moves the view down by some rows, or up.
 func (o *output) scroll(by, height int) {
-	end := max(len(o.rows)-room(height), 0)
+	end := o.end(height)
 	if o.follow {
 		o.first = end
 	}
-	o.first = max(min(o.first+by, end), 0)
-	o.follow = by > 0 && o.first == end
+	if len(o.lines) > 0 {
+		o.first = o.move(o.first, by)
+	}
+	if o.follow = by > 0 && !o.first.before(end); o.follow {
+		o.first = end
+	}
 }
 
 // room returns how many rows of an output fit on a screen: all but the title and the last line.
@@ -192,17 +177,12 @@ func (o *output) seek(by, height int) {
 	if o.follow {
 		o.scroll(0, height)
 	}
-	from := o.lineAt(o.first) - o.dropped
 	for n := range o.lines {
-		i := ((from+by*(n+1))%len(o.lines) + len(o.lines)) % len(o.lines)
-		if at, _ := index(o.lines[i], o.find); at < 0 {
-			continue
+		i := ((o.first.line+by*(n+1))%len(o.lines) + len(o.lines)) % len(o.lines)
+		if at, _ := index(o.lines[i], o.find); at >= 0 {
+			o.first, o.follow, o.message = position{line: i}, false, ""
+			return
 		}
-		o.follow = false
-		for o.first = 0; o.lineAt(o.first) < o.dropped+i; o.first++ {
-		}
-		o.message = ""
-		return
 	}
 	o.message = "not found: " + o.find
 }
@@ -227,19 +207,23 @@ func (o *output) title(now time.Time) row {
 
 // show returns the rows of the screen, except the last one.
 func (o *output) show(width, height int, now time.Time) []row {
-	o.fit(width)
+	o.width = max(width, 1)
 	rows := []row{o.title(now)}
 	if o.follow {
-		o.first = max(len(o.rows)-room(height), 0)
+		o.first = o.end(height)
 	}
-	o.first = max(min(o.first, len(o.rows)-1), 0)
-	for _, r := range o.rows[o.first:min(o.first+room(height), len(o.rows))] {
-		rows = append(rows, marked(r.text, o.find))
+	for line, skip := o.first.line, o.first.row; line < len(o.lines) && len(rows) <= room(height); line++ {
+		texts := o.rows(line)
+		for _, text := range texts[min(skip, len(texts)-1):] { // the line may have fewer rows now
+			rows = append(rows, marked(text, o.find))
+		}
+		skip = 0
 	}
+	rows = rows[:min(len(rows), 1+room(height))]
 	switch {
 	case o.err != nil:
 		rows = append(rows, row{safe("The output can no longer be read: "+o.err.Error(), red)})
-	case o.over && len(o.rows) == 0:
+	case o.over && len(o.lines) == 0:
 		rows = append(rows, row{{"(no output)", dim}})
 	}
 	return rows
@@ -255,8 +239,8 @@ func (o *output) foot() row {
 	}
 	where := "end"
 	switch {
-	case !o.follow && len(o.rows) > 0:
-		where = fmt.Sprintf("%d/%d", o.first+1, len(o.rows))
+	case !o.follow && len(o.lines) > 0:
+		where = fmt.Sprintf("%d/%d", o.first.line+1, len(o.lines))
 	case !o.over:
 		where = "following"
 	}

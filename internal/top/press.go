@@ -95,7 +95,7 @@ func (u *ui) pressOutput(k key, height int) {
 	case keyPageDown, ' ':
 		o.scroll(page, height)
 	case keyHome, 'g':
-		o.scroll(-len(o.rows), height)
+		o.first, o.follow = position{}, false
 	case keyEnd, 'G', 'f':
 		o.follow = true
 	case '/':

@@ -214,22 +214,29 @@ func TestOutputIsLines(t *testing.T) {
 	}
 }
 
-// Rows that grow with the lines are those that are made of all lines for a new width.
+// The rows of a screen are no wider than it, and are all of the lines, also those that grow or are drawn over.
 func TestRowsOfAnOutput(t *testing.T) {
-	chunks := []string{"short\nabcdefghij", "klm", "nop\n", "漢字漢字漢字 and", " more\r", "again\n", "\n", "end"}
-	o := written(chunks...)
-	again := written(chunks...)
-	again.fit(33)
-	again.fit(10)
-	if !reflect.DeepEqual(o.rows, again.rows) {
-		t.Errorf("%+v\n%+v", o.rows, again.rows)
-	}
-	for _, r := range o.rows {
-		if term.Columns(r.text) > 10 {
-			t.Errorf("%q is wider than the screen", r.text)
+	o := written("short\nabcdefghij", "klm", "nop\n", "漢字漢字漢字 and", " more\r", "again\n", "\n", "end")
+	for width, want := range map[int][]string{
+		33: {"short", "abcdefghijklmnop", "again", "", "end"},
+		10: {"short", "abcdefghij", "klmnop", "again", "", "end"},
+		3:  {"sho", "rt", "abc", "def", "ghi", "jkl", "mno", "p", "aga", "in", "", "end"},
+	} {
+		var got []string
+		for _, r := range o.show(width, 100, time.Time{})[1:] {
+			got = append(got, plainText(r))
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%d columns: %q, want %q", width, got, want)
 		}
 	}
-	o.fit(1) // a character that takes two columns is not waited for
+	o = written("漢字漢字漢字\n")
+	for _, r := range o.show(5, 100, time.Time{})[1:] {
+		if term.Columns(plainText(r)) > 5 {
+			t.Errorf("%q is wider than the screen", plainText(r))
+		}
+	}
+	o.show(1, 100, time.Time{}) // a character that takes two columns is not waited for
 }
 
 func TestLongOutputIsBounded(t *testing.T) {
@@ -238,8 +245,8 @@ func TestLongOutputIsBounded(t *testing.T) {
 	for range 2 * keep / each / 100 {
 		o.add(partials.NewBatch(0, partials.Chunk{Data: bytes.Repeat(fmt.Appendf(nil, "%099d\n", 0), each)}))
 	}
-	if o.bytes > keep || len(o.lines) < keep/2/(99+lineCost) || !o.left || o.rows[0].line != o.dropped {
-		t.Errorf("%d bytes, %d lines, the first row is of line %d, %d dropped", o.bytes, len(o.lines), o.rows[0].line, o.dropped)
+	if o.bytes > keep || len(o.lines) < keep/2/(99+lineCost) || !o.left || o.first.line >= len(o.lines) {
+		t.Errorf("%d bytes, %d lines, shown from line %d", o.bytes, len(o.lines), o.first.line)
 	}
 	o = written()
 	for range 100 {
@@ -252,8 +259,8 @@ func TestLongOutputIsBounded(t *testing.T) {
 	for range 4 {
 		o.add(partials.NewBatch(0, partials.Chunk{Data: bytes.Repeat([]byte("x"), 1<<20)})) // no end of a line
 	}
-	if o.bytes > maxLine+lineCost || len(o.rows) > maxLine/10+1 {
-		t.Errorf("a line without end: %d bytes, %d rows", o.bytes, len(o.rows))
+	if o.bytes > maxLine+lineCost || len(o.rows(0)) > maxLine/10+1 {
+		t.Errorf("a line without end: %d bytes, %d rows", o.bytes, len(o.rows(0)))
 	}
 }
 
