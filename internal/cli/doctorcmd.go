@@ -3,13 +3,10 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"sync"
-	"syscall"
-	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
@@ -24,13 +21,6 @@ import (
 	"runnel/tools/process"
 	"runnel/tools/upstream"
 )
-
-// checkTime is how long each of doctor's sessions may take, and each start of a server. A test shortens it.
-var checkTime = 30 * time.Second
-
-func checking(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, checkTime, fmt.Errorf("no answer within %v", checkTime))
-}
 
 // doctorCommand is "runnel doctor".
 func (i *invocation) doctorCommand() *cobra.Command {
@@ -84,36 +74,6 @@ With --url it checks only the server there, in each era of the protocol.`,
 	cmd.Flags().BoolVar(&host, "host", false, "serve the host that starts this, and say what it can do")
 	cmd.Flags().AddFlagSet(i.flags)
 	return cmd
-}
-
-// diagnosis collects what doctor finds.
-type diagnosis struct {
-	i     *invocation
-	wrong int
-	err   error // from writing to stdout
-}
-
-func (d *diagnosis) fine(what, format string, args ...any) { d.print("ok   ", what, format, args...) }
-
-func (d *diagnosis) bad(what, format string, args ...any) {
-	d.wrong++
-	d.print("WRONG", what, format, args...)
-}
-
-// check is bad with an error, fine without.
-func (d *diagnosis) check(what string, err error, format string, args ...any) {
-	if err != nil {
-		d.bad(what, "%v", err)
-		return
-	}
-	d.fine(what, format, args...)
-}
-
-func (d *diagnosis) print(verdict, what, format string, args ...any) {
-	text := strings.ReplaceAll(strings.TrimSpace(term.PrintableLines(fmt.Sprintf(format, args...))), "\n", "\n        ")
-	if _, err := fmt.Fprintf(d.i.Stdout, "%s  %s: %s\n", verdict, what, text); !errors.Is(err, syscall.EPIPE) { // a reader that has left, as head does, wants no more
-		d.err = cmp.Or(d.err, err)
-	}
 }
 
 func (i *invocation) doctor(cmd *cobra.Command, _ []string) error {
@@ -181,17 +141,6 @@ func (i *invocation) doctor(cmd *cobra.Command, _ []string) error {
 		d.check("session, "+cmp.Or(version, "stateless era"), err, "%s", said)
 	}
 	return d.verdict()
-}
-
-// verdict is the end of the command.
-func (d *diagnosis) verdict() error {
-	switch {
-	case d.err != nil:
-		return fmt.Errorf("writing the output: %w", d.err)
-	case d.wrong > 0:
-		return exitError(exitFailure)
-	}
-	return nil
 }
 
 // programs looks for the programs that the tools start. The registry reports everything else that is wrong with them.
