@@ -46,7 +46,7 @@ func (s *subscriptions) add(ctx context.Context, client *rpc.Client, uri string,
 	sub.tell = append(sub.tell, &tell)
 	s.mu.Unlock()
 	stop = sync.OnceFunc(func() { s.leave(uri, &tell) })
-	if first {
+	if first || client.Era() == rpc.Handshake { // each listener learns whether the server takes the subscription
 		err = s.ask(ctx, client, uri)
 	}
 	if err != nil {

@@ -82,3 +82,52 @@ func TestSubscriptionOfTheOldConnection(t *testing.T) {
 		}
 	})
 }
+
+// A server that refuses a subscription refuses it to each of those who ask at the same time.
+func TestSubscriptionIsRefusedToAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lines, in := io.Pipe()
+		out, answers := io.Pipe()
+		answer := make(chan struct{})
+		go func() { // ends with the pipe
+			defer answers.Close()
+			for scanner := bufio.NewScanner(lines); scanner.Scan(); {
+				var m struct {
+					ID     json.RawMessage
+					Method string
+				}
+				_ = json.Unmarshal(scanner.Bytes(), &m)
+				said := `"error":{"code":-32002,"message":"no such resource"}`
+				switch m.Method {
+				case "initialize":
+					said = `"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"1"}}`
+				case "resources/subscribe":
+					<-answer
+				}
+				if m.ID != nil {
+					fmt.Fprintf(answers, `{"jsonrpc":"2.0","id":%s,%s}`+"\n", m.ID, said)
+				}
+			}
+		}()
+		client, err := rpc.Dial(t.Context(), rpc.DialOptions{In: in, Out: out, Version: "2025-11-25"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		s := &subscriptions{log: zerolog.Nop(), byURI: map[string]*subscription{}}
+		errs := make(chan error, 2)
+		for range 2 {
+			go func() {
+				_, err := s.add(t.Context(), client, "a://b", func(json.RawMessage) {})
+				errs <- err
+			}()
+			synctest.Wait()
+		}
+		close(answer)
+		for range 2 {
+			if err := <-errs; err == nil {
+				t.Error("a subscription that the server has refused is taken")
+			}
+		}
+	})
+}
