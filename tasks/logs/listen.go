@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -124,11 +125,13 @@ func (l *subscription) watchList(ctx context.Context, method string, list *rpc.B
 
 // watchTask announces changes of a task, if it exists.
 func (l *subscription) watchTask(ctx context.Context, id string) error {
-	if _, err := l.server.runner.Head(ctx, id); err != nil || slices.Contains(l.agreed.TaskIDs, id) {
+	if slices.Contains(l.agreed.TaskIDs, id) {
 		return nil
 	}
 	run, release, err := l.server.runner.Follow(ctx, id)
-	if err != nil {
+	if errors.Is(err, tasks.ErrNotFound) {
+		return nil
+	} else if err != nil {
 		return tasks.WireError(err)
 	}
 	l.agreed.TaskIDs = append(l.agreed.TaskIDs, id)
