@@ -2,7 +2,6 @@ package partials
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"math"
 	"slices"
@@ -58,7 +57,8 @@ func (s numbering) upTo(end int64) numbering {
 	return numbering{log: s.log, ends: s.ends[:after]}
 }
 
-// item is segment n, from the log or the ending. A note replaces it if it has more than longest bytes or cannot be read.
+// item is segment n, from the log or the ending. A note replaces one that has more than longest bytes, is no longer kept or, with an error,
+// could not be read.
 func (s *numbering) item(n int64, longest int) ([]byte, error) {
 	if rest := int(n) - len(s.ends) - 1; rest >= 0 {
 		return appendItem(nil, s.ending.Rest[rest], longest), nil
@@ -67,26 +67,24 @@ func (s *numbering) item(n int64, longest int) ([]byte, error) {
 	return appendItems(nil, &b, longest), err
 }
 
-// page returns the segments after number last, of about limit bytes, and an error if one of them could not be read.
-func (s *numbering) page(last int64, limit int) (_ Page, failed error) {
+// page returns the segments after number last, of about limit bytes. With an error the page ends before a segment that could not be read.
+func (s *numbering) page(last int64, limit int) (_ Page, err error) {
 	c := collector{page: Page{Content: []byte{'['}}, limit: limit}
 	total, ended := int64(len(s.ends)), s.ended()
 	if ended {
 		total += int64(len(s.ending.Rest))
 	}
-	for last < total {
-		item, err := s.item(last+1, mcp.MaxContent)
-		if !c.add(last+1, item) {
+	for ; last < total; last++ {
+		var item []byte
+		if item, err = s.item(last+1, mcp.MaxContent); err != nil || !c.add(last+1, item) {
 			break
 		}
-		last++
-		failed = cmp.Or(failed, err)
 	}
 	p := c.page
 	p.Content, p.last = append(p.Content, ']'), last
 	p.Complete = ended && last >= total
 	p.IsError = p.Complete && s.ending.IsError
-	return p, failed
+	return p, err
 }
 
 // standard returns an output that consists only of its ending, in the standard format: without numbers.

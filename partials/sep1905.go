@@ -128,9 +128,9 @@ func (d *sep1905) End(dst []byte) []byte {
 		}
 	}
 	for {
-		page, _ := numbers.page(last, mcp.MaxContent)
+		page, err := numbers.page(last, mcp.MaxContent)
 		dst = d.end(dst, "partial-content", page)
-		if last = page.last; page.Complete || page.Count == 0 {
+		if last = page.last; err != nil || page.Complete || page.Count == 0 {
 			return dst
 		}
 	}
