@@ -73,7 +73,7 @@ func (v *View) follow() {
 // watchUntilEnd keeps the view up to date, and announces each change of the status, until the task has ended. It returns the task's last
 // state, with the cause of the view's context if that ends first.
 func (v *View) watchUntilEnd(client Client) (Task, error) {
-	defer func() { v.applyNotes(nil, nobody{}) }() // closes its questions
+	defer v.applyNotes(nil) // closes its questions
 	for {
 		t := v.Task()
 		before := t
@@ -98,12 +98,12 @@ func (v *View) watchUntilEnd(client Client) (Task, error) {
 		if t.Status.Terminal() {
 			return t, nil
 		}
-		tell := v.applyNotes(t.Variables, client)
+		asked, progress := v.applyNotes(t.Variables)
 		if t.Status != before.Status || t.Waiting != before.Waiting || t.Waiting && t.StatusMessage != before.StatusMessage {
 			client.Status(t.wire(v.runner.o.PollInterval))
 			v.changes.Send()
 		}
-		tell()
+		v.passOn(client, asked, progress)
 	}
 }
 

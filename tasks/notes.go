@@ -148,56 +148,55 @@ func (v *View) setNotes(ctx context.Context, patch map[string]any) (json.RawMess
 	return v.runner.setStored(ctx, v.id, rawjson.Encode(patch))
 }
 
-// applyNotes takes over the notes of a task that another process runs: new and closed questions, progress and times. tell passes what is new
-// to the client; call it after the status that came with the notes.
-func (v *View) applyNotes(variables json.RawMessage, client Client) (tell func()) {
+// applyNotes takes over the notes of a task that another process runs: open and closed questions, progress and times. It returns what passOn
+// passes to the client: new questions, and the progress if it is new.
+func (v *View) applyNotes(variables json.RawMessage) (asked []*Question, progress Progress) {
 	n := readNotes(variables, v.Task().Attempt)
 	v.mu.Lock()
-	fresh := slices.DeleteFunc(slices.Clone(n.questions), func(q *Question) bool { return v.answered[q.key] || v.question(q.key) != nil })
-	var gone []*Question
+	defer v.mu.Unlock()
+	asked = slices.DeleteFunc(slices.Clone(n.questions), func(q *Question) bool { return v.answered[q.key] || v.question(q.key) != nil })
+	before := len(v.open)
 	v.open = slices.DeleteFunc(v.open, func(q *Question) bool {
-		stays := slices.ContainsFunc(n.questions, func(other *Question) bool { return other.key == q.key })
-		if !stays {
-			gone = append(gone, q)
+		gone := !slices.ContainsFunc(n.questions, func(other *Question) bool { return other.key == q.key })
+		if gone {
+			q.close()
 		}
-		return !stays
+		return gone
 	})
-	moved := n.progress != Progress{} && n.progress != v.task.Progress
-	if moved {
-		v.task.Progress = n.progress
+	if len(v.open) < before {
+		v.changes.Send()
+	}
+	if n.progress != (Progress{}) && n.progress != v.task.Progress {
+		v.task.Progress, progress = n.progress, n.progress
 	}
 	if n.times != nil {
 		v.task.Times = n.times
 	}
-	v.mu.Unlock()
-	for _, q := range gone {
-		q.close()
+	return asked, progress
+}
+
+// passOn passes new questions and progress to the client. Call it after the status that came with them.
+func (v *View) passOn(client Client, asked []*Question, progress Progress) {
+	for _, q := range asked {
+		q.view = v
+		send, err := client.Asked(q)
+		if err != nil {
+			q.Refuse(v.ctx, err)
+			continue
+		}
+		v.mu.Lock()
+		q.Sent = send != nil
+		v.open = append(v.open, q)
+		v.mu.Unlock()
+		if send != nil {
+			send()
+		}
 	}
-	if len(gone) > 0 {
+	if len(asked) > 0 {
 		v.changes.Send()
 	}
-	return func() {
-		for _, q := range fresh {
-			q.view = v
-			send, err := client.Asked(q)
-			if err != nil {
-				q.Refuse(v.ctx, err)
-				continue
-			}
-			v.mu.Lock()
-			q.Sent = send != nil
-			v.open = append(v.open, q)
-			v.mu.Unlock()
-			if send != nil {
-				send()
-			}
-		}
-		if len(fresh) > 0 {
-			v.changes.Send()
-		}
-		if moved {
-			client.Progress(n.progress)
-		}
+	if progress != (Progress{}) {
+		client.Progress(progress)
 	}
 }
 

@@ -104,13 +104,7 @@ func (t *Tracker) progress(params []byte) bool {
 	if len(t.o.Token) == 0 || !bytes.Equal(token, t.o.Token) {
 		return false
 	}
-	var p *struct {
-		Chunk struct {
-			Content []json.RawMessage `json:"content"`
-		} `json:"chunk"`
-		Append bool `json:"append"`
-		Last   bool `json:"lastChunk"`
-	}
+	var p *partialResult
 	if err == nil && partial != nil {
 		err = json.Unmarshal(partial, &p)
 	}
@@ -119,26 +113,41 @@ func (t *Tracker) progress(params []byte) bool {
 		t.stats.Malformed++
 	case p == nil:
 		t.seen.raise(progress)
-	case !t.uses(pr383):
-	case t.end != Running || t.last:
-		t.stats.Late++
-	default:
-		// "The progress value MUST increase with each notification": one that does not increase is a duplicate, or late.
-		switch t.seen.take(progress) {
-		case seenBefore:
-			t.stats.Duplicates++
-			return true
-		case tooLate:
-			t.stats.Late++
-			t.gap(Gap{From: t.seq.next, To: t.seq.next})
-			return true
-		}
-		if !t.begun && p.Append {
-			t.gap(Gap{From: 0, To: 0}) // "append" means that there was something to append to
-		}
-		t.last = p.Last
-		t.seq.next++ // chunks are counted, since their numbers rise by steps of any size
-		t.emit(p.Chunk.Content, t.begun && !p.Append)
+	case t.uses(pr383):
+		t.takePartialResult(progress, p)
 	}
 	return true
+}
+
+// partialResult is the content of a progress notification of PR #383.
+type partialResult struct {
+	Chunk struct {
+		Content []json.RawMessage `json:"content"`
+	} `json:"chunk"`
+	Append bool `json:"append"`
+	Last   bool `json:"lastChunk"`
+}
+
+// takePartialResult takes the content of PR #383 that came with a progress.
+func (t *Tracker) takePartialResult(progress float64, p *partialResult) {
+	if t.end != Running || t.last {
+		t.stats.Late++
+		return
+	}
+	// "The progress value MUST increase with each notification": one that does not increase is a duplicate, or late.
+	switch t.seen.take(progress) {
+	case seenBefore:
+		t.stats.Duplicates++
+		return
+	case tooLate:
+		t.stats.Late++
+		t.gap(Gap{From: t.seq.next, To: t.seq.next})
+		return
+	}
+	if !t.begun && p.Append {
+		t.gap(Gap{From: 0, To: 0}) // "append" means that there was something to append to
+	}
+	t.last = p.Last
+	t.seq.next++ // chunks are counted, since their numbers rise by steps of any size
+	t.emit(p.Chunk.Content, t.begun && !p.Append)
 }

@@ -144,26 +144,30 @@ func (l *subscription) watchTask(ctx context.Context, id string) error {
 	return nil
 }
 
+// watchResource announces changes of a log, or of another server's resource, and reports whether it exists.
+func (l *subscription) watchResource(ctx context.Context, uri string) bool {
+	if l.server.isForeign(l.caller, uri) {
+		return l.watchForeign(ctx, uri)
+	}
+	id, _, err := ParseURI(uri)
+	if err != nil {
+		return false
+	}
+	t, err := l.server.runner.Head(ctx, id)
+	if err == nil && !t.Status.Terminal() { // otherwise nothing will change
+		size := t.Log.Size() // output after it is announced
+		l.feed(ctx, &l.ending, func() {}, func(ctx context.Context) {
+			l.server.watchLog(ctx, id, size, func() error { return l.notify(ctx, resourceUpdated, mcp.ResourceParams{URI: uri}) })
+		})
+	}
+	return err == nil
+}
+
 // maxUpdates is how many updates of another server's resource wait for a client that does not read. Further ones are dropped.
 const maxUpdates = 100
 
-// watchResource announces changes of a log, or of another server's resource, and reports whether it exists.
-func (l *subscription) watchResource(ctx context.Context, uri string) bool {
-	const updated = "notifications/resources/updated"
-	if !l.server.isForeign(l.caller, uri) {
-		id, _, err := ParseURI(uri)
-		if err != nil {
-			return false
-		}
-		t, err := l.server.runner.Head(ctx, id)
-		if err == nil && !t.Status.Terminal() { // otherwise nothing will change
-			size := t.Log.Size() // output after it is announced
-			l.feed(ctx, &l.ending, func() {}, func(ctx context.Context) {
-				l.server.watchLog(ctx, id, size, func() error { return l.notify(ctx, updated, mcp.ResourceParams{URI: uri}) })
-			})
-		}
-		return err == nil
-	}
+// watchForeign is watchResource for a resource of another server.
+func (l *subscription) watchForeign(ctx context.Context, uri string) bool {
 	updates := make(chan json.RawMessage, maxUpdates)
 	stop, err := l.server.o.Others.Subscribe(ctx, l.caller, uri, func(params json.RawMessage) {
 		select {
@@ -178,7 +182,7 @@ func (l *subscription) watchResource(ctx context.Context, uri string) bool {
 		for {
 			select {
 			case params := <-updates:
-				if l.caller.NotifyWait(ctx, updated, rawjson.WithMember(params, "_meta", l.meta)) != nil {
+				if l.caller.NotifyWait(ctx, resourceUpdated, rawjson.WithMember(params, "_meta", l.meta)) != nil {
 					return // the client is gone
 				}
 			case <-ctx.Done():

@@ -20,6 +20,8 @@ const (
 	maxSubscriptions = 100
 )
 
+const resourceUpdated = "notifications/resources/updated"
+
 var errSubscriptions = rpc.Errorf(mcp.CodeInternalError, "too many subscriptions: the limit is %d", maxSubscriptions)
 
 // subscribe answers resources/subscribe (server/resources, "Subscriptions").
@@ -44,10 +46,9 @@ func (s *server) subscribe(ctx context.Context, c *rpc.Caller, params json.RawMe
 		return struct{}{}, err
 	}
 	answer := rpc.After{Result: struct{}{}, Drop: func() { watches.drop(key, sub) }}
-	const updated = "notifications/resources/updated"
 	if foreign {
 		stop, err := s.o.Others.Subscribe(ctx, c, uri, func(params json.RawMessage) {
-			_ = c.TryNotify(updated, params) // fails only when the client is gone
+			_ = c.TryNotify(resourceUpdated, params) // fails only when the client is gone
 		})
 		if err != nil {
 			watches.drop(key, sub)
@@ -60,7 +61,7 @@ func (s *server) subscribe(ctx context.Context, c *rpc.Caller, params json.RawMe
 		s.runner.Go(func(ctx context.Context) {
 			defer watches.drop(key, sub)
 			defer context.AfterFunc(ctx, cancel)()
-			s.watchLog(watch, id, size, func() error { return c.NotifyWait(watch, updated, mcp.ResourceParams{URI: uri}) })
+			s.watchLog(watch, id, size, func() error { return c.NotifyWait(watch, resourceUpdated, mcp.ResourceParams{URI: uri}) })
 		})
 	}
 	return answer, nil
