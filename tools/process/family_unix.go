@@ -3,11 +3,8 @@
 package process
 
 import (
-	"errors"
 	"maps"
-	"os"
 	"os/exec"
-	"os/signal"
 	"slices"
 	"strconv"
 	"syscall"
@@ -20,9 +17,6 @@ func prepare(cmd *exec.Cmd, s *Spec) error {
 	return nil
 }
 
-// begin starts a program.
-func begin(cmd *exec.Cmd) error { return cmd.Start() }
-
 // guardChild tells the guard about a child that was started. If the guard cannot be started now, it is started later.
 func guardChild(pgid int) { _ = Guard(pgid) }
 
@@ -31,32 +25,6 @@ func Guard(pgid int) error { return guards.hold(strconv.Itoa(pgid)) }
 
 // Release undoes Guard.
 func Release(pgid int) { guards.release(strconv.Itoa(pgid)) }
-
-// TieChildren does nothing: the guard knows what must not outlive this program.
-func TieChildren() {}
-
-// Shell returns the argv that runs a script.
-func Shell(script string) []string { return []string{"/bin/sh", "-c", script} }
-
-// variableKey returns the same key for all names of a variable.
-func variableKey(name string) string { return name }
-
-// ownGroup returns the process group of this program.
-func ownGroup() int { return syscall.Getpgrp() }
-
-// NewGroup returns attributes with which a program is started as the leader of a new process group.
-func NewGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
-
-// Apart returns attributes with which a program outlives what a terminal, a host or this program does to its own group.
-func Apart() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
-
-// restoreSignals keeps the child from inheriting an ignored SIGPIPE, with which `yes | head` would complain instead of ending. Notify
-// protects runnel just as well, and is not inherited.
-func restoreSignals() {
-	if signal.Ignored(syscall.SIGPIPE) {
-		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	}
-}
 
 func (f *family) gone() bool { return groupGone(f.leader) && len(f.strays()) == 0 }
 
@@ -78,18 +46,3 @@ func (f *family) signal(s syscall.Signal) {
 		}
 	}
 }
-
-// groupGone reports whether a group without its leader has no running process left. While it has one, its id cannot be given to another
-// process.
-func groupGone(pgid int) bool {
-	gone := errors.Is(syscall.Kill(-pgid, 0), syscall.ESRCH) || onlyZombies(pgid)
-	// If runnel is the first process of a container, orphans become its children, and it must wait for them: here for those that have just
-	// ended.
-	for pid := pgid; pid > 0; {
-		pid, _ = syscall.Wait4(-pgid, nil, syscall.WNOHANG, nil)
-	}
-	return gone
-}
-
-// SignalGroup sends a signal to a process group.
-func SignalGroup(pgid int, s syscall.Signal) { _ = syscall.Kill(-pgid, s) }
