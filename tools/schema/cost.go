@@ -72,21 +72,10 @@ func (e *effort) apply(p *part, value any) (size errorSize) {
 	if e.steps -= p.steps; e.steps < 0 {
 		return size
 	}
-	apply := func(s *jsonschema.Schema, value any) {
-		if s != nil {
-			size.orElse(e.apply(e.of[s], value))
-		}
-	}
 	for _, to := range p.here {
 		size.orElse(e.apply(to, value))
 	}
-	var either errorSize
-	for _, s := range p.AnyOf {
-		one := e.apply(e.of[s], value)
-		either.text, either.held = either.text+one.text, either.held+one.held
-	}
-	e.most = max(e.most, either.held+either.text)
-	size.orElse(errorSize{either.text, either.text})
+	size.orElse(e.applyAnyOf(p, value))
 	quoted := 0
 	switch v := value.(type) {
 	case terseText:
@@ -95,40 +84,11 @@ func (e *effort) apply(p *part, value any) (size errorSize) {
 			e.steps -= e.patterns.all[p.Pattern].steps(len(v))
 		}
 	case terseList:
-		if p.UniqueItems {
-			e.steps -= values(v)
-		}
-		first := append(slices.Clip(p.PrefixItems), p.ItemsArray...)
-		for i, item := range v {
-			if i < len(first) {
-				apply(first[i], item)
-			}
-			for _, s := range []*jsonschema.Schema{p.Items, p.AdditionalItems, p.Contains, p.UnevaluatedItems} {
-				apply(s, item)
-			}
-		}
+		size.orElse(e.applyToItems(p, v))
 	case terseObject:
-		for name, member := range v {
-			known := p.Properties[name]
-			apply(known, member)
-			for pattern, s := range p.PatternProperties {
-				of := e.patterns.all[pattern]
-				if e.steps -= of.steps(len(name)); e.steps < 0 {
-					return size
-				}
-				if of.MatchString(name) {
-					known = s
-					apply(s, member)
-				}
-			}
-			if known == nil {
-				apply(p.AdditionalProperties, member)
-			}
-			apply(p.UnevaluatedProperties, member)
-			if p.PropertyNames != nil {
-				apply(p.PropertyNames, terseText(name))
-			}
-			if p.AdditionalProperties != nil { // it may be false, and the error then lists them
+		size.orElse(e.applyToMembers(p, v))
+		if p.AdditionalProperties != nil { // it may be false, and the error then lists them
+			for name := range v {
 				quoted += len(name)
 			}
 		}
@@ -137,6 +97,64 @@ func (e *effort) apply(p *part, value any) (size errorSize) {
 	size.text = max(size.text, quoted+reason) + len("validating : ") + len(p.pointer)
 	size.held += size.text
 	e.most = max(e.most, size.held)
+	return size
+}
+
+// applyAnyOf applies the parts of anyOf.
+func (e *effort) applyAnyOf(p *part, value any) errorSize {
+	var all errorSize
+	for _, s := range p.AnyOf {
+		one := e.apply(e.of[s], value)
+		all.text, all.held = all.text+one.text, all.held+one.held
+	}
+	e.most = max(e.most, all.held+all.text)
+	return errorSize{all.text, all.text}
+}
+
+// applyInner applies a schema in a part to an inner value; nil: none.
+func (e *effort) applyInner(s *jsonschema.Schema, value any) (size errorSize) {
+	if s != nil {
+		size = e.apply(e.of[s], value)
+	}
+	return size
+}
+
+func (e *effort) applyToItems(p *part, list terseList) (size errorSize) {
+	if p.UniqueItems {
+		e.steps -= values(list)
+	}
+	first := append(slices.Clip(p.PrefixItems), p.ItemsArray...)
+	for i, item := range list {
+		if i < len(first) {
+			size.orElse(e.applyInner(first[i], item))
+		}
+		for _, s := range []*jsonschema.Schema{p.Items, p.AdditionalItems, p.Contains, p.UnevaluatedItems} {
+			size.orElse(e.applyInner(s, item))
+		}
+	}
+	return size
+}
+
+func (e *effort) applyToMembers(p *part, object terseObject) (size errorSize) {
+	for name, member := range object {
+		known := p.Properties[name]
+		size.orElse(e.applyInner(known, member))
+		for pattern, s := range p.PatternProperties {
+			of := e.patterns.all[pattern]
+			if e.steps -= of.steps(len(name)); e.steps < 0 {
+				return size
+			}
+			if of.MatchString(name) {
+				known = s
+				size.orElse(e.applyInner(s, member))
+			}
+		}
+		if known == nil {
+			size.orElse(e.applyInner(p.AdditionalProperties, member))
+		}
+		size.orElse(e.applyInner(p.UnevaluatedProperties, member))
+		size.orElse(e.applyInner(p.PropertyNames, terseText(name)))
+	}
 	return size
 }
 
