@@ -26,7 +26,7 @@ func ExampleListenAndServe() {
 	}
 }
 
-// A server with options of its own.
+// A server with other options.
 func ExampleServe() {
 	var registry tools.Registry
 	server, runner := rpc.NewServer(&rpc.Options{Instructions: "Call echo."}), tasks.NewRunner(tasks.Options{TTL: 24 * 60 * 60 * 1e9})
@@ -40,18 +40,16 @@ func ExampleServe() {
 	}
 }
 
-// A tool whose input schema is written by hand, and which asks its user.
-func ExampleFunction() {
-	confirm := &tools.Function{
-		Tool: mcp.Tool{Name: "confirm", InputSchema: json.RawMessage(`{"type":"object"}`)},
-		Do: func(ctx context.Context, in *tools.Call, _ *tools.Output) (*mcp.CallToolResult, error) {
-			answer, err := in.Ask(ctx, tools.Question{Message: "Really?", Schema: json.RawMessage(`{"type":"object","properties":{}}`)})
-			if err != nil {
-				return nil, err
-			}
-			return mcp.Result("the user said " + string(answer.Action)), nil
-		},
-	}
-	fmt.Println(confirm.Describe().Name)
-	// Output: confirm
+// A tool with a written input schema, which asks its user.
+func ExampleFuncWith() {
+	entry := mcp.Tool{Name: "delete", InputSchema: tools.ObjectSchema(`"file":{"type":"string"}`, `"file"`)}
+	remove := tools.FuncWith(entry, func(ctx context.Context, call *tools.Call, in struct{ File string }, _ *tools.Output) (*mcp.CallToolResult, error) {
+		answer, err := call.Ask(ctx, tools.Question{Message: "Delete " + in.File + "?", Schema: json.RawMessage(`{"type":"object","properties":{}}`)})
+		if err != nil {
+			return nil, err
+		}
+		return mcp.Result("the user said " + string(answer.Action)), nil
+	})
+	fmt.Println(string(remove.Describe().InputSchema))
+	// Output: {"type":"object","properties":{"file":{"type":"string"}},"required":["file"],"additionalProperties":false}
 }
