@@ -4,9 +4,9 @@
 //	Append ─ transaction, if the keeper and the position are ────────────────▶    │
 //	                                                                             ▼
 //	Read, List, Outcome, Load ◀─ consistent reads ─────────────────────── items of the owner
-//	Hear, Asked ◀─ looks, again and again: nothing tells of a change
+//	Hear, Asked ◀─ looks, again and again: the table announces no changes
 //
-// Package engine decides what this process does with it. The table has a partition key pk and a sort key sk, both text, and no index: all reads
+// The table has a partition key pk and a sort key sk, both text, and no index: all reads
 // are consistent ones. An owner has the partitions that begin with PREFIX:OWNER:, so that a policy of IAM can hold owners apart
 // (dynamodb:LeadingKeys). After that come
 //
@@ -49,8 +49,8 @@
 //
 //	a write of a process that is no longer the keeper is refused   the conditions in write.go and output.go: tasks.ErrFenced
 //	a process counts as gone                                       its beat has not changed for some time: space.Alive (lease.go)
-//	it is not ended when it has come back meanwhile                space.unrenewed (lease.go)
-//	what is stored, but not answered, is not stored twice          found (call.go), and what is done with it
-//	what was throttled, or was in another one's way, is sent again space.try (call.go)
-//	a newer runnel has changed what stands here                    space.check (open.go), with each renewal of the lease
+//	its tasks are not ended if it has come back meanwhile          space.unrenewed (lease.go)
+//	what was stored without an answer is not stored twice          settled (call.go), space.append (output.go)
+//	a throttled or conflicting request is sent again               space.try (call.go)
+//	a newer runnel has changed the items                           space.check (open.go), with each renewal of the lease
 package dynamodb

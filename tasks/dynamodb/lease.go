@@ -12,8 +12,8 @@ import (
 	"runnel/tasks/engine"
 )
 
-// DynamoDB has no clock to ask, and the clocks of machines differ. So a lease is a number that its process counts up. Another process takes
-// that one for gone if it has not seen the number change for a while, by its own clock.
+// DynamoDB has no clock to ask, and the clocks of machines differ. So a lease is a number that its process counts up. Others take the process
+// for gone if they have not seen the number change for a while, by their own clocks.
 
 // silence is how long that is. It leaves a process that comes back the time to find out whether it was taken for gone (engine.Space.Renew).
 const silence = engine.LeaseTTL - engine.RenewInterval

@@ -15,10 +15,10 @@ import (
 	"runnel/tasks"
 )
 
-// owner is whose tasks those of this package are.
+// owner owns the tasks of this package.
 const owner = "local"
 
-// Working is a task that works, with some output.
+// Working returns a task that works, with some output.
 func Working(id string, output ...string) tasks.Task {
 	t := tasks.Task{ID: id, Owner: owner, Status: mcp.TaskWorking, CreatedAt: time.Now(), TTL: time.Hour, Log: partials.NewLog(nil)}
 	t.Segments = partials.NewSegments(t.Log)
@@ -30,7 +30,7 @@ func Working(id string, output ...string) tasks.Task {
 	return t
 }
 
-// Ended is a task of Working when it has ended, with a text as its result.
+// Ended returns a task of Working as it is when it has ended, with a text as its result.
 func Ended(t tasks.Task, status mcp.TaskStatus, text string) tasks.Task {
 	t.Log.Close()
 	t.Status, t.StatusMessage = status, "message of "+t.ID
@@ -49,7 +49,7 @@ func Put(t testing.TB, s tasks.State, list ...tasks.Task) {
 	}
 }
 
-// TryPut stores a task. One that has ended is put while it works first, unless it is there.
+// TryPut stores a task. One that has ended is put as working first, unless it is there.
 func TryPut(s tasks.State, task tasks.Task) error {
 	if _, err := s.Head(context.Background(), task.Owner, task.ID); err != nil && task.Status.Terminal() {
 		working := task
@@ -71,7 +71,7 @@ func Get(t testing.TB, s tasks.State, id string) tasks.Task {
 	return task
 }
 
-// IDs are those of all tasks, listed in pages of n.
+// IDs returns the ids of all tasks, listed in pages of n.
 func IDs(t testing.TB, s tasks.State, n int) []string {
 	t.Helper()
 	var all []string
@@ -103,7 +103,7 @@ func Page(t testing.TB, s *partials.Segments, last int64, limit int) partials.Pa
 	return page
 }
 
-// ReadAll is what can be read of a log.
+// ReadAll returns all of a log that can be read.
 func ReadAll(t testing.TB, l *partials.Log) string {
 	t.Helper()
 	var b strings.Builder
@@ -120,7 +120,7 @@ func ReadAll(t testing.TB, l *partials.Log) string {
 	return b.String()
 }
 
-// busyTime is how long servers may be busy with an election, one after the other, and machines with other tests.
+// busyTime is how long servers may be busy with elections, and machines with other tests.
 const busyTime = time.Minute
 
 // again calls try until the state is not busy.
@@ -133,23 +133,23 @@ func again(ctx context.Context, try func() error) error {
 	}
 }
 
-// readAt reads a log, which may be one of a Patient.
+// readAt reads a log, which may be that of a Patient.
 func readAt(l *partials.Log, pos int64, limit int) (batch partials.Batch, next int64, err error) {
 	err = again(context.Background(), func() (err error) { batch, next, err = l.ReadAt(context.Background(), pos, limit); return err })
 	return batch, next, err
 }
 
-// Eventually waits for what another process, or another goroutine, does.
+// Eventually waits for something that another process or goroutine does.
 func Eventually(t testing.TB, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("it does not happen")
+			t.Fatal("it has not happened")
 		}
 	}
 }
 
-// NewRunner is a runner that is closed at the end of the test.
+// NewRunner returns a runner that is closed at the end of the test.
 func NewRunner(t testing.TB, o tasks.Options) *tasks.Runner {
 	o.Log = zerolog.Nop()
 	r := tasks.NewRunner(o)
@@ -175,17 +175,17 @@ func StartDelivered(t testing.TB, r *tasks.Runner, work tasks.Work) *tasks.Run {
 	return run
 }
 
-// UntilDone is work that ends when it is cut off.
+// UntilDone is work that ends when its context does.
 func UntilDone(ctx context.Context, _ *tasks.Run) tasks.Done {
 	<-ctx.Done()
 	return tasks.Done{Err: context.Cause(ctx)}
 }
 
-// Clock is the time as a state takes it, which a test puts on.
+// Clock is a clock for a state that a test can put forward.
 type Clock struct{ ahead atomic.Int64 }
 
 // Now returns the time.
 func (c *Clock) Now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
 
-// Add puts the clock on.
+// Add puts the clock forward.
 func (c *Clock) Add(d time.Duration) { c.ahead.Add(int64(d)) }

@@ -6,8 +6,7 @@ import (
 	"runnel/tasks"
 )
 
-// Patient is a queue whose caller tries again what the state refuses with tasks.ErrBusy, as the contract lets it: for a suite whose servers
-// are killed while it runs.
+// Patient returns a queue that tries again what the state refuses with tasks.ErrBusy: for a suite whose servers are killed while it runs.
 func Patient(q tasks.Queue) tasks.Queue { return patient{q} }
 
 type patient struct{ tasks.Queue }

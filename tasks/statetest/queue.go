@@ -59,7 +59,7 @@ func offer(t *testing.T, r *tasks.Runner, o tasks.Offer) *tasks.Run {
 	return run
 }
 
-// A worker runs what was offered; whoever offered it sees that it waits, its output and its end.
+// A worker runs a task that was offered. The process that offered it sees that it waits, its output and its end.
 func runsElsewhere(t *testing.T, front, worker tasks.Queue) {
 	a, b := NewRunner(t, tasks.Options{State: front, Owner: owner}), NewRunner(t, tasks.Options{State: worker, Owner: owner})
 	run, second := offer(t, a, tasks.Offer{Arguments: json.RawMessage(`{"target":"all"}`)}), offer(t, a, tasks.Offer{})
@@ -99,7 +99,7 @@ func runsElsewhere(t *testing.T, front, worker tasks.Queue) {
 	})
 }
 
-// A task that waits is ended by whoever cancels it, and no worker gets it.
+// Any process can cancel a waiting task, which ends at once, and no worker gets it.
 func cancelledInLine(t *testing.T, front, worker tasks.Queue) {
 	a, b := NewRunner(t, tasks.Options{State: front, Owner: owner}), NewRunner(t, tasks.Options{State: worker, Owner: owner})
 	here, elsewhere, kept := offer(t, a, tasks.Offer{}), offer(t, a, tasks.Offer{}), offer(t, a, tasks.Offer{})
@@ -180,7 +180,7 @@ func eachOnce(t *testing.T, front, worker tasks.Queue) {
 	}
 }
 
-// An owner with much that waits does not keep out another one's.
+// An owner with many waiting tasks does not hold up those of another one.
 func ownersInTurn(t *testing.T, front, worker tasks.Queue) {
 	a, b := NewRunner(t, tasks.Options{State: front, Owner: owner}), NewRunner(t, tasks.Options{State: front, Owner: "other"})
 	for range 4 {
@@ -218,7 +218,7 @@ func givenBack(t *testing.T, front, worker tasks.Queue) {
 func workersAreAnnounced(t *testing.T, front, worker tasks.Queue) {
 	offer(t, NewRunner(t, tasks.Options{State: front, Owner: owner}), tasks.Offer{})
 	w := tasks.Worker{Host: "there", PID: 1, Classes: []string{class}, Slots: 2, Tools: []tasks.Offerer{{Tool: mcp.Tool{Name: "build", InputSchema: json.RawMessage(`{"type":"object"}`)}, Class: class}}}
-	Eventually(t, func() bool { // it runs out
+	Eventually(t, func() bool { // an announcement expires
 		if err := worker.Announce(t.Context(), owner, &w); err != nil {
 			t.Fatal(err)
 		}

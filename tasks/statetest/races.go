@@ -15,7 +15,7 @@ import (
 	"runnel/tasks"
 )
 
-// A task that one process ends while another one takes it and ends it, too, has one end, and one of them is told that it is its own.
+// A task that one process ends while another one takes and ends it has one end, and only one of the two processes succeeds.
 func racesForTheEnd(t *testing.T, here, there tasks.State) {
 	taken := 0
 	for i := range sized(100, 10_000) {
@@ -117,7 +117,7 @@ func seenWhole(t *testing.T, here, there tasks.State) {
 	}
 }
 
-// Variables that were set are there when the task has ended, however close to its end; what comes later is refused.
+// Variables that were set are kept when the task ends, even if both happen at once; later ones are refused.
 func variablesAtTheEnd(t *testing.T, here, there tasks.State) {
 	for i := range sized(50, 1000) {
 		id := fmt.Sprint("a", i)
@@ -139,7 +139,7 @@ func variablesAtTheEnd(t *testing.T, here, there tasks.State) {
 	}
 }
 
-// Pages show every task that is there all the time once, and in order, while others come and go.
+// Pages show every task that stays once, and in order, while others come and go.
 func pagesWhileWriting(t *testing.T, here, there tasks.State) {
 	var stay []string
 	for i := range 30 {
@@ -169,7 +169,7 @@ func pagesWhileWriting(t *testing.T, here, there tasks.State) {
 	all.Wait()
 }
 
-// Nothing of an owner's task can be seen, changed or taken for another one.
+// No other owner can see, change or take an owner's task.
 func ownersApart(t *testing.T, here, there tasks.State) {
 	task := Working("a", "secret\n")
 	Put(t, here, task)

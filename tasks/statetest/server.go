@@ -13,11 +13,10 @@ import (
 	"runnel/tasks"
 )
 
-// The functions here are what the tests of a state that is a server have in common. Each of these states starts, stops and looks into a server
-// of its own.
+// These are tests that all states in a server share. Each state starts, stops and inspects its own kind of server.
 
-// ServerComesBack: while the server is away output waits, and nothing is lost or stored twice when it comes back. open is another state of the
-// same server.
+// ServerComesBack shows that output waits while the server is down, and that nothing is lost or stored twice when it comes back. open returns
+// another state of the same server.
 func ServerComesBack(t *testing.T, s tasks.State, stop, begin func(), open func() tasks.State) {
 	t.Helper()
 	away, back := make(chan struct{}), make(chan struct{})
@@ -73,7 +72,7 @@ type Finder interface {
 	Find(ctx context.Context, owner, prefix string, most int) ([]string, error)
 }
 
-// Find looks for tasks by the beginnings of their ids: those that have not expired, and hidden ones only where calls are shown, too.
+// Find shows that tasks are found by the beginnings of their ids, unless they have expired, and hidden ones only where calls are shown too.
 func Find(t *testing.T, s, calls Finder) {
 	t.Helper()
 	old := Ended(Working("ab2"), mcp.TaskCompleted, "done")
@@ -102,7 +101,7 @@ type Forgetter interface {
 	Forget(ctx context.Context, owner string, before time.Time, force bool) (gone []tasks.Task, kept int, err error)
 }
 
-// Forget prunes ended tasks: those whose results were fetched, the rest only by force.
+// Forget shows that ended tasks are pruned if their results were fetched, and the others only by force.
 func Forget(t *testing.T, s Forgetter) {
 	t.Helper()
 	for _, id := range []string{"a", "b", "c"} {
@@ -124,8 +123,8 @@ func Forget(t *testing.T, s Forgetter) {
 	}
 }
 
-// Unresponsive refuses a task while the server stands still, and takes the next one when it goes on. What was refused, and may be stored, is
-// swept away.
+// Unresponsive shows that a task is refused while the server is stopped, and the next one is taken when it resumes. A sweep deletes what may be
+// stored of the refused one.
 func Unresponsive(t *testing.T, s tasks.State, pause, resume func(), sweep func(context.Context) error) {
 	t.Helper()
 	Put(t, s, Working("a"))

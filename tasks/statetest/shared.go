@@ -39,7 +39,7 @@ func RunShared(t *testing.T, open func(t *testing.T) (here, there tasks.State)) 
 	}
 }
 
-// A process sees the task of another one as it goes on and ends, and reads its output from anywhere.
+// A process sees the task of another one run and end, and reads its output from anywhere.
 func follows(t *testing.T, here, there tasks.State) {
 	a, b := NewRunner(t, tasks.Options{State: here, Owner: owner}), NewRunner(t, tasks.Options{State: there, Owner: owner})
 	const line, lines = 10_001, 100
@@ -94,7 +94,7 @@ func cancelsElsewhere(t *testing.T, here, there tasks.State) {
 	}
 }
 
-// A task that ends while others cancel it and look at it ends once: all are told the same.
+// A task that ends while others cancel it and look at it ends once, and all see the same end.
 func oneEnd(t *testing.T, here, there tasks.State) {
 	a, b := NewRunner(t, tasks.Options{State: here, Owner: owner}), NewRunner(t, tasks.Options{State: there, Owner: owner})
 	var all sync.WaitGroup
@@ -121,7 +121,7 @@ func oneEnd(t *testing.T, here, there tasks.State) {
 	all.Wait()
 }
 
-// Variables are merged whoever sets them, and seen by all.
+// Variables are merged, whichever process sets them, and all processes see them.
 func variablesFromElsewhere(t *testing.T, here, there tasks.State) {
 	task := Working("a")
 	Put(t, here, task)
@@ -140,7 +140,7 @@ func variablesFromElsewhere(t *testing.T, here, there tasks.State) {
 	}
 }
 
-// A task that another process takes is that one's alone to change.
+// Only the process that has taken a task can change it.
 func takes(t *testing.T, here, there tasks.State) {
 	task := Working("a")
 	Put(t, here, task)

@@ -15,7 +15,7 @@ import (
 	"runnel/tasks"
 )
 
-// sized is how much of something a test does: more if RUNNEL_TEST_STATE_LONG is set (make states).
+// sized returns how much of something a test does: more if RUNNEL_TEST_STATE_LONG is set (make states).
 func sized(short, long int) int {
 	if os.Getenv("RUNNEL_TEST_STATE_LONG") != "" {
 		return long
@@ -23,7 +23,7 @@ func sized(short, long int) int {
 	return short
 }
 
-// Output of any length is followed in order, from any position, nothing twice; the numbers of its segments are the same for all.
+// Output of any length is followed in order, from any position, and nothing comes twice.
 func readFromAnywhere(t *testing.T, here, there tasks.State) {
 	a, b := NewRunner(t, tasks.Options{State: here, Owner: owner}), NewRunner(t, tasks.Options{State: there, Owner: owner})
 	const line = 64 << 10
@@ -79,7 +79,7 @@ func readFromAnywhere(t *testing.T, here, there tasks.State) {
 	}
 }
 
-// Numbers that were given to segments stay, also those that were given when all output was stored.
+// Numbers that were given to segments stay, even those that were given after all output was stored.
 func numbersStay(t *testing.T, here, there tasks.State) {
 	task := Working("a")
 	Put(t, here, task)

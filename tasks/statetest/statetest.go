@@ -1,4 +1,4 @@
-// Package statetest is what every state of tasks must do, as one suite that each of them runs, and what tests of states are made with.
+// Package statetest has one suite for what every state of tasks must do, which each of them runs, and helpers for tests of states.
 package statetest
 
 import (
@@ -63,7 +63,7 @@ func pages(t *testing.T, s tasks.State) {
 	}
 }
 
-// A task that is somebody else's, expired or unknown is not found.
+// A task of another owner, an expired one and an unknown one are not found.
 func hides(t *testing.T, s tasks.State) {
 	old := Ended(Working("old"), mcp.TaskCompleted, "done")
 	old.CreatedAt = time.Now().Add(-time.Hour)
@@ -93,7 +93,7 @@ func deletes(t *testing.T, s tasks.State) {
 	}
 }
 
-// Variables are merged while the task works, and no later state that is put takes them back.
+// Variables are merged while the task works, and no later Put undoes that.
 func variables(t *testing.T, s tasks.State) {
 	task := Working("a")
 	Put(t, s, task)
@@ -182,7 +182,7 @@ func endsHidden(t *testing.T, s tasks.State) {
 	}
 }
 
-// Asking is not an error, whatever has become of the task; Heed ends with its context.
+// Asking is not an error, even if the task has ended or is unknown; Heed ends with its context.
 func asks(t *testing.T, s tasks.State) {
 	Put(t, s, Ended(Working("a"), mcp.TaskCompleted, "done"))
 	for _, id := range []string{"a", "unknown"} {

@@ -29,7 +29,7 @@ var files embed.FS
 // Table is the name of a server's table.
 const Table = "runnel"
 
-// Server is a server of a test's own, with a table as the README says that it is made.
+// Server is a server for one test, with a table that is made as the README says.
 type Server struct {
 	Endpoint string
 	Client   *dynamodb.Client
@@ -38,18 +38,18 @@ type Server struct {
 	cmd      *exec.Cmd
 }
 
-// Environ are credentials that such a server takes, for the environment of a process.
+// Environ returns credentials that such a server accepts, for the environment of a process.
 func Environ() []string {
 	return []string{"AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=s3cret-of-this-test", "AWS_EC2_METADATA_DISABLED=true", "AWS_CONFIG_FILE=/none", "AWS_SHARED_CREDENTIALS_FILE=/none"}
 }
 
-// Start runs one on a free port, until the end of the test. The test is skipped where there is none for this machine.
+// Start runs a server on a free port until the end of the test. The test is skipped on machines that have none.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	return run(t, "")
 }
 
-// StartOnDisk runs one that finds what it had stored when it begins again.
+// StartOnDisk runs a server that keeps its data when it is started again.
 func StartOnDisk(t testing.TB) *Server {
 	t.Helper()
 	return run(t, filepath.Join(t.TempDir(), "table"))
@@ -78,7 +78,7 @@ func run(t testing.TB, file string) *Server {
 	return s
 }
 
-// DeleteTable deletes the table, and all that stands in it.
+// DeleteTable deletes the table with everything in it.
 func (s *Server) DeleteTable(t testing.TB) {
 	t.Helper()
 	if _, err := s.Client.DeleteTable(t.Context(), &dynamodb.DeleteTableInput{TableName: aws.String(Table)}); err != nil {
@@ -107,7 +107,7 @@ func (s *Server) CreateTable(t testing.TB, ttl ...string) {
 	}
 }
 
-// Begin starts the server, with what it had stored.
+// Begin starts the server, with the data that it has stored.
 func (s *Server) Begin(t testing.TB) {
 	t.Helper()
 	args := []string{"serve", "--port", s.port}
@@ -144,8 +144,8 @@ func (s *Server) Kill(t testing.TB) {
 // installLimit is how long npm may take.
 const installLimit = 2 * time.Minute
 
-// program is the server that tests run: Dynoxide, which npm installs by the lock file. Another program that takes its arguments may be
-// named by RUNNEL_TEST_DYNAMODB.
+// program returns the server that tests run: Dynoxide, which npm installs by the lock file. RUNNEL_TEST_DYNAMODB may name another program that
+// takes its arguments.
 func program(t testing.TB) string {
 	t.Helper()
 	if name := os.Getenv("RUNNEL_TEST_DYNAMODB"); name != "" {

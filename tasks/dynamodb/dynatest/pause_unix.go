@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Pause stops the server, and returns when all of its threads stand still: it still takes connections, and answers nothing.
+// Pause stops the server, and returns when all of its threads have stopped: it still accepts connections, but answers nothing.
 func (s *Server) Pause(t testing.TB) {
 	t.Helper()
 	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
@@ -25,7 +25,7 @@ func (s *Server) Pause(t testing.TB) {
 	}
 }
 
-// Resume lets it go on.
+// Resume ends a Pause.
 func (s *Server) Resume(t testing.TB) {
 	t.Helper()
 	if err := s.cmd.Process.Signal(syscall.SIGCONT); err != nil {

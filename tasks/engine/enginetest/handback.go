@@ -20,7 +20,7 @@ type Queue interface {
 	Space(ctx context.Context, owner string) (*engine.Space, error)
 }
 
-// HandedBack shows that a worker that hands a task back, and hears no answer, does not run it while another one may: neither if it was stored
+// HandedBack shows that a worker that hands a task back, and gets no answer, does not run it while another one may: neither if that was stored
 // and cannot be read at first, nor if it is stored later.
 func HandedBack(t *testing.T, open func() Queue) {
 	for name, late := range map[string]bool{"stored": false, "stored later": true} {
@@ -32,7 +32,7 @@ func HandedBack(t *testing.T, open func() Queue) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			sp.Stop() // it does nothing by itself
+			sp.Stop() // so that it does nothing by itself
 			link := &badLink{Store: sp.Store, late: late}
 			sp.Store, sp.Queue = link, badQueue{sp.Queue, link}
 			var ran atomic.Int32
@@ -113,7 +113,7 @@ func offered(t *testing.T, front tasks.Queue, o tasks.Offer) *tasks.Run {
 	return run
 }
 
-// takeNext lets a worker take what waits.
+// takeNext makes a worker take the next waiting task.
 func takeNext(t *testing.T, worker tasks.Queue, host string, work tasks.Work) *tasks.Run {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
@@ -131,10 +131,10 @@ func takeNext(t *testing.T, worker tasks.Queue, host string, work tasks.Work) *t
 	return run
 }
 
-// badLink is the way to a store and its queue, on which no answer comes to a PutWaiting, nor to the first two reads after it.
+// badLink is a store whose queue never answers a PutWaiting, and which does not answer the first two reads after it.
 type badLink struct {
 	engine.Store
-	late bool // a PutWaiting comes there later
+	late bool // a PutWaiting arrives later
 
 	lost    atomic.Int32
 	arrives func(ctx context.Context) error
@@ -147,7 +147,7 @@ func (l *badLink) Read(ctx context.Context, id string) (*engine.Record, error) {
 	return l.Store.Read(ctx, id)
 }
 
-// arrive lets come what was late.
+// arrive delivers the late PutWaiting.
 func (l *badLink) arrive(ctx context.Context) error {
 	if l.arrives == nil {
 		return errors.New("it was stored at once")
@@ -155,7 +155,7 @@ func (l *badLink) arrive(ctx context.Context) error {
 	return l.arrives(ctx)
 }
 
-// badly is a queue that offers by its space: an engine has its own store there, else.
+// badly is a queue that offers through a given space.
 type badly struct {
 	Queue
 	sp *engine.Space

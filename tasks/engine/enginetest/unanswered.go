@@ -1,4 +1,4 @@
-// Package enginetest is what tests of engines share: what each of them must do beyond the contract of tasks.State.
+// Package enginetest tests what each engine must do beyond the contract of tasks.State.
 package enginetest
 
 import (
@@ -13,7 +13,7 @@ import (
 	"runnel/tasks/statetest"
 )
 
-// deaf is a store that stores what it is told, and hears no answer.
+// deaf is a store that stores everything, but whose answers are lost.
 type deaf struct{ engine.Store }
 
 var errDeaf = engine.Away{Err: errors.New("no answer")}
@@ -26,7 +26,7 @@ func (d deaf) End(ctx context.Context, r *engine.Record, outcome []byte) error {
 	return errors.Join(d.Store.End(ctx, r, outcome), errDeaf)
 }
 
-// Unanswered shows that what was stored, though nobody was answered, is not stored twice: neither output nor an end.
+// Unanswered shows that what was stored without an answer is not stored twice: neither output nor an end.
 func Unanswered(t *testing.T, state *engine.State) {
 	task := statetest.Working("a")
 	statetest.Put(t, state, task)
@@ -57,7 +57,7 @@ func Unanswered(t *testing.T, state *engine.State) {
 	}
 }
 
-// hearsOutput hears answers to output alone.
+// hearsOutput is deaf, but gets the answers to output.
 type hearsOutput struct{ deaf }
 
 func (h hearsOutput) Append(ctx context.Context, r *engine.Record, b *engine.Batch) error {
