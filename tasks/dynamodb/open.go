@@ -2,7 +2,6 @@ package dynamodb
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"strconv"
 
@@ -24,11 +23,11 @@ func (s *server) Open(ctx context.Context, of *engine.Space) (engine.Store, engi
 			found, err = sp.version(ctx)
 		}
 	}
+	if err == nil {
+		err = engine.CheckSchema(sp.where(), found, strconv.Itoa(schema))
+	}
 	if err != nil {
 		return nil, nil, err
-	}
-	if found != strconv.Itoa(schema) {
-		return nil, nil, fmt.Errorf("what stands at %s* has version %.32q, and this runnel knows %d: use the runnel that made it, or another prefix (?prefix=NAME)", sp.root, found, schema)
 	}
 	return sp, nil, nil
 }
@@ -55,9 +54,9 @@ func (sp *space) check(ctx context.Context) error {
 	case strconv.Itoa(schema):
 		err = nil
 	case "":
-		err = sp.errRemoved()
+		err = engine.Removed(sp.where())
 	default:
-		err = sp.errNewer()
+		err = engine.Newer(sp.where())
 	}
 	sp.mu.Lock()
 	defer sp.mu.Unlock()

@@ -111,9 +111,7 @@ const mostLoaded = 128
 func (o output) Load(ctx context.Context, pos int64, limit int) ([]partials.Extent, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	all := engine.Extents{After: pos, Damage: func(err error) {
-		o.sp.of.Log.Error().Str("taskId", o.id).Err(err).Msg("the state is damaged: a part of the output cannot be read")
-	}}
+	all := o.sp.of.Extents(o.id, pos)
 	var whole joiner
 	part := span{partition: ofTask(o.id), from: outputPlace(pos+1, 0), to: "output:~", limit: 1} // one long extent may be enough
 	for next, bytes := item(nil), 0; ; part.limit = min(2*part.limit, mostLoaded) {

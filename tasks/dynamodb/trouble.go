@@ -35,13 +35,8 @@ func (sp *space) refused(err error) error {
 	return tasks.Trouble{Err: fmt.Errorf("the table %s refuses it: %w", table, said)}
 }
 
-func (sp *space) errRemoved() error {
-	return tasks.Trouble{Err: fmt.Errorf("%w: %s* in the table %s is gone; start runnel again, which begins anew", tasks.ErrRemoved, sp.root, sp.server.o.Table)}
-}
-
-func (sp *space) errNewer() error {
-	return tasks.Trouble{Err: fmt.Errorf("a newer runnel has changed how tasks are stored at %s*: use that one", sp.root)}
-}
+// where names the place of the owner's items, for people.
+func (sp *space) where() string { return sp.root + "* in the table " + sp.server.o.Table }
 
 func (sp *space) unreachable(err error) error {
 	return tasks.Trouble{Err: engine.Away{Err: fmt.Errorf("the table %s has not answered, or has no throughput left: %w", sp.server.o.Table, err)}}

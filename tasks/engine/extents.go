@@ -9,11 +9,11 @@ import (
 // Extents collects extents that an engine reads in order, for partials.Backing: those after a position, up to a gap. A damaged extent is
 // reported and skipped.
 type Extents struct {
-	After  int64
-	Damage func(error)
-
 	List []partials.Extent
-	gap  bool
+
+	after  int64
+	damage func(error)
+	gap    bool
 }
 
 // Add takes the next extent as it was read, and reports whether it was added.
@@ -26,11 +26,11 @@ func (x *Extents) Add(e partials.Extent, err error) bool {
 		err = errors.New("it overlaps what is before it")
 	}
 	if err != nil {
-		x.Damage(err) // it counts as no longer kept
+		x.damage(err) // it counts as no longer kept
 		return false
 	}
 	x.gap = x.gap || n > 0 && x.List[n-1].End() != e.Start // the rest is read separately
-	if x.gap || e.End() <= x.After {
+	if x.gap || e.End() <= x.after {
 		return false
 	}
 	x.List = append(x.List, e)

@@ -155,6 +155,13 @@ func (sp *Space) output(r *Record) partials.Backing {
 	return stored{sp.Output(r.ID, func() int64 { return end })}
 }
 
+// Extents returns a collector for the output of a task after a position.
+func (sp *Space) Extents(id string, after int64) *Extents {
+	return &Extents{after: after, damage: func(err error) {
+		sp.Log.Error().Str("taskId", id).Err(err).Msg("the state is damaged: a part of the output cannot be read")
+	}}
+}
+
 // stored is output that nobody writes in this process.
 type stored struct{ Output }
 

@@ -51,7 +51,7 @@ func (s *State) Fleet(ctx context.Context, owner string) (list []tasks.Worker, w
 	if err != nil {
 		return nil, nil, err
 	}
-	messages, err := sp.lastIn(ctx, sp.leaseName, sp.announcement("*"))
+	messages, err := sp.lastOf(ctx, sp.leaseName, sp.announcement("*"))
 	if err != nil {
 		return nil, nil, err
 	}

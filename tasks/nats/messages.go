@@ -55,7 +55,7 @@ func (sp *space) publish(ctx context.Context, m *nats.Msg, o ...jetstream.Publis
 			return 0, tasks.Trouble{Err: fmt.Errorf("the state refuses it: let its servers take messages of 1 MiB (max_payload): %w", err)}
 		}
 		if errors.Is(err, jetstream.ErrNoStreamResponse) && sp.removed(ctx) {
-			return 0, sp.errRemoved()
+			return 0, engine.Removed("the stream " + sp.name)
 		}
 		if !engine.Pause(ctx, writeAgain) {
 			return 0, tasks.Trouble{Err: engine.Away{Err: fmt.Errorf("no server of %s has stored it within %v: %w", sp.c.o.Servers, writeTimeout, err)}}
@@ -110,7 +110,7 @@ func (sp *space) askLeader(ctx context.Context, what map[string]any) (*jetstream
 		case err == nil && answer.Error.ErrorCode == noMessage:
 			return nil, nil
 		case err == nil && answer.Error.ErrorCode == jetstream.JSErrCodeStreamNotFound:
-			return nil, sp.errRemoved()
+			return nil, engine.Removed("the stream " + sp.name)
 		case err == nil && answer.Error.Code != 503:
 			return nil, explain(answer.Error)
 		}
@@ -159,13 +159,8 @@ func (sp *space) fromLeader(ctx context.Context, sequence uint64, subject string
 	return list, nil
 }
 
-// lastOf returns the last message of each subject, all as of one moment.
-func (sp *space) lastOf(ctx context.Context, subjects ...string) ([]*jetstream.RawStreamMsg, error) {
-	return sp.lastIn(ctx, sp.name, subjects...)
-}
-
-// lastIn is lastOf for another stream.
-func (sp *space) lastIn(ctx context.Context, stream string, subjects ...string) ([]*jetstream.RawStreamMsg, error) {
+// lastOf returns the last message of each subject of a stream, all as of one moment.
+func (sp *space) lastOf(ctx context.Context, stream string, subjects ...string) ([]*jetstream.RawStreamMsg, error) {
 	return askAgain(ctx, replicaTimeout, func(ctx context.Context) ([]*jetstream.RawStreamMsg, error) {
 		answer, err := jetstreamext.GetLastMsgsFor(ctx, sp.c.js, stream, subjects)
 		return collect(ctx, answer, err)

@@ -45,12 +45,10 @@ func (c *connection) Open(ctx context.Context, of *engine.Space) (engine.Store, 
 
 // openStream returns a stream of the owner, and makes it if there is none. special changes the configuration of a new one.
 func (sp *space) openStream(ctx context.Context, name, subjects string, special func(*jetstream.StreamConfig)) (jetstream.Stream, error) {
-	return ask(ctx, func(ctx context.Context) (jetstream.Stream, error) {
-		return sp.openStreamNow(ctx, name, subjects, special)
-	})
+	return ask(ctx, func(ctx context.Context) (jetstream.Stream, error) { return sp.tryStream(ctx, name, subjects, special) })
 }
 
-func (sp *space) openStreamNow(ctx context.Context, name, subjects string, special func(*jetstream.StreamConfig)) (jetstream.Stream, error) {
+func (sp *space) tryStream(ctx context.Context, name, subjects string, special func(*jetstream.StreamConfig)) (jetstream.Stream, error) {
 	js := sp.c.js
 	stream, err := js.Stream(ctx, name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -80,12 +78,10 @@ func (sp *space) openStreamNow(ctx context.Context, name, subjects string, speci
 	switch {
 	case found == "":
 		return nil, fmt.Errorf("the stream %s is not one that runnel has made: name another prefix (?prefix=NAME)", name)
-	case found != schema:
-		return nil, fmt.Errorf("the stream %s has version %s, and this runnel knows %s: use the runnel that made it, or another prefix (?prefix=NAME)", name, found, schema)
 	case config.Metadata[ownerMember] != sp.Owner:
 		return nil, fmt.Errorf("the stream %s belongs to another owner", name)
 	}
-	return stream, nil
+	return stream, engine.CheckSchema("the stream "+name, found, schema)
 }
 
 // update makes a stream one of this version. In version 1 a mark was PREFIX.OWNER.ID.live.KEEPER. Nobody finds the marks that runnels of that

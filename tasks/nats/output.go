@@ -61,9 +61,7 @@ func (o *output) load(ctx context.Context, from fetch, pos int64, limit int) (li
 			return nil, err
 		}
 	}
-	all := engine.Extents{After: pos, Damage: func(err error) {
-		o.sp.Log.Error().Str("taskId", o.id).Err(err).Msg("the state is damaged: a part of the output cannot be read")
-	}}
+	all := o.sp.Extents(o.id, pos)
 	for len(all.List) == 0 { // damaged messages are skipped
 		messages, err := from(ctx, sequence, o.sp.subject(o.id, "log.*"), loadMessages, limit)
 		if err != nil || len(messages) == 0 {

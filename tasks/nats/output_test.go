@@ -31,7 +31,7 @@ func TestDamagedOutput(t *testing.T) {
 			t.Fatal(err)
 		}
 		statetest.Eventually(t, func() bool {
-			messages, err := sp.lastOf(t.Context(), sp.subject("a", "log.*"))
+			messages, err := sp.lastOf(t.Context(), sp.name, sp.subject("a", "log.*"))
 			return err == nil && len(messages) == 1 && endOf(messages[0]) == size
 		})
 	}
@@ -190,7 +190,7 @@ func TestStoredTwice(t *testing.T) {
 			m, err := sp.newest(t.Context(), sp.subject("a", "ends"))
 			return err == nil && m != nil
 		})
-		stored, err := sp.lastOf(t.Context(), sp.subject("a", "log.*"), sp.subject("a", "ends"))
+		stored, err := sp.lastOf(t.Context(), sp.name, sp.subject("a", "log.*"), sp.subject("a", "ends"))
 		if err != nil || len(stored) != 2 {
 			t.Fatal(stored, err)
 		}

@@ -37,7 +37,7 @@ func (sp *space) Read(ctx context.Context, id string) (*engine.Record, error) {
 	if r.Terminal() {
 		return r, nil
 	}
-	messages, err := sp.lastOf(ctx, sp.subject(id, "log.*"), sp.subject(id, "variables"))
+	messages, err := sp.lastOf(ctx, sp.name, sp.subject(id, "log.*"), sp.subject(id, "variables"))
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func (sp *space) records(ctx context.Context, subjects []string) (map[string]*en
 	for len(subjects) > 0 {
 		some := subjects[:min(len(subjects), mostSubjects)]
 		subjects = subjects[len(some):]
-		messages, err := sp.lastOf(ctx, some...)
+		messages, err := sp.lastOf(ctx, sp.name, some...)
 		if err != nil {
 			return nil, err
 		}

@@ -40,10 +40,6 @@ func (sp *space) removed(ctx context.Context) bool {
 	return errors.Is(err, jetstream.ErrStreamNotFound)
 }
 
-func (sp *space) errRemoved() error {
-	return tasks.Trouble{Err: fmt.Errorf("%w: the stream %s is gone; start runnel again, which makes a new one", tasks.ErrRemoved, sp.name)}
-}
-
 // busy turns refusals that will pass into tasks.ErrBusy.
 func busy(err error) error {
 	const noPeers = 10005 // some nodes are away

@@ -101,7 +101,7 @@ func TestOtherVersions(t *testing.T) {
 		if _, err := state.c.js.UpdateStream(t.Context(), config); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := newState(t, url).Get(t.Context(), "local", "a"); !errors.As(err, new(tasks.Trouble)) || !strings.Contains(err.Error(), "has version "+found+", and this runnel knows 2") {
+		if _, err := newState(t, url).Get(t.Context(), "local", "a"); !errors.As(err, new(tasks.Trouble)) || !strings.Contains(err.Error(), `has version "`+found+`", and this runnel knows 2`) {
 			t.Errorf("%s: %v", found, err)
 		}
 	}

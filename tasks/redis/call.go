@@ -60,9 +60,9 @@ func (sp *space) call(ctx context.Context, script, id string, left time.Duration
 	case err != nil:
 		return "", refused(err)
 	case said == "removed":
-		return "", sp.errRemoved()
+		return "", engine.Removed(sp.root + "*")
 	case said == "newer":
-		return "", sp.errNewer()
+		return "", engine.Newer(sp.root + "*")
 	case said == "fenced":
 		return "", tasks.ErrFenced
 	}

@@ -2,7 +2,6 @@ package redis
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -14,11 +13,11 @@ import (
 func (s *connection) Open(ctx context.Context, of *engine.Space) (engine.Store, engine.Queue, error) {
 	sp := &space{Space: of, server: s, root: s.o.Prefix + ":" + of.Name + ":"}
 	found, err := sp.call(ctx, "open", "", 0)
+	if err == nil {
+		err = engine.CheckSchema(sp.root+"*", found, schema)
+	}
 	if err != nil {
 		return nil, nil, err
-	}
-	if found != schema {
-		return nil, nil, fmt.Errorf("what stands in %s* has version %.32q, and this runnel knows %s: use the runnel that made it, or another prefix (?prefix=NAME)", sp.root, found, schema)
 	}
 	sp.Go(sp.listen)
 	return sp, nil, nil

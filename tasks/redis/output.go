@@ -26,9 +26,7 @@ func (sp *space) Output(id string, _ func() int64) engine.Output { return output
 func (o output) Load(ctx context.Context, pos int64, limit int) ([]partials.Extent, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	all := engine.Extents{After: pos, Damage: func(err error) {
-		o.sp.Log.Error().Str("taskId", o.id).Err(err).Msg("the state is damaged: a part of the output cannot be read")
-	}}
+	all := o.sp.Extents(o.id, pos)
 	for len(all.List) == 0 { // damaged entries are skipped
 		answer, err := o.sp.try(ctx, func() rueidis.RedisResult {
 			return o.sp.exec(ctx, "load", o.id, 0, []string{strconv.FormatInt(pos, 10), strconv.Itoa(limit)})

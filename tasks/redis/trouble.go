@@ -41,14 +41,6 @@ func unconnected(err error) error {
 	return err
 }
 
-func (sp *space) errRemoved() error {
-	return tasks.Trouble{Err: fmt.Errorf("%w: %s* is gone; start runnel again, which begins anew", tasks.ErrRemoved, sp.root)}
-}
-
-func (sp *space) errNewer() error {
-	return tasks.Trouble{Err: fmt.Errorf("a newer runnel has changed how tasks are stored in %s*: use that one", sp.root)}
-}
-
 func (sp *space) unreachable(err error) error {
 	return tasks.Trouble{Err: engine.Away{Err: fmt.Errorf("the state at %s has not answered: %w", sp.server.o.Server, err)}}
 }
