@@ -33,7 +33,8 @@ type keeping struct {
 	task int64 // its number
 	id   string
 
-	// These are nil if it only reads.
+	// These are not set if it only reads.
+	owner    string
 	log      *partials.Log
 	segments *partials.Segments
 	hidden   atomic.Bool // a client does not know its id (put.go)

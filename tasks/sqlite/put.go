@@ -47,7 +47,7 @@ const hiddenExpires = -1
 
 // insert stores a new task. Nobody finds a hidden one; it does not count against a limit, and need not outlive a loss of power.
 func (d *database) insert(t tasks.Task, hidden bool) error {
-	k := &keeping{db: d, id: t.ID, log: t.Log, segments: t.Segments, numbers: t.Merge}
+	k := &keeping{db: d, id: t.ID, owner: t.Owner, log: t.Log, segments: t.Segments, numbers: t.Merge}
 	k.hidden.Store(hidden)
 	expires := expires(&t)
 	if hidden {
@@ -198,10 +198,10 @@ func (s *State) Delete(_ context.Context, owner, id string) error {
 	}
 	d.mu.Lock()
 	k := d.live[id]
-	delete(d.live, id)
 	d.mu.Unlock()
-	if k != nil {
+	if k != nil && k.owner == owner {
 		k.log.Unback() // nothing more will be written of it
+		d.forget(id)
 	}
 	// Deleting a long log takes a while: that is the sweeper's work.
 	defer d.w.callSweeper()

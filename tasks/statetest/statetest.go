@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"runnel/partials"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
@@ -78,8 +79,20 @@ func hides(t *testing.T, s tasks.State) {
 	}
 }
 
-// A task is deleted for its owner, and for nobody else.
+// A task is deleted for its owner, and for nobody else: one that another owner tries to delete runs on.
 func deletes(t *testing.T, s tasks.State) {
+	runs := Working("runs")
+	Put(t, s, runs)
+	if err := s.Delete(t.Context(), "other", "runs"); err != nil {
+		t.Error(err)
+	}
+	if err := runs.Log.Append(t.Context(), partials.Chunk{Data: []byte("line\n")}); err != nil {
+		t.Fatal(err)
+	}
+	Put(t, s, Ended(runs, mcp.TaskCompleted, "done"))
+	if got := Get(t, s, "runs"); got.Status != mcp.TaskCompleted || ReadAll(t, got.Log) != "line\n" {
+		t.Errorf("%s, %q", got.Status, ReadAll(t, got.Log))
+	}
 	Put(t, s, Ended(Working("a"), mcp.TaskCompleted, "done"))
 	if err := s.Delete(t.Context(), "other", "a"); err != nil {
 		t.Error(err)
