@@ -15,8 +15,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// mendCompletion gives cobra's command for completions examples and better errors.
-func mendCompletion(root *cobra.Command) {
+// fixCompletion gives cobra's command for completions examples and better errors.
+func fixCompletion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	cmd, _, _ := root.Find([]string{"completion"})
 	cmd.Use = "completion SHELL"

@@ -34,8 +34,8 @@ func (i *invocation) help(cmd *cobra.Command, _ []string) {
 	_, i.unwritten = io.WriteString(cmd.OutOrStdout(), b.String())
 }
 
-// mendHelp makes "runnel help" refuse a command that does not exist.
-func mendHelp(root *cobra.Command) {
+// fixHelp makes "runnel help" refuse a command that does not exist.
+func fixHelp(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	cmd, _, _ := root.Find([]string{"help"})
 	cmd.Run = nil

@@ -65,13 +65,13 @@ func (e *entryFlags) file(i *invocation, h *hosts.Host) (path string, records ho
 	return path, hosts.Records(filepath.Join(state, "installed")), err
 }
 
-// toldFlag is a flag of serve that the host will pass to runnel: it is checked and noted here.
-type toldFlag struct {
+// notedFlag is a flag of serve that the host will pass to runnel: it is checked and noted here.
+type notedFlag struct {
 	pflag.Value
 	note func(text string)
 }
 
-func (f toldFlag) Set(text string) error {
+func (f notedFlag) Set(text string) error {
 	err := f.Value.Set(text)
 	if err == nil {
 		f.note(text)
@@ -79,11 +79,11 @@ func (f toldFlag) Set(text string) error {
 	return err
 }
 
-// told is such a flag, as it was given.
-type told struct{ flag, text string }
+// givenFlag is such a flag, as it was given.
+type givenFlag struct{ flag, text string }
 
 // entryFor returns how a host will start runnel.
-func (i *invocation) entryFor(cmd *cobra.Command, h *hosts.Host, entry *entryFlags, given []told, rest []string) (hosts.Server, error) {
+func (i *invocation) entryFor(cmd *cobra.Command, h *hosts.Host, entry *entryFlags, given []givenFlag, rest []string) (hosts.Server, error) {
 	running, err := os.Executable()
 	if err != nil {
 		return hosts.Server{}, err
@@ -98,7 +98,9 @@ func (i *invocation) entryFor(cmd *cobra.Command, h *hosts.Host, entry *entryFla
 		s.Args = rest
 		return s, nil
 	}
-	has := func(flag string) bool { return slices.ContainsFunc(given, func(g told) bool { return g.flag == flag }) }
+	has := func(flag string) bool {
+		return slices.ContainsFunc(given, func(g givenFlag) bool { return g.flag == flag })
+	}
 	if !has("config") && !has("tool") && !has("selftest") {
 		if given, err = i.findTools(cmd, h, project, given); err != nil {
 			return s, err
@@ -126,7 +128,7 @@ func (i *invocation) entryFor(cmd *cobra.Command, h *hosts.Host, entry *entryFla
 }
 
 // findTools adds the config file if no tools were named and the host starts runnel in another directory.
-func (i *invocation) findTools(cmd *cobra.Command, h *hosts.Host, project bool, given []told) ([]told, error) {
+func (i *invocation) findTools(cmd *cobra.Command, h *hosts.Host, project bool, given []givenFlag) ([]givenFlag, error) {
 	own, err := config.Find(config.Places(i.Getenv)[1:])
 	if err != nil || own != "" {
 		return given, err
@@ -134,7 +136,7 @@ func (i *invocation) findTools(cmd *cobra.Command, h *hosts.Host, project bool, 
 	_, err = os.Stat(config.FileName)
 	switch {
 	case h.Elsewhere && err == nil:
-		return append(given, told{"config", config.FileName}), nil
+		return append(given, givenFlag{"config", config.FileName}), nil
 	case h.Elsewhere:
 		return nil, misuse(cmd, "%s starts its servers in another directory than this: name a tool with --tool, or a file with --config", h.Title)
 	case !project || err != nil:

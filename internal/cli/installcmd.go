@@ -23,7 +23,7 @@ import (
 
 // installCommand is "runnel install".
 func (i *invocation) installCommand() *cobra.Command {
-	var given []told
+	var given []givenFlag
 	var entry *entryFlags
 	cmd := &cobra.Command{
 		Use:   "install [HOST...] [flags] [-- ARGUMENT...]",
@@ -78,7 +78,7 @@ Hosts: ` + strings.Join(hosts.IDs(), ", ") + `.`,
 	i.flags.VisitAll(func(f *pflag.Flag) {
 		own := *f
 		own.Hidden = !slices.Contains([]string{"config", "tool", "sync-wait", "max-result"}, f.Name)
-		own.Value = toldFlag{f.Value, func(text string) { given = append(given, told{f.Name, text}) }}
+		own.Value = notedFlag{f.Value, func(text string) { given = append(given, givenFlag{f.Name, text}) }}
 		if own.DefValue == "[]" { // pflag leaves it out for its own type of a list only
 			own.DefValue = ""
 		}
@@ -88,8 +88,8 @@ Hosts: ` + strings.Join(hosts.IDs(), ", ") + `.`,
 }
 
 // install writes the entry into the files of all hosts named. One that is refused does not stop the others.
-func (i *invocation) install(cmd *cobra.Command, ids []string, entry *entryFlags, given []told, rest []string) error {
-	if err := i.checkTold(cmd.Context(), given); err != nil {
+func (i *invocation) install(cmd *cobra.Command, ids []string, entry *entryFlags, given []givenFlag, rest []string) error {
+	if err := i.checkGiven(cmd.Context(), given); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(rest, holdsPassword) {
@@ -103,7 +103,7 @@ func (i *invocation) install(cmd *cobra.Command, ids []string, entry *entryFlags
 }
 
 // installInto writes the entry into the file of one host.
-func (i *invocation) installInto(cmd *cobra.Command, h *hosts.Host, entry *entryFlags, given []told, rest []string) error {
+func (i *invocation) installInto(cmd *cobra.Command, h *hosts.Host, entry *entryFlags, given []givenFlag, rest []string) error {
 	path, records, err := entry.file(i, h)
 	if err != nil {
 		return err
@@ -147,8 +147,8 @@ func (i *invocation) makeChange(entry *entryFlags, change *hosts.Change, done st
 	return nil
 }
 
-// checkTold refuses tools, a config or a state with which the host could not start runnel.
-func (i *invocation) checkTold(ctx context.Context, given []told) error {
+// checkGiven refuses tools, a config or a state with which the host could not start runnel.
+func (i *invocation) checkGiven(ctx context.Context, given []givenFlag) error {
 	const hint = "nothing was installed: mend it first"
 	for _, g := range given {
 		if g.flag != "state" || !strings.Contains(g.text, "://") {
@@ -163,7 +163,7 @@ func (i *invocation) checkTold(ctx context.Context, given []told) error {
 			return err
 		}
 	}
-	if !slices.ContainsFunc(given, func(g told) bool { return g.flag == "config" || g.flag == "tool" }) {
+	if !slices.ContainsFunc(given, func(g givenFlag) bool { return g.flag == "config" || g.flag == "tool" }) {
 		return nil
 	}
 	conf, _, _, err := i.ReadConfigs(ctx)

@@ -24,11 +24,11 @@ import (
 
 // local gives access to an owner's tasks in a state, no matter which processes run them.
 type local struct {
-	dir    string // or a URL
-	owner  string
-	store  serve.PeoplesState
-	runner *tasks.Runner
-	told   *notify.Notices // notices of the tasks that it ends for runnels that are gone
+	dir     string // or a URL
+	owner   string
+	store   serve.PeoplesState
+	runner  *tasks.Runner
+	notices *notify.Notices // about the tasks that it ends for runnels that are gone
 }
 
 // cancelPatience is how long a cancellation may take: the runnel that runs a task looks for one several times a second.
@@ -49,9 +49,9 @@ func (i *invocation) openLocal(cmd *cobra.Command) (*local, error) {
 	if rules, err := notify.FromConfig(conf, i.Env); err == nil { // else a server with this config reports it
 		i.Notices.Replace(rules)
 	}
-	l := &local{dir: conf.State.Dir, owner: conf.Server.Owner, told: i.Notices}
+	l := &local{dir: conf.State.Dir, owner: conf.Server.Owner, notices: i.Notices}
 	if conf.State.IsURL() {
-		l.store, err = serve.OpenURL(conf, i.Getenv, true, l.told.Tell, i.Logger())
+		l.store, err = serve.OpenURL(conf, i.Getenv, true, l.notices.Tell, i.Logger())
 	} else {
 		err = l.openDir(i, conf)
 	}
@@ -68,7 +68,7 @@ func (l *local) openDir(i *invocation, conf *config.Config) (err error) {
 	}
 	// Not the config's limit: the processes that use the state may have a larger one.
 	const noLimit = 1 << 44
-	s := sqlite.New(sqlite.Options{Dir: l.dir, MaxState: noLimit, Calls: true, Recovered: l.told.Tell, Log: i.Logger()})
+	s := sqlite.New(sqlite.Options{Dir: l.dir, MaxState: noLimit, Calls: true, Recovered: l.notices.Tell, Log: i.Logger()})
 	if !s.Exists() {
 		return fmt.Errorf("%w in %s: no task has run there; --state names another directory", errNoState, l.dir)
 	}
@@ -82,7 +82,7 @@ func (l *local) where() string { return fmt.Sprintf("%s (%s)", l.dir, l.owner) }
 func (l *local) close() {
 	l.runner.Close()
 	_ = l.store.Close() // everything has been written already
-	l.told.Close()
+	l.notices.Close()
 }
 
 // find returns the id that begins with prefix.
@@ -139,12 +139,9 @@ func (l *local) list(ctx context.Context, running bool) (list []tasks.Task, err 
 	}
 	all, _, err := l.runner.List(ctx, "", math.MaxInt32)
 	for _, t := range all {
-		if !t.Status.Terminal() && err == nil {
-			switch now, gone := l.runner.Head(ctx, t.ID); {
-			case gone == nil:
+		if !t.Status.Terminal() {
+			if now, err := l.runner.Head(ctx, t.ID); err == nil { // else it is gone or damaged, and is shown as it was listed
 				t = now
-			case !errors.Is(gone, tasks.ErrNotFound): // else it has ended and was forgotten meanwhile
-				err = gone
 			}
 		}
 		if !running || !t.Status.Terminal() {

@@ -197,7 +197,7 @@ func (i *invocation) command() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misuse(cmd, "%w", flagError(cmd, err)) })
 	root.SetHelpFunc(i.help)
 	completeFlags(root)
-	mendCompletion(root)
-	mendHelp(root)
+	fixCompletion(root)
+	fixHelp(root)
 	return root
 }

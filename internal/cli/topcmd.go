@@ -43,7 +43,7 @@ go on. DONE is how far a task is, if its tool reports that, or if its last line 
 			}
 			defer l.close()
 			err = top.Run(cmd.Context(), top.Options{
-				Source: seen{l.runner, l}, Where: l.where(), In: in, Out: out,
+				Source: source{l.runner, l}, Where: l.where(), In: in, Out: out,
 				Colors: i.Getenv("NO_COLOR") == "",
 				Begun: func(leave func()) {
 					select {
@@ -63,14 +63,14 @@ go on. DONE is how far a task is, if its tool reports that, or if its last line 
 	return cmd
 }
 
-// seen is the source of the screen.
-type seen struct {
+// source adapts local to top.Source.
+type source struct {
 	*tasks.Runner
 	local *local
 }
 
 // List returns all tasks.
-func (s seen) List(ctx context.Context) ([]tasks.Task, error) { return s.local.list(ctx, false) }
+func (s source) List(ctx context.Context) ([]tasks.Task, error) { return s.local.list(ctx, false) }
 
 // held keeps what is written, up to a bound, until it can be shown.
 type held struct {

@@ -38,7 +38,7 @@ Values that the config file names under "secrets" appear in FILE as ***, if they
 			case file == "" || i.Options.From["output"] != "--output": // RUNNEL_OUTPUT is a format of other commands
 				return misuse(cmd, "runnel trace: which file? name it with -o")
 			}
-			hide, err := i.hidden(cmd)
+			hide, err := i.configSecrets(cmd)
 			if err != nil {
 				return err
 			}
@@ -84,8 +84,8 @@ Values that the config file names under "secrets" appear in FILE as ***, if they
 	return cmd
 }
 
-// hidden returns the secrets that the config names.
-func (i *invocation) hidden(cmd *cobra.Command) (*secrets.Set, error) {
+// configSecrets returns the secrets that the config names.
+func (i *invocation) configSecrets(cmd *cobra.Command) (*secrets.Set, error) {
 	conf, _, err := i.LoadConfig(cmd.Context())
 	if err != nil {
 		return nil, err

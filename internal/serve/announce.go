@@ -26,9 +26,9 @@ func (w *worker) announce(ctx context.Context) {
 	for failed := false; ctx.Err() == nil; {
 		tools := w.offerers()
 		w.mu.Lock()
-		w.says.Tools = tools
+		w.self.Tools = tools
 		w.mu.Unlock()
-		err := w.tell(told, w.saysTo)
+		err := w.tell(told, w.selfFor)
 		if err != nil && !failed {
 			w.log.Warn().Err(err).Msg("announcing this worker to others")
 		}
@@ -63,19 +63,19 @@ func (w *worker) tell(ctx context.Context, says func(owner string) *tasks.Worker
 	return err
 }
 
-// saysTo returns what an owner may know of the worker. The ids of other owners' tasks are left empty, since whoever knows an id can use it.
-func (w *worker) saysTo(owner string) *tasks.Worker {
+// selfFor returns what an owner may know of the worker. The ids of other owners' tasks are left empty, since whoever knows an id can use it.
+func (w *worker) selfFor(owner string) *tasks.Worker {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	says := w.says
+	self := w.self
 	for _, o := range w.running {
 		id := o.Task.ID
 		if o.Task.Owner != owner {
 			id = ""
 		}
-		says.Running = append(says.Running, id)
+		self.Running = append(self.Running, id)
 	}
-	return &says
+	return &self
 }
 
 // offerers returns the tools of the worker as it announces them, without secrets.

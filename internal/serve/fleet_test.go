@@ -50,7 +50,7 @@ func TestUnlistedUpstreams(t *testing.T) {
 			t.Fatal(err)
 		}
 		var log bytes.Buffer
-		(&Setup{}).warnOf(conf, zerolog.New(&log))
+		(&Setup{}).warnings(conf, zerolog.New(&log))
 		if got, _, _ := strings.Cut(conf.Unlisted(), "\n"); got != want || (want == "") != (log.Len() == 0) {
 			t.Errorf("%s: %q, %s", text, got, &log)
 		}

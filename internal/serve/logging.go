@@ -23,8 +23,8 @@ func (s *Setup) Logger() zerolog.Logger {
 	return zerolog.New(s.secrets.Writer(w)).Level(level).With().Timestamp().Logger()
 }
 
-// warnOf warns of names in a config that have no effect: secrets without a value, and upstreams whose tools nobody lists.
-func (s *Setup) warnOf(conf *config.Config, log zerolog.Logger) {
+// warnings warns of names in a config that have no effect: secrets without a value, and upstreams whose tools nobody lists.
+func (s *Setup) warnings(conf *config.Config, log zerolog.Logger) {
 	for _, words := range []string{config.UnsetSecrets(s.Unset), conf.Unlisted()} {
 		if words != "" {
 			log.Warn().Msg(words)

@@ -29,14 +29,14 @@ type owners struct {
 	observer tasks.Observer
 	log      zerolog.Logger
 
-	mu      sync.Mutex
-	latest  *config.Config // the last one read, from which the next owner's tools are made
-	own     served
-	others  map[string]served
-	used    map[string]time.Time   // when each of the others last came
-	busy    func() map[string]bool // owners that have sessions or requests
-	dropped sync.WaitGroup         // servers that are being ended
-	stopped bool
+	mu       sync.Mutex
+	latest   *config.Config // the last one read, from which the next owner's tools are made
+	own      served
+	others   map[string]served
+	lastCame map[string]time.Time   // when each of the others last came
+	busy     func() map[string]bool // owners that have sessions or requests
+	dropped  sync.WaitGroup         // servers that are being ended
+	stopped  bool
 }
 
 // serves returns the server of an owner, and makes it if necessary.
@@ -49,7 +49,7 @@ func (o *owners) serves(owner string) (httpserver.Served, error) {
 	s, ok := o.others[owner]
 	switch {
 	case ok:
-		o.used[owner] = time.Now()
+		o.lastCame[owner] = time.Now()
 		return s.overHTTP(), nil
 	case o.stopped:
 		return httpserver.Served{}, errors.New("the server is shutting down")
@@ -65,7 +65,7 @@ func (o *owners) serves(owner string) (httpserver.Served, error) {
 	theirs.Server.Owner = owner
 	s = o.setup.server(&theirs, set, o.store, o.observer, o.log)
 	o.others[owner] = s
-	o.used[owner] = time.Now()
+	o.lastCame[owner] = time.Now()
 	return s.overHTTP(), nil
 }
 
@@ -88,7 +88,7 @@ func (o *owners) came(owner string, hops int) error {
 func (o *owners) drop() bool {
 	busy, oldest := o.busy(), ""
 	for owner, s := range o.others {
-		if !busy[owner] && s.idle() && (oldest == "" || o.used[owner].Before(o.used[oldest])) {
+		if !busy[owner] && s.idle() && (oldest == "" || o.lastCame[owner].Before(o.lastCame[oldest])) {
 			oldest = owner
 		}
 	}
@@ -97,7 +97,7 @@ func (o *owners) drop() bool {
 		return false
 	}
 	delete(o.others, oldest)
-	delete(o.used, oldest)
+	delete(o.lastCame, oldest)
 	o.dropped.Go(func() { s.stop(); s.tools.Close() })
 	return true
 }
@@ -161,6 +161,6 @@ func (s *Setup) replaceTools(own *upstream.Set, conf *config.Config, log zerolog
 	if s.owners != nil {
 		s.owners.latest = conf
 	}
-	s.warnOf(conf, log) // under mu, since making a registry for another owner sets Unset again
+	s.warnings(conf, log) // under mu, since making a registry for another owner sets Unset again
 	return count, nil
 }

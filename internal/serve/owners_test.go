@@ -29,7 +29,7 @@ func TestOwnersGo(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = store.Close() })
 	busy := map[string]bool{"0": true}
-	o := &owners{setup: s, began: conf, latest: conf, log: zerolog.Nop(), store: store, others: map[string]served{}, used: map[string]time.Time{}, busy: func() map[string]bool { return busy }}
+	o := &owners{setup: s, began: conf, latest: conf, log: zerolog.Nop(), store: store, others: map[string]served{}, lastCame: map[string]time.Time{}, busy: func() map[string]bool { return busy }}
 	set, _, err := s.registry(conf, false)
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +55,7 @@ func TestOwnersGo(t *testing.T) {
 			t.Errorf("%s is there: %v", owner, ok)
 		}
 	}
-	if _, err := o.serves("3"); err != nil || len(o.others) != maxOwners || len(o.used) != maxOwners {
+	if _, err := o.serves("3"); err != nil || len(o.others) != maxOwners || len(o.lastCame) != maxOwners {
 		t.Errorf("%d owners, %v", len(o.others), err)
 	}
 	for i := range maxOwners {
@@ -85,7 +85,7 @@ func TestOwnerComesDuringAReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	store := tasks.NewMemory()
-	o := &owners{setup: s, began: conf, latest: conf, log: zerolog.Nop(), store: store, others: map[string]served{}, used: map[string]time.Time{}}
+	o := &owners{setup: s, began: conf, latest: conf, log: zerolog.Nop(), store: store, others: map[string]served{}, lastCame: map[string]time.Time{}}
 	o.own = s.server(conf, set, store, nil, zerolog.Nop())
 	s.owners = o
 	t.Cleanup(func() { o.stop(); o.close() })

@@ -36,7 +36,7 @@ func (s *Setup) registry(conf *config.Config, whole bool) (set *upstream.Set, co
 		}
 		sources[name] = from
 		if name == s.Detach {
-			errs = append(errs, outlive(tool, conf))
+			errs = append(errs, detachTool(tool, conf))
 		}
 		if err := set.Tools.Add(tool); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", from, err))
@@ -114,8 +114,8 @@ func (s *Setup) Secrets(conf *config.Config) (set *secrets.Set, err error) {
 	return set, err
 }
 
-// outlive makes the calls of a tool outlive this process.
-func outlive(tool tools.Tool, conf *config.Config) error {
+// detachTool makes the calls of a tool outlive this process.
+func detachTool(tool tools.Tool, conf *config.Config) error {
 	command, ok := tool.(*command.Command)
 	switch {
 	case !ok:

@@ -36,9 +36,9 @@ func (s *Setup) Serve(ctx context.Context) error {
 		return err
 	}
 	log := s.Logger()
-	s.warnOf(conf, log)
+	s.warnings(conf, log)
 	if s.Options.http.address != "" {
-		s.owners = &owners{setup: s, began: conf, latest: conf, log: log, others: map[string]served{}, used: map[string]time.Time{}}
+		s.owners = &owners{setup: s, began: conf, latest: conf, log: log, others: map[string]served{}, lastCame: map[string]time.Time{}}
 		if s.front, err = s.frontOptions(log); err != nil {
 			return err
 		}

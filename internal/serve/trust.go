@@ -64,7 +64,7 @@ func (t Trust) read(file string) (text []byte, info os.FileInfo, left *untrusted
 	if placeErr != nil {
 		return nil, nil, &untrusted{path: file, why: placeErr.Error()}
 	}
-	if t.places(path) {
+	if t.isOwn(path) {
 		return nil, nil, nil // it is read next, as the user's own
 	}
 	if err != nil {
@@ -104,16 +104,16 @@ func placeOf(file string) (string, error) {
 	return filepath.Join(dir, filepath.Base(path)), err
 }
 
-// places reports whether a path is that of the config file in the user's own config directory.
-func (t Trust) places(path string) bool {
+// isOwn reports whether a path is that of the config file in the user's own config directory.
+func (t Trust) isOwn(path string) bool {
 	return slices.ContainsFunc(config.Places(t.Getenv)[1:], func(own string) bool {
 		place, err := placeOf(own)
 		return err == nil && place == path
 	})
 }
 
-// kept is the record of a file that the user trusts.
-type kept struct {
+// trustRecord is the record of a file that the user trusts.
+type trustRecord struct {
 	Path   string `json:"path"`
 	SHA256 string `json:"sha256"` // the content's
 }
@@ -164,7 +164,7 @@ func (t Trust) distrust(path string, text []byte) string {
 	if err != nil {
 		return err.Error()
 	}
-	k, err := readKept(filepath.Join(dir, hash([]byte(path))))
+	k, err := readTrustRecord(filepath.Join(dir, hash([]byte(path))))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "nobody has trusted it yet"
@@ -176,7 +176,7 @@ func (t Trust) distrust(path string, text []byte) string {
 	return ""
 }
 
-func readKept(file string) (k kept, err error) {
+func readTrustRecord(file string) (k trustRecord, err error) {
 	line, err := os.ReadFile(file)
 	if err == nil {
 		err = json.Unmarshal(line, &k)
@@ -196,7 +196,7 @@ func (t Trust) Add(file string, text []byte) (path string, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}
-	line, _ := json.Marshal(kept{path, hash(text)})
+	line, _ := json.Marshal(trustRecord{path, hash(text)})
 	return path, os.WriteFile(filepath.Join(dir, hash([]byte(path))), append(line, '\n'), 0o600) // a half-written record trusts nothing
 }
 
@@ -208,7 +208,7 @@ func (t Trust) List() (lines string, err error) {
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
 	for _, file := range files {
-		k, err := readKept(file)
+		k, err := readTrustRecord(file)
 		if err != nil {
 			return lines, fmt.Errorf("%s: %w", file, err)
 		}

@@ -48,7 +48,7 @@ type worker struct {
 	all     sync.WaitGroup
 
 	mu      sync.Mutex
-	says    tasks.Worker     // without Running
+	self    tasks.Worker     // without Running
 	running []*tasks.Offered // the tasks that run
 	more    func()           // makes take look for tasks of all classes again; nil if it does so already
 	missing map[string]bool  // tools that were asked for and are not in the config
@@ -77,7 +77,7 @@ func (s *Setup) Work(ctx context.Context, o WorkOptions) error {
 	}
 	defer set.Close()
 	log := s.Logger()
-	s.warnOf(conf, log)
+	s.warnings(conf, log)
 	store, err := s.openState(conf, log)
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func (s *Setup) Work(ctx context.Context, o WorkOptions) error {
 	w := &worker{
 		queue: queue, host: host, set: set, of: of, ofUpstream: ofUpstream, runners: map[string]*tasks.Runner{}, metrics: m, secrets: s.secrets, log: log,
 		leaving: ctx.Done(), slots: make(chan struct{}, o.Slots), changed: make(chan struct{}, 1), missing: map[string]bool{},
-		says: tasks.Worker{Host: host, PID: os.Getpid(), Classes: classes, Slots: o.Slots},
+		self: tasks.Worker{Host: host, PID: os.Getpid(), Classes: classes, Slots: o.Slots},
 	}
 	set.ServeOthers()
 	for _, owner := range o.Owners {
@@ -128,7 +128,7 @@ func (w *worker) run(ctx context.Context, owners, classes []string, drain time.D
 	announcer.Go(func() { w.set.Need(announcing, nil) }) // it starts the upstreams
 	w.take(ctx, owners, classes)
 	w.mu.Lock()
-	w.says.Slots = 0 // it takes no more tasks
+	w.self.Slots = 0 // it takes no more tasks
 	running := len(w.running)
 	w.mu.Unlock()
 	w.change()
@@ -238,7 +238,7 @@ func (w *worker) begin(o *tasks.Offered) bool {
 		w.mu.Lock()
 		told := w.missing[o.Task.Tool]
 		w.missing[o.Task.Tool] = true
-		w.says.Refused++
+		w.self.Refused++
 		w.mu.Unlock()
 		if !told {
 			log.Warn().Str("class", o.Class).Msg("tasks of this tool are left to other workers: the tool is not in this worker's config")
@@ -292,7 +292,7 @@ func (w *worker) handBack(o *tasks.Offered, why string) {
 func (w *worker) takes() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.says.Slots
+	return w.self.Slots
 }
 
 // class returns the class of a tool, "" if its calls are not offered to workers.
