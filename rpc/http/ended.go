@@ -145,8 +145,8 @@ func (e *ended) note(k sessionKey) error {
 		e.mu.Lock()
 		crowded := e.crowded
 		e.mu.Unlock()
-		if crowded {
-			return errors.Join(err, e.rewrite())
+		if crowded && err == nil { // otherwise the notes of other processes would be lost
+			return e.rewrite()
 		}
 		return errors.Join(err, e.append(n))
 	})
