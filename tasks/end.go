@@ -128,15 +128,15 @@ func (r *Run) stop(cause error) {
 // announceEnd sets the task's last state to t, and announces it. changing is held.
 func (r *Run) announceEnd(t Task, handle bool) {
 	r.end(t)
-	over := t.Status.Terminal() // otherwise another process still runs it
-	if over {
-		r.spec.Client.Status(t.wire(r.runner.o.PollInterval))
-	}
-	if handle {
+	if handle { // otherwise nobody knows the task
+		over := t.Status.Terminal() // otherwise another process still runs it
+		if over {
+			r.spec.Client.Status(t.wire(r.runner.o.PollInterval))
+		}
 		r.runner.forget(r)
-	}
-	if handle && over && !r.gaveBack() {
-		r.runner.recordEnded(&t)
+		if over && !r.gaveBack() {
+			r.runner.recordEnded(&t)
+		}
 	}
 	r.ended.Set()
 	r.changes.Send()
