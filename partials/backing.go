@@ -47,6 +47,7 @@ func (l *Log) Unback() {
 }
 
 // Backed reports whether the log has a backing.
+// Use it to see whether the output is stored.
 func (l *Log) Backed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -110,6 +111,7 @@ func (l *Log) Unsaved(limit int) (Extent, bool) {
 }
 
 // MarkSaved records that the backing has everything that Unsaved returned.
+// Call it when the extents are written.
 func (l *Log) MarkSaved() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -66,6 +66,7 @@ func lostBatch(start, end int64) Batch {
 }
 
 // Chunks returns the chunks of the batch, as they were written.
+// Use it to store or to show output.
 func (b Batch) Chunks() []Chunk {
 	chunks := make([]Chunk, 0, len(b.records))
 	at := b.begin
@@ -77,6 +78,7 @@ func (b Batch) Chunks() []Chunk {
 }
 
 // Items yields the items of the batch as a client gets them: adjacent text of one stream is one item.
+// Use it to send output as content.
 func (b *Batch) Items() iter.Seq[Chunk] {
 	return func(yield func(Chunk) bool) {
 		at := b.begin

@@ -6,6 +6,7 @@ import (
 )
 
 // Stream is the stream that text was written to.
+// Set it in a Chunk of kind Text.
 type Stream uint8
 
 // The streams of text.
@@ -15,6 +16,7 @@ const (
 )
 
 // Kind is the kind of content that a chunk holds.
+// Set it in a Chunk.
 type Kind uint8
 
 // The kinds of chunks.

@@ -13,6 +13,7 @@ import (
 var errClosed = errors.New("the task's log is closed")
 
 // LogOptions configure a Log. The zero value works, and so does nil.
+// Pass them to NewLog.
 type LogOptions struct {
 	MaxPending int // how many bytes the slowest reader may lag before Append waits; 0 = DefaultMaxPending
 	Retain     int // bytes that memory keeps for later readers, beyond what present ones need; 0 = 8 MiB
@@ -29,6 +30,7 @@ type LogOptions struct {
 const DefaultMaxPending = 1 << 20
 
 // Backing keeps the output of one log beyond what memory holds of it (backing.go).
+// Implement it in a state that stores output, and pass it to Log.Back.
 type Backing interface {
 	// Due announces output that the backing does not have; full means that Append may soon have to wait for the backing. Due is called under
 	// the log's lock, so it must neither block nor call the log.
@@ -50,6 +52,7 @@ type Backing interface {
 //
 // The log's lock also guards its readers' cursors. It is the innermost: Pump.mu and Segments.mu are taken before it, in this order. Nothing
 // waits while it is held, and nothing is called but Backing.Due and what wakes a reader.
+// Make one for each task with NewLog, or with Stored for output that a state keeps.
 type Log struct {
 	maxPending int64
 	lost       func(error)
@@ -104,6 +107,7 @@ type cursor struct {
 }
 
 // NewLog makes an empty log.
+// Use it for a new task.
 func NewLog(o *LogOptions) *Log {
 	l := &Log{maxPending: DefaultMaxPending, retain: defaultRetain}
 	if o == nil {
@@ -265,6 +269,7 @@ func (l *Log) share(long bool) {
 }
 
 // Close ends the log: readers get what is there, then io.EOF.
+// Call it when the work has returned.
 func (l *Log) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -277,6 +282,7 @@ func (l *Log) Close() {
 }
 
 // Closed reports whether the log has ended.
+// Use it to see whether more output may come.
 func (l *Log) Closed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -284,6 +290,7 @@ func (l *Log) Closed() bool {
 }
 
 // Size returns the position of the log's end: how many bytes were appended.
+// Use it for the position from which new output comes.
 func (l *Log) Size() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

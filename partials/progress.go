@@ -14,6 +14,7 @@ import (
 
 // Progress is the dialect of clients that only know notifications/progress: a rising number and, if the protocol version allows, the last
 // line of output as the message. It shows only the latest output, so it goes with a tail reader (Log.NewTail).
+// Use it for a request with a progressToken whose client knows no partials.
 type Progress struct {
 	head    []byte // a line up to the progress
 	message bool
@@ -94,6 +95,7 @@ func (p *Progress) tick() {
 
 // Report appends the progress that a tool reports, or nothing if it does not rise: "The progress value MUST increase with each
 // notification" (basic/utilities/progress). A total of 0 means that it is unknown.
+// Call it for each report of the tool.
 func (p *Progress) Report(dst []byte, done, total float64, message string) []byte {
 	if !finite(done - total) {
 		return dst

@@ -20,6 +20,7 @@ type Lane interface {
 }
 
 // PumpOptions configure a Pump.
+// Pass them to NewPump.
 type PumpOptions struct {
 	// Pace is the shortest time between two notifications. 0: each write to the log is a notification of its own.
 	Pace time.Duration
@@ -68,6 +69,7 @@ type Pump struct {
 }
 
 // NewPump makes a pump, which closes r when it is done.
+// Call Start or Run next.
 func NewPump(r *Reader, d Dialect, lane Lane, o PumpOptions) *Pump {
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = DefaultMaxBytes
@@ -103,6 +105,7 @@ func (p *Pump) Start(ctx context.Context, done func(error)) {
 }
 
 // Run is Start for callers that wait for the end. It also ends when ctx does.
+// Use it on a goroutine that has nothing else to do.
 func (p *Pump) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

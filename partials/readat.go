@@ -11,6 +11,7 @@ func (l *Log) ReaderAt(pos int64) *Reader { return &Reader{log: l, cursor: curso
 
 // Read returns up to limit bytes of whole chunks, at least one chunk if there is any, and moves past them. It never waits for output, only
 // for the backing. It skips output that is no longer kept: Batch.Start says where the batch begins. The batch is valid until the next call.
+// Use it with ReaderAt, and Wait and Next with NewReader.
 func (r *Reader) Read(ctx context.Context, limit int) (Batch, error) {
 	for {
 		if err := r.load(ctx); err != nil {
@@ -33,6 +34,7 @@ func (l *Log) ReadAt(ctx context.Context, pos int64, limit int) (Batch, int64, e
 }
 
 // Tail returns the last chunks that are in memory, about n bytes of them.
+// Use it to show the end of the output without a read from the backing.
 func (l *Log) Tail(n int) Batch {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -125,6 +125,7 @@ func (r *Reader) Wait(ctx context.Context, n int64) error {
 }
 
 // Pos returns the position after what was read.
+// Use it to continue later, with another reader.
 func (r *Reader) Pos() int64 {
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()
@@ -132,6 +133,7 @@ func (r *Reader) Pos() int64 {
 }
 
 // Close ends the reader: Append no longer waits for it. It may be called again.
+// Call it when nothing more is read.
 func (r *Reader) Close() {
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()

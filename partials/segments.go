@@ -11,6 +11,7 @@ import (
 // Segments numbers a task's output for SEP-1905: segment n, counting from 1, is one item. An item gets its number when it is first sent, by
 // any mechanism, or earlier, when it is stored (Number). From then on it does not change: every request gets the same bytes under the same
 // number ("Sequence Number Requirements").
+// Use it where output is sent, stored or requested by number.
 type Segments struct {
 	mu sync.Mutex // taken before the log's
 	numbering
@@ -111,6 +112,7 @@ func (s *Segments) EndOf(n int64) int64 {
 
 // Given returns where the segments from number n+1 on end in the log, as far as they have numbers and end at position end or before.
 // Numbers never change once given, so this is how they are stored.
+// A state calls it when it stores output.
 func (s *Segments) Given(n int, end int64) []int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,6 +144,7 @@ func (s *Segments) Finish(e Ending) {
 // After returns the segments after number last, of about limit bytes, and numbers those that have no number yet. "the server returns
 // segments starting from lastSeqNr + 1" ("Resuming Streaming"). They include what another mechanism has already sent. It fails if the output
 // cannot be read, and may succeed later.
+// Use it to see the segments themselves, and Resume for the result of a request.
 func (s *Segments) After(last int64, limit int) (Page, error) {
 	if err := s.numberFor(last, limit); err != nil {
 		return Page{}, err

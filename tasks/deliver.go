@@ -37,6 +37,7 @@ func (r *Run) Deliver(deliver func(ctx context.Context)) {
 }
 
 // Delivered replaces Deliver where nothing is written while the work runs.
+// Use it for a call that only gets its result.
 func (r *Run) Delivered() { r.Delivering()() }
 
 // Hold makes the run wait for one more Deliver.

@@ -12,6 +12,7 @@ import (
 // Detach hands the task to another process. The work calls it before it writes anything to the log. start starts that process, and returns
 // when it has taken the task (Runner.Take), or why it has not. If Detach returns nil, the work must return, since the Run now follows the
 // task.
+// Use it for work that must outlive this process.
 func (r *Run) Detach(ctx context.Context, start func() error) error {
 	if err := r.Promote(ctx); err != nil {
 		return err

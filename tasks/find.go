@@ -120,6 +120,7 @@ func (r *Runner) remember(t *Task) {
 
 // Newest returns up to n of the owner's tasks, newest first: if before is not "", only those older than that task; with own, only those that
 // this process has made. more reports whether there are others. It fails with ErrCursor if the task before is unknown.
+// Use it for a list that shows how tasks ended.
 func (r *Runner) Newest(ctx context.Context, n int, before string, own bool) (page []Task, more bool, err error) {
 	var ids []string
 	if own {
@@ -134,6 +135,7 @@ func (r *Runner) Newest(ctx context.Context, n int, before string, own bool) (pa
 }
 
 // Last is Newest for the tasks that wanted accepts; they are as Head returns them. wanted gets tasks without outcome and output.
+// Use it for a list of some of the tasks.
 func (r *Runner) Last(ctx context.Context, n int, before string, wanted func(*Task) bool) (page []Task, more bool, err error) {
 	ids, err := r.lastIDs(ctx, n+1, before, wanted)
 	if err != nil {

@@ -164,6 +164,7 @@ func (r *Runner) await(ctx context.Context, id string, v *View) (Task, error) {
 }
 
 // Cancel cancels a task of the owner, wherever it runs. It returns the task as it then is, with ErrEnded if it had ended before.
+// Use it for a client that names a task.
 func (r *Runner) Cancel(ctx context.Context, id string) (Task, error) {
 	return r.cancelWithReason(ctx, id, "")
 }

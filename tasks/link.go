@@ -14,6 +14,7 @@ const (
 )
 
 // LogURI returns the URI of a task's log: runnel://tasks/ID/log.
+// Use it wherever a log is named.
 func LogURI(id string) string { return LogPrefix + id + LogSuffix }
 
 // LinkLog returns a content item that links to a task's whole log.

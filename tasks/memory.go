@@ -39,6 +39,7 @@ type inMemory struct {
 }
 
 // NewMemory makes an empty state.
+// Use it for a process that keeps its tasks to itself.
 func NewMemory() *Memory { return &Memory{now: time.Now, tasks: map[string]*inMemory{}} }
 
 // Put implements State.

@@ -10,6 +10,7 @@ import (
 )
 
 // Register adds the tasks methods of both eras to srv, and declares the tasks capability.
+// Call it once for each server.
 func (r *Runner) Register(srv *rpc.Server) {
 	srv.Declare(func(v *mcp.Version, caps *mcp.ServerCapabilities) {
 		if v.Tasks {

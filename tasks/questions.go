@@ -42,20 +42,25 @@ func (r *Run) Ask(q *Question) error {
 }
 
 // Answered receives the answer, once: an encoded [mcp.ElicitResult].
+// Receive from it after Run.Ask.
 func (q *Question) Answered() <-chan json.RawMessage { return q.answer }
 
 // Refused receives the reason, once, if the client of a task that runs in another process cannot be asked.
+// Receive from it after Run.Ask.
 func (q *Question) Refused() <-chan error { return q.refused }
 
 // Closed is closed when the answer is no longer wanted.
+// Use it to withdraw the question from a client.
 func (q *Question) Closed() <-chan struct{} { return q.closed.Done() }
 
 // Answer answers the question. It fails like View.Answer.
+// Call it with what the client answers, after Read.
 func (q *Question) Answer(ctx context.Context, response json.RawMessage) error {
 	return q.view.Answer(ctx, map[string]json.RawMessage{q.key: response})
 }
 
 // Refuse refuses a question of a task that another process runs: it stores that there will be no answer, and why.
+// Call it if the client cannot be asked.
 func (q *Question) Refuse(ctx context.Context, why error) {
 	wire, ok := errors.AsType[*rpc.Error](why)
 	if !ok {
@@ -67,6 +72,7 @@ func (q *Question) Refuse(ctx context.Context, why error) {
 }
 
 // Close closes the question, answered or not. When the last one is closed the task is working again.
+// Call it once for each question, when its answer has come or is no longer wanted.
 func (q *Question) Close() error {
 	q.close() // at once, even if changing is held for long
 	q.run.changing.Lock()
@@ -174,6 +180,7 @@ func (q *Question) Read(response json.RawMessage) (mcp.ElicitResult, error) {
 
 // Answer answers open questions. It ignores unknown keys: "keys that were never issued, keys that have already been answered, and keys
 // whose corresponding request has been superseded" (ext-tasks). It fails if another process runs the task and the answer cannot be stored.
+// Call it with the inputResponses of a request, after CheckResponses.
 func (v *View) Answer(ctx context.Context, responses map[string]json.RawMessage) error {
 	if v.detached.IsSet() {
 		answers := map[string]answerNote{}

@@ -29,6 +29,7 @@ import (
 //
 // A task that is handed to another process (detach.go) ends there. The Run follows it (follow.go) through the same events, and finish asks
 // that process to cancel the task.
+// Runner.Start, or Runner.Take, returns one, and passes it to the work.
 type Run struct {
 	View
 	spec    Spec
@@ -89,12 +90,15 @@ type Question struct {
 }
 
 // Worked is closed when the work has returned. The task ends when its output has been delivered, too.
+// Use it for what must stop with the work and not only with the task.
 func (r *Run) Worked() <-chan struct{} { return r.worked.Done() }
 
 // Arguments returns the arguments of the call.
+// Use them to tell calls of the same tool apart.
 func (r *Run) Arguments() json.RawMessage { return r.spec.Arguments }
 
 // Report records the progress that the tool reports.
+// Call it whenever the tool reports.
 func (r *Run) Report(p Progress) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -102,6 +106,7 @@ func (r *Run) Report(p Progress) {
 }
 
 // HasHandle reports whether a client knows the task's id.
+// Use it to decide whether the task may be named to the client.
 func (r *Run) HasHandle() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -15,6 +15,7 @@ import (
 )
 
 // Options of a Runner. The zero value works; a zero field means the default with which its comment begins.
+// Pass them to NewRunner.
 type Options struct {
 	State        State         // NewMemory
 	Owner        string        // DefaultOwner: whose tasks the runner runs and finds
@@ -111,6 +112,7 @@ func NewRunner(o Options) *Runner {
 }
 
 // Spec says what to run.
+// Pass it to Runner.Start or Runner.Take.
 type Spec struct {
 	Tool string
 	// Arguments of the call, as the client sent them.
@@ -132,6 +134,7 @@ type Spec struct {
 }
 
 // Client is how a Runner reaches the client that made a call. No method may block.
+// Implement it to write a call's output and status to its client.
 type Client interface {
 	// Begin is called before the work starts, so that no output is missed. The task does not end before Run.Deliver has been called and that
 	// delivery has written the last of the output.
@@ -149,6 +152,7 @@ type Client interface {
 
 // Work is what a task does.
 // It uses run to write to the log, to ask questions and to report progress.
+// Pass it in a Spec.
 type Work func(ctx context.Context, run *Run) Done
 
 // Done is the outcome of the work.
@@ -165,6 +169,7 @@ const maxMerging = 2
 
 // Go runs f in a goroutine whose context ends when the runner is closed; Close waits for it. Once the runner is closed, Go does not run f
 // and reports false.
+// Use it for what must end before the state is closed.
 func (r *Runner) Go(f func(ctx context.Context)) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

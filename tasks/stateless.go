@@ -108,6 +108,7 @@ func (r *Runner) Detailed(ctx context.Context, id string) (mcp.DetailedTask, err
 }
 
 // Detailed returns the task as it is now, with the members that its status adds.
+// Use it where the View is at hand, and Runner.Detailed otherwise.
 func (v *View) Detailed() mcp.DetailedTask {
 	t := v.live()
 	return v.runner.detailed(&t, v.Questions())

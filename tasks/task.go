@@ -15,6 +15,7 @@ import (
 )
 
 // Task is the record of one task: a State keeps it, and every answer about the task is made from it.
+// Runner.Get and State.Get return one.
 type Task struct {
 	ID            string
 	Owner         string
@@ -41,6 +42,7 @@ type Task struct {
 }
 
 // Progress is how far a tool has come, as it reports it.
+// Pass it to Run.Report.
 type Progress struct {
 	Done    float64 `json:"done,omitempty"` // 0: unknown
 	Total   float64 `json:"total,omitempty"`
@@ -48,6 +50,7 @@ type Progress struct {
 }
 
 // Outcome is how a task ended: with a result (possibly one with isError) or with a JSON-RPC error, never both.
+// Task.Outcome holds it.
 type Outcome struct {
 	Result *mcp.CallToolResult
 	Err    *rpc.Error
@@ -73,12 +76,14 @@ func checkMove(from, to mcp.TaskStatus) error {
 
 // Expired reports whether the task has ended and its ttl is over: from then on it counts as unknown. A working task stays visible: it is
 // stopped at the end of its ttl.
+// A state calls it before it returns a task.
 func (t *Task) Expired(now time.Time) bool {
 	return t.Status.Terminal() && !now.Before(t.CreatedAt.Round(0).Add(t.TTL)) // by the wall clock
 }
 
 // NewID makes a task's id: a random UUID whose first 16 bits are milliseconds of the clock. Ids made at one time are therefore neighbours in
 // a state's index, instead of each changing another page; 106 random bits remain to keep the id secret.
+// Use it for every new task.
 func NewID(now time.Time) string {
 	id := uuid.New()
 	ms := now.UnixMilli()

@@ -25,12 +25,14 @@ const (
 )
 
 // Sample says how many bytes of output a task had at an age.
+// Times hold them.
 type Sample struct {
 	At    time.Duration
 	Bytes int64
 }
 
 // Times are samples of a task's output, in order: one for each time at which it had grown. Between two samples far apart the task was silent.
+// Use them to show when the output came.
 type Times []Sample
 
 // grown adds a sample if the output has grown. It never changes samples that others may be reading.

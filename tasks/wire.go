@@ -66,11 +66,13 @@ func unreadable(err error) error {
 }
 
 // Related returns the _meta that names the task of a message: "io.modelcontextprotocol/related-task" (2025-11-25).
+// Use it for a message that is not a result.
 func Related(id string) map[string]any {
 	return map[string]any{mcp.MetaRelatedTask: mcp.RelatedTask{TaskID: id}}
 }
 
 // WithRelated returns a copy of result whose _meta names its task.
+// Use it for a result that belongs to a task.
 func WithRelated(result *mcp.CallToolResult, id string) *mcp.CallToolResult {
 	tied := *result
 	tied.Meta = Related(id)
@@ -80,6 +82,7 @@ func WithRelated(result *mcp.CallToolResult, id string) *mcp.CallToolResult {
 
 // WithVariables adds a task's variables, if it has any, to a _meta, which may be nil. beside is the size of the rest of the answer: if the
 // variables do not fit beside it, they are left out, and a member says how long they are.
+// Use it wherever a task is shown.
 func WithVariables(meta map[string]any, t *Task, beside int) map[string]any {
 	own := OwnVariables(t.Variables)
 	if own == nil {

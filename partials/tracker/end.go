@@ -3,6 +3,7 @@ package tracker
 import "runnel/rpc/mcp"
 
 // Status takes the task's status from an answer to tasks/get or tasks/cancel.
+// Call it with each answer that shows the task.
 func (t *Tracker) Status(s mcp.TaskStatus, message string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -21,6 +22,7 @@ func (t *Tracker) status(s mcp.TaskStatus, message string) {
 }
 
 // Finish sets an end that the server does not report: Expired, Lost, or Failed by an error. Only the first end counts.
+// Call it when the call is over in such a way.
 func (t *Tracker) Finish(e End, message string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

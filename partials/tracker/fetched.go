@@ -55,6 +55,7 @@ type Wanted struct {
 // Wanted returns missing output that can be fetched. With rest it also returns what a server of SEP-1905 has not pushed, unless that comes
 // after number asked, for which a request has brought nothing. It returns each only once: the caller passes on the answer before it calls
 // Wanted again.
+// Call it after Options.Missing has been called, and at the end of a call.
 func (t *Tracker) Wanted(rest bool, asked int64) (w Wanted, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 )
 
 // Notification takes a notification from the server, and reports whether it belongs to the call.
+// Call it with every notification of the connection.
 func (t *Tracker) Notification(method string, params json.RawMessage) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -20,6 +20,7 @@ const (
 )
 
 // Response takes a result of the call, the first or a later one, and returns its kind.
+// Call it with every result that has the id of the call.
 func (t *Tracker) Response(result json.RawMessage) Answer {
 	t.mu.Lock()
 	defer t.mu.Unlock()

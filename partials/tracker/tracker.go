@@ -11,6 +11,7 @@ import (
 //
 // It starts nothing and waits for nothing. Its methods may be called by several goroutines. The functions of its Options are called with
 // its lock held, and must not call it.
+// Make one for each call with New.
 type Tracker struct {
 	o Options
 
@@ -44,6 +45,7 @@ type Tracker struct {
 }
 
 // Options say which call is tracked, and who gets its output. The zero value works.
+// Pass them to New.
 type Options struct {
 	Token json.RawMessage // the call's progressToken or partialResultToken, nil = none
 
@@ -68,6 +70,7 @@ const (
 )
 
 // Stats counts what has come.
+// Tracker.Stats returns them.
 type Stats struct {
 	Partials   int   // messages whose content was handed out
 	Bytes      int64 // of their text
@@ -130,6 +133,7 @@ func (t *Tracker) TaskID() string {
 }
 
 // End returns how the call ended, with the server's message about it.
+// Use it when the call is over.
 func (t *Tracker) End() (End, string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

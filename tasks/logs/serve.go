@@ -7,6 +7,7 @@ import (
 )
 
 // Serve adds the resources methods and subscriptions/listen to srv.
+// Call it once for each server.
 func Serve(srv *rpc.Server, runner *tasks.Runner, o Options) {
 	s := &server{runner: runner, o: o}
 	srv.Declare(func(_ *mcp.Version, caps *mcp.ServerCapabilities) {
