@@ -27,7 +27,7 @@ func (s *Setup) frontOptions(log zerolog.Logger) (o httpserver.Options, err erro
 // serveHTTP begins to serve over HTTP; m may be nil. stop ends the requests and their tasks; end sends what is still queued and closes.
 func (s *Setup) serveHTTP(ctx context.Context, m *metrics, log zerolog.Logger) (stop, end func(), err error) {
 	all, o := s.owners, s.front
-	o.Serves, o.Came, o.Owner = all.serves, all.came, all.began.Server.Owner
+	o.Serves, o.CheckHops, o.Owner = all.serves, all.came, all.began.Server.Owner
 	o.MaxLine, o.MaxInFlight, o.Drain = int(all.began.Limits.MaxLine), all.began.Limits.MaxInFlight, max(0, time.Duration(all.began.Limits.Drain))
 	if state, ok := all.store.(*sqlite.State); ok {
 		o.Ended = filepath.Join(state.Dir(), "sessions-ended")

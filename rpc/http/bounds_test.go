@@ -30,7 +30,7 @@ func TestManySessions(t *testing.T) {
 	t.Parallel()
 	f := ofOwners(t, "alice", "bob", "carol")
 	f.mu.Lock()
-	f.most = mostSessions{owned: 6, all: 8}
+	f.limits = sessionLimits{owned: 6, all: 8}
 	f.mu.Unlock()
 	const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 	bobs := []string{f.open(as("bob")), f.open(as("bob"))}

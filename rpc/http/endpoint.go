@@ -41,7 +41,7 @@ func Listen(ctx context.Context, address string, o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{o: o, listener: netutil.LimitListener(shortBuffers{listener}, maxConnections), guard: guard{o.Origins, o.host(), Loopback(listener.Addr().String())},
-		ended: make(chan struct{}), sessions: map[sessionKey]*session{}, notes: notes, brief: map[*rpc.Session]struct{}{}, inFlight: map[string]int{}, most: mostSessions{maxSessions, maxSessionsInAll}, held: map[string]int64{}}
+		ended: make(chan struct{}), sessions: map[sessionKey]*session{}, notes: notes, brief: map[*rpc.Session]struct{}{}, inFlight: map[string]int{}, limits: sessionLimits{maxSessions, maxSessionsInAll}, held: map[string]int64{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/mcp", s.serve)
 	mux.HandleFunc("/", elsewhere)
@@ -128,8 +128,8 @@ func (s *Server) serve(rw http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	if hops, err := strconv.Atoi(r.Header.Get(headers.Hops)); err == nil && s.o.Came != nil {
-		if err := s.o.Came(owner, hops); err != nil {
+	if hops, err := strconv.Atoi(r.Header.Get(headers.Hops)); err == nil && s.o.CheckHops != nil {
+		if err := s.o.CheckHops(owner, hops); err != nil {
 			refuse(w, http.StatusLoopDetected, nil, mcp.CodeInvalidRequest, err.Error())
 			return
 		}

@@ -28,9 +28,9 @@ type Options struct {
 	// Serves returns the server for an owner: the same one as long as the owner is busy (see Busy). It is called while a request is in flight.
 	Serves func(owner string) (Served, error)
 
-	// Came is called with the number of runnels that a request has passed through before this one. It returns an error if there are too
+	// CheckHops, if set, is called with the number of runnels that a request has passed through before this one. It returns an error if there are too
 	// many.
-	Came func(owner string, hops int) error
+	CheckHops func(owner string, hops int) error
 
 	Tokens    *Fresh[*Tokens] // tokens, and whose tasks they see; nil: none
 	Authority *Authority      // the issuer of other tokens; nil: none
@@ -70,7 +70,7 @@ type Server struct {
 	http     *http.Server
 	guard    guard
 	notes    *ended
-	most     mostSessions
+	limits   sessionLimits
 	kept     atomic.Int64 // bytes of events that all streams hold
 	streams  atomic.Int64 // responses that are streams of events at the moment
 
@@ -78,10 +78,10 @@ type Server struct {
 	tidy  sync.WaitGroup
 
 	mu        sync.Mutex
-	sessions  map[sessionKey]*session // of the handshake era
-	brief     map[*rpc.Session]struct{}
-	inFlight  map[string]int   // requests, by owner
-	held      map[string]int64 // bytes of bodies in flight, by owner (bodies.go)
+	sessions  map[sessionKey]*session   // of the handshake era
+	brief     map[*rpc.Session]struct{} // of single requests, in the stateless era
+	inFlight  map[string]int            // requests, by owner
+	held      map[string]int64          // bytes of bodies in flight, by owner (bodies.go)
 	heldInAll int64
 	stopped   bool
 }

@@ -26,8 +26,8 @@ const (
 // sessionKey identifies a session. An id is only valid for its owner, so it is useless to anyone else who knows it.
 type sessionKey struct{ owner, id string }
 
-// mostSessions limits the number of sessions.
-type mostSessions struct{ owned, all int }
+// sessionLimits limits the number of sessions.
+type sessionLimits struct{ owned, all int }
 
 // session is a session of the handshake era.
 type session struct {
@@ -111,8 +111,8 @@ func (s *Server) room(owner string) (gone *session, err error) {
 		}
 	}
 	switch {
-	case count[owner] >= s.most.owned:
-	case len(s.sessions) >= s.most.all:
+	case count[owner] >= s.limits.owned:
+	case len(s.sessions) >= s.limits.all:
 		for other, n := range count {
 			if n > count[owner] {
 				owner = other

@@ -28,9 +28,9 @@ const (
 // where lines are passed on as they are; [Dial] makes a client of one.
 type Transport struct {
 	*link
-	work    sync.WaitGroup
-	asked   sync.WaitGroup // requests without an answer
-	closing sync.Once
+	work     sync.WaitGroup
+	inFlight sync.WaitGroup // requests without an answer
+	closing  sync.Once
 
 	// Owned by Write.
 	partial []byte          // the beginning of a line
@@ -78,7 +78,7 @@ func (t *Transport) Write(p []byte) (int, error) {
 func (t *Transport) Finish(ctx context.Context) {
 	answered := make(chan struct{})
 	go func() { // ends with the requests, with Close at the latest
-		t.asked.Wait()
+		t.inFlight.Wait()
 		close(answered)
 	}()
 	select {
@@ -133,10 +133,10 @@ func (t *Transport) send(line []byte) {
 		t.mu.Lock()
 		t.requests[string(c.id)] = c
 		t.mu.Unlock()
-		t.asked.Add(1)
+		t.inFlight.Add(1)
 		started := t.start(func() {
 			c.run()
-			t.asked.Done()
+			t.inFlight.Done()
 			t.mu.Lock()
 			defer t.mu.Unlock()
 			if t.requests[string(c.id)] == c {
@@ -144,7 +144,7 @@ func (t *Transport) send(line []byte) {
 			}
 		})
 		if !started {
-			t.asked.Done()
+			t.inFlight.Done()
 		}
 		return
 	}
