@@ -21,6 +21,7 @@
 //	View    a task as this process sees it, whether it runs here or elsewhere; every Run has one
 //	handle  the id of a task, once a client knows it; a run without a handle is a call that a client waits for
 //	hidden  kept by the state, but not found by clients: a run without a handle
+//	abort   to end a run as failed before its work has returned
 //	fenced  ended by another process, which believed that the keeper was gone
 //	offer   to let a task wait for a worker, a runnel that takes the tasks of others (queue.go)
 //	note    a member of a task's variables that only runnel reads and writes (notes.go)
