@@ -112,7 +112,7 @@ func TestInstallRefuses(t *testing.T) {
 		{[]string{"install", "codex", "--config", "nothing.yaml"}, exitUsage, `--config: there is no config file nothing.yaml\nnothing was installed`},
 		{[]string{"install", "codex", "--tool", "a=x", "--", "wrap"}, exitUsage, `--tool: put it after --`},
 		{[]string{"install", "codex", "--sync-wait", "x"}, exitUsage, `--sync-wait: .*`},
-		{[]string{"install", "codex", "--tool", "a=x", "--state", "redis://u:secret@h"}, exitUsage, `--state: the URL of a state holds no password: put USER PASSWORD in a file.*RUNNEL_REDIS_CREDS\nnothing was installed`},
+		{[]string{"install", "codex", "--tool", "a=x", "--state", "redis://u:secret@h"}, exitUsage, `--state: the URL of a state holds no credentials: put USER PASSWORD in a file.*RUNNEL_REDIS_CREDS\nnothing was installed`},
 		{[]string{"install", "codex", "--tool", "a=x", "--state=rediss://h:6379/0?creds=f", "--dry-run"}, exitFine, ``},
 		{[]string{"install", "codex", "--tool", "a=x", "--state", "ftp://h"}, exitUsage, `--state: ftp:// is not a state that runnel knows`},
 		{[]string{"install", "codex", "--dry-run", "--", "--state", "nats://token@h"}, exitUsage, `^the arguments after -- have a URL with a password`},

@@ -82,5 +82,5 @@ func TestRedisState(t *testing.T) {
 	for _, args := range [][]string{{"doctor"}, {"tasks", "list"}, {"config", "show"}, {"call", "echo"}} {
 		run("", inURL, args...)
 	}
-	run("the URL of a state holds no password", inURL, "tasks", "list")
+	run("the URL of a state holds no credentials", inURL, "tasks", "list")
 }

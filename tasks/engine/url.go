@@ -26,7 +26,7 @@ func (f *URLForm) Parse(state string) (*url.URL, error) {
 	case !slices.Contains(f.Schemes, u.Scheme):
 		return nil, fmt.Errorf("the state has the scheme %s: use %s://", u.Scheme, strings.Join(f.Schemes, ":// or "))
 	case u.User != nil:
-		return nil, errors.New("the URL of a state holds no password: " + f.Secrets)
+		return nil, errors.New("the URL of a state holds no credentials: " + f.Secrets)
 	}
 	for name, values := range u.Query() {
 		value := f.Options[name]
