@@ -14,12 +14,11 @@ type Numbers struct {
 // Add takes the row whose first number is first, as partials.EncodeEnds has written it. It reports whether more may follow: no row does
 // that was stored after the end of the log was read. It fails with partials.ErrEnds.
 func (x *Numbers) Add(first int64, row []byte) (more bool, err error) {
-	known := int64(x.After + len(x.ends))
-	if first <= known { // an older one, or one that is stored twice
+	if first < x.Next() { // an older one, or one that is stored twice
 		return true, nil
 	}
 	ends, err := partials.DecodeEnds(x.Last, row)
-	if err != nil || len(ends) == 0 || first != known+1 {
+	if err != nil || len(ends) == 0 || first != x.Next() {
 		return false, partials.ErrEnds
 	}
 	if end := ends[len(ends)-1]; end <= x.Record.End {
@@ -28,6 +27,9 @@ func (x *Numbers) Add(first int64, row []byte) (more bool, err error) {
 	}
 	return false, nil
 }
+
+// Next is the number after those that are known.
+func (x *Numbers) Next() int64 { return int64(x.After+len(x.ends)) + 1 }
 
 // Complete reports whether all numbers were found that the record knows of.
 func (x *Numbers) Complete() bool { return x.After+len(x.ends) >= x.Record.Stored.Numbered }

@@ -51,7 +51,7 @@
 //
 //	a write of a process that is no longer the keeper is refused   space.publish (messages.go): tasks.ErrFenced
 //	what is sent again is stored once                              the ids of messages: space.Append, space.putRecord (write.go)
-//	output is found by its position                                space.seek (output.go)
+//	output is found by its position                                places; else space.seek (output.go)
 //	what a replica lacks is read from the leader                   space.caught (messages.go)
 //	a task that waits is one worker's                              space.Take (write.go): the record decides; the queue is a hint
 //	a worker finds what waits                                      State.Next (next.go)

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"strconv"
-	"sync"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -25,12 +24,6 @@ type output struct {
 	sp  *space
 	id  string
 	end func() int64 // where the acknowledged output ends
-
-	next struct { // where the last load ended
-		sync.Mutex
-		start    int64
-		sequence uint64 // of the extent that begins there
-	}
 }
 
 // Output implements engine.Store.
@@ -50,28 +43,22 @@ func (o *output) Load(ctx context.Context, pos int64, limit int) (list []partial
 }
 
 func (o *output) load(ctx context.Context, from fetch, pos int64, limit int) (list []partials.Extent, err error) {
-	o.next.Lock()
-	sequence := o.next.sequence
-	if o.next.start != pos {
-		sequence = 0
-	}
-	o.next.Unlock()
+	subject := o.sp.subject(o.id, "log.*")
+	sequence := o.sp.places.at(subject, pos)
 	if sequence == 0 && pos > 0 {
-		if sequence, err = o.sp.seek(ctx, o.sp.subject(o.id, "log.*"), pos, startOf); err != nil {
+		if sequence, err = o.sp.seek(ctx, subject, pos, startOf); err != nil {
 			return nil, err
 		}
 	}
 	all := o.sp.Extents(o.id, pos)
 	for len(all.List) == 0 { // damaged messages are skipped
-		messages, err := from(ctx, sequence, o.sp.subject(o.id, "log.*"), loadMessages, limit)
+		messages, err := from(ctx, sequence, subject, loadMessages, limit)
 		if err != nil || len(messages) == 0 {
 			return nil, err
 		}
 		for _, m := range messages {
-			if e, err := extent(m); all.Add(e, err) {
-				o.next.Lock()
-				o.next.start, o.next.sequence = e.End(), m.Sequence+1
-				o.next.Unlock()
+			if e, err := extent(m); all.Add(e, err) && e.End() <= o.end() { // a follower does not take what was written since
+				o.sp.places.note(subject, place{e.End(), m.Sequence + 1})
 			}
 		}
 		sequence = messages[len(messages)-1].Sequence + 1
@@ -162,9 +149,10 @@ func (sp *space) Ends(ctx context.Context, r *engine.Record, n int, last int64) 
 func (sp *space) readNumbers(ctx context.Context, from fetch, numbers *engine.Numbers) (err error) {
 	const some = 256
 	r := numbers.Record
-	subject, next := sp.subject(r.ID, "ends"), uint64(1)
-	if n := numbers.After; n > 0 { // a follower knows all but the last ones
-		if next, err = sp.seek(ctx, subject, int64(n)+1, firstOf); err != nil {
+	subject := sp.subject(r.ID, "ends")
+	next := sp.places.at(subject, numbers.Next())
+	if next == 0 && numbers.After > 0 {
+		if next, err = sp.seek(ctx, subject, numbers.Next(), firstOf); err != nil {
 			return err
 		}
 	}
@@ -182,6 +170,7 @@ func (sp *space) readNumbers(ctx context.Context, from fetch, numbers *engine.Nu
 				return err
 			}
 			next = m.Sequence + 1
+			sp.places.note(subject, place{numbers.Next(), next})
 		}
 	}
 	return nil

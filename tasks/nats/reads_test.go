@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"strconv"
+	"sync/atomic"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -63,5 +64,44 @@ func TestNewestNumbers(t *testing.T) {
 		if read > all-known+1 {
 			t.Errorf("after %d: %d messages are read", known, read)
 		}
+	}
+}
+
+// A follower that lags goes on where its last read ended, with one request: it does not search a stream that many tasks share.
+func TestFollowerGoesOn(t *testing.T) {
+	t.Parallel()
+	state := newState(t, startServer(t, t.TempDir(), 0).ClientURL())
+	sp := spaceOf(t, state)
+	task, line := statetest.Working("a"), []byte("line\n")
+	statetest.Put(t, state, task)
+	for range 10 {
+		if err := task.Log.Append(t.Context(), partials.Chunk{Data: line}); err != nil {
+			t.Fatal(err)
+		}
+		statetest.Eventually(t, func() bool { return statetest.Get(t, state, "a").Log.Size() == task.Log.Size() })
+	}
+	load := func(pos, end int64) []partials.Extent {
+		t.Helper()
+		list, err := sp.Output("a", func() int64 { return end }).Load(t.Context(), pos, 1<<20)
+		if err != nil || len(list) == 0 || list[0].Start != pos {
+			t.Fatalf("%+v, %v", list, err)
+		}
+		return list
+	}
+	load(0, 20) // what was stored since the follower read the record is read again with the next look
+	var asked atomic.Int64
+	for _, gets := range []string{"$JS.API.DIRECT.GET.>", "$JS.API.STREAM.MSG.GET.>"} {
+		if _, err := state.c.nc.Subscribe(gets, func(*nats.Msg) { asked.Add(1) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if list := load(20, 50); len(list) != 6 {
+		t.Errorf("%+v", list)
+	}
+	if err := state.c.nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if n := asked.Load(); n != 1 {
+		t.Errorf("%d requests", n)
 	}
 }

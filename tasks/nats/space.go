@@ -28,6 +28,8 @@ type space struct {
 
 	leaseName, queueName string // of streams
 
+	places places
+
 	mu        sync.Mutex
 	queue     jetstream.Stream              // nil until it is needed
 	consumers map[string]jetstream.Consumer // of the queue, by class

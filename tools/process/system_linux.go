@@ -133,13 +133,15 @@ func processesSince(pid int) map[int]stat {
 func strays(leader int, mark string, before map[int]string) map[int]string {
 	all := processesSince(leader)
 	descends := func(pid int) bool {
+		var line []int // looked at last: most processes descend from others, and each look is a file to read
 		for range len(all) {
 			s, ok := all[pid]
-			switch {
-			case !ok || isSupervisor(pid):
+			if !ok {
 				return false
-			case s.parent == leader || before[s.parent] != "":
-				return true
+			}
+			line = append(line, pid)
+			if s.parent == leader || before[s.parent] != "" {
+				return !slices.ContainsFunc(line, isSupervisor)
 			}
 			pid = s.parent
 		}
