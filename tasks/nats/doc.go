@@ -31,8 +31,8 @@
 //	streams     three of the owner, with three replicas each: three servers. A stream has one leader, so that more owners spread the work
 //	tasks       14 messages each and 3 purges: 160 messages/s on the average, 1,600 in an hour that has ten times as many. A task takes
 //	            1.6 ms of processor time in all, so half an hour a day
-//	output      a message of up to 64 KiB every 50 ms at most: 20,000 messages/s while a thousand tasks write without a pause, and 0.25 to
-//	            0.8 ms of processor time for each (servers, worker, front): 5 to 16 processors, less where output comes in larger pieces
+//	output      a message of up to 64 KiB every 50 ms at most: 20,000 messages/s while a thousand tasks write without a pause, and 0.2 to
+//	            0.6 ms of processor time for each (servers, worker, front): 4 to 12 processors, less where output comes in larger pieces
 //	leases      250 messages/s, and as many announcements
 //	disk        2.4 KB and the output, for the ttl: of an hour's 42,000 tasks with 1 MB each 42 GB on each server, written at 12 MB/s
 //	sweeps      the first limit: each process looks every 5 s, in 4 requests whose answers name all that lives. That is 800 requests/s and
