@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"path"
 	"strings"
 	"time"
 
@@ -58,8 +57,6 @@ func Dial(ctx context.Context, o Options, d rpc.DialOptions) (*rpc.Client, error
 // lookTime is how long it may take to find out why a server cannot be used.
 const lookTime = 5 * time.Second
 
-func endsInMCP(u *url.URL) bool { return path.Base(u.Path) == "mcp" }
-
 // servesMCP reports whether a server answers at the URL with /mcp added. Dial only says so, because the user has not named that URL.
 func servesMCP(ctx context.Context, o Options, info mcp.Implementation) bool {
 	u, err := url.Parse(o.URL)
@@ -84,7 +81,7 @@ func (t *Transport) speaksSSE(ctx context.Context) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	r, err := t.request(ctx, http.MethodGet, nil, http.Header{"Accept": {eventStream}})
+	r, err := t.newHTTPRequest(ctx, http.MethodGet, nil, http.Header{"Accept": {eventStream}})
 	if err != nil {
 		return false
 	}

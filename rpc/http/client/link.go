@@ -100,8 +100,8 @@ func sameServer(r *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// request makes an HTTP request with the headers of the user and the session.
-func (l *link) request(ctx context.Context, method string, body []byte, header http.Header) (*http.Request, error) {
+// newHTTPRequest makes an HTTP request with the headers of the user and the session.
+func (l *link) newHTTPRequest(ctx context.Context, method string, body []byte, header http.Header) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, method, l.o.URL, bytes.NewReader(body))
 	if err != nil {
 		return nil, err

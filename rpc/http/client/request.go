@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"path"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -105,7 +106,7 @@ func (c *request) exchange() (again bool, err error) {
 		c.sentID = rawjson.Encode(fmt.Sprintf("%s again %d", c.id, time.Now().UnixNano()))
 		body = rawjson.WithMember(c.line, "id", json.RawMessage(c.sentID))
 	}
-	r, err := c.request(httptrace.WithClientTrace(c.ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { c.markSent() }}), method, body, header)
+	r, err := c.newHTTPRequest(httptrace.WithClientTrace(c.ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { c.markSent() }}), method, body, header)
 	if err != nil {
 		return false, err
 	}
@@ -252,7 +253,7 @@ func (c *request) refused(r *http.Request, response *http.Response) (again bool,
 		// "it MUST start a new session": the transport's user opens another one.
 		c.fail(errors.New("the server has ended the session"))
 		return false, err
-	case (status == http.StatusNotFound || status == http.StatusMethodNotAllowed) && !c.opened() && !bytes.Equal(rawjson.Member(text, "id"), c.sentID) && !endsInMCP(r.URL):
+	case (status == http.StatusNotFound || status == http.StatusMethodNotAllowed) && !c.opened() && !bytes.Equal(rawjson.Member(text, "id"), c.sentID) && path.Base(r.URL.Path) != "mcp":
 		c.elsewhere.Store(true)
 		return false, fmt.Errorf("%w. The URL of an MCP server often ends in /mcp", err)
 	case status == http.StatusUnauthorized:

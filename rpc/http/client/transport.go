@@ -100,7 +100,7 @@ func (t *Transport) Close() error {
 		if t.session != "" { // "Clients that no longer need a particular session SHOULD send an HTTP DELETE"
 			ctx, cancel := context.WithTimeout(context.Background(), deletePatience)
 			defer cancel()
-			if r, err := t.request(ctx, http.MethodDelete, nil, nil); err == nil {
+			if r, err := t.newHTTPRequest(ctx, http.MethodDelete, nil, nil); err == nil {
 				if response, err := t.http.Do(r); err == nil {
 					response.Body.Close()
 				}
