@@ -121,3 +121,26 @@ func TestFlushAfterUnanswered(t *testing.T) {
 		t.Errorf("%d bytes are stored, up to %d", p.data, k.written.end)
 	}
 }
+
+// noting is a queue that counts what is made to wait.
+type noting struct {
+	Queue
+	waits int
+}
+
+func (n *noting) PutWaiting(context.Context, *Record, string) error { n.waits++; return nil }
+
+func (n *noting) Show(context.Context, *Record) error { return nil }
+
+// A task whose end was stored without an acknowledgement has ended: it is not offered to workers any more.
+func TestEndedIsNotOffered(t *testing.T) {
+	p := &pad{}
+	k := keep(t, p, 0)
+	queue := &noting{}
+	k.sp.Queue, k.sp.live["a"], k.unsure = queue, k, true
+	p.read.Status = mcp.TaskCompleted
+	err := k.sp.Offer(t.Context(), "a", tasks.Offer{Class: "builds"}, func(*tasks.Task) error { return nil })
+	if !errors.Is(err, tasks.ErrFenced) || queue.waits != 0 {
+		t.Errorf("it waits again: %d, %v", queue.waits, err)
+	}
+}

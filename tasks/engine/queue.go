@@ -42,6 +42,9 @@ func (sp *Space) Offer(ctx context.Context, id string, o tasks.Offer, body func(
 	if err := k.flush(ctx); err != nil {
 		return err
 	}
+	if k.over {
+		return tasks.ErrFenced
+	}
 	if err := body(&k.record.Task); err != nil {
 		return err
 	}
