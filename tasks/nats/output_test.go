@@ -15,6 +15,7 @@ import (
 	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/engine"
 	"runnel/tasks/statetest"
 )
 
@@ -48,6 +49,30 @@ func TestDamagedOutput(t *testing.T) {
 	}
 	if batch, _, err := log.ReadAt(t.Context(), 9, 100); err != nil || batch.Start > 9 || batch.End != 13 {
 		t.Errorf("from %d to %d, %v", batch.Start, batch.End, err)
+	}
+}
+
+// Garbage after the last piece of output hides nothing that stands before it, neither from readers nor when the task is ended for its keeper.
+func TestDamagedEnd(t *testing.T) {
+	t.Parallel()
+	url := startServer(t, t.TempDir(), 0).ClientURL()
+	state := newState(t, url)
+	task := statetest.Working("a", "one\n")
+	statetest.Put(t, state, task)
+	sp := spaceOf(t, state)
+	statetest.Eventually(t, func() bool { return statetest.Get(t, state, "a").Log.Size() == 4 })
+	for range 3 {
+		if _, err := state.c.js.Publish(t.Context(), sp.subject("a", "log.head"), []byte("garbage")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := statetest.ReadAll(t, statetest.Get(t, newState(t, url), "a").Log); got != "one\n" {
+		t.Errorf("it reads %q", got)
+	}
+	r := &engine.Record{}
+	r.ID = "a"
+	if err := sp.Measure(t.Context(), r); err != nil || r.End != 4 {
+		t.Errorf("it ends at %d, %v", r.End, err)
 	}
 }
 

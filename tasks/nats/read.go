@@ -3,6 +3,7 @@ package nats
 import (
 	"bytes"
 	"context"
+	"math"
 	"strconv"
 	"strings"
 
@@ -46,7 +47,11 @@ func (sp *space) Read(ctx context.Context, id string) (*engine.Record, error) {
 			r.Seen, r.Sealed = m.Sequence, m.Header.Get(sealHeader) == strconv.FormatUint(r.Revision, 10)
 			r.SetVariables(m.Data)
 		} else {
-			r.End = max(r.End, endOf(m))
+			end, err := sp.endAt(ctx, sp.subject(id, "log.*"), m)
+			if err != nil {
+				return nil, err
+			}
+			r.End = max(r.End, end)
 		}
 	}
 	return r, nil
@@ -64,13 +69,33 @@ func endOf(m *jetstream.RawStreamMsg) int64 {
 	return e.End()
 }
 
+// endAt returns where the output of a subject ends whose last message is given. If that is damaged, the last one before it counts.
+func (sp *space) endAt(ctx context.Context, subject string, last *jetstream.RawStreamMsg) (int64, error) {
+	if end := endOf(last); last == nil || end > 0 {
+		return end, nil
+	}
+	sequence, err := sp.seek(ctx, subject, math.MaxInt64, startOf)
+	if err != nil || sequence == 0 {
+		return 0, err
+	}
+	found, err := sp.fromLeader(ctx, sequence, subject, 1, 1)
+	if err != nil || len(found) == 0 {
+		return 0, err
+	}
+	return endOf(found[0]), nil
+}
+
 // Measure implements engine.Store. The replica that Read has asked may lag.
 func (sp *space) Measure(ctx context.Context, r *engine.Record) error {
 	last, err := sp.newest(ctx, sp.subject(r.ID, "log.*"))
 	if err != nil {
 		return err
 	}
-	r.End, r.Measured = max(r.End, endOf(last)), true
+	end, err := sp.endAt(ctx, sp.subject(r.ID, "log.*"), last)
+	if err != nil {
+		return err
+	}
+	r.End, r.Measured = max(r.End, end), true
 	if last == nil || last.Subject == sp.subject(r.ID, "log.head") {
 		return nil
 	}
