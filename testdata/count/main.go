@@ -49,7 +49,7 @@ func main() {
 	rooms := readRooms()
 	printRooms(rooms)
 	dir := must(os.MkdirTemp("", "count"))
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	output("go", "build", "-cover", "-covermode=atomic", "-coverpkg=./...", "-o", filepath.Join(dir, "runnel"), ".")
 	printWay(rooms, dir, "request", func(n int) []string {
 		return slices.Repeat([]string{`"name":"echo","arguments":{"text":"x"}`}, n)
@@ -266,7 +266,7 @@ func session(dir string, calls []string) counts {
 	in, out := must(cmd.StdinPipe()), bufio.NewReader(must(cmd.StdoutPipe()))
 	must(0, cmd.Start())
 	ask := func(method, params string) {
-		fmt.Fprintf(in, `{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s}}`+"\n", method, params)
+		must(fmt.Fprintf(in, `{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s}}`+"\n", method, params))
 		for !strings.Contains(must(out.ReadString('\n')), `"result"`) {
 		}
 	}
