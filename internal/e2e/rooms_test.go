@@ -36,10 +36,10 @@ var rooms = map[string][]string{
 	"runnel/tasks/statetest":           {"runnel/tasks", "runnel/partials", "runnel/rpc", "runnel/rpc/mcp"},                                                                      // what every state must do
 	"runnel/tools/process":             {},                                                                                                                                       // a child, its family and its guard; it knows nothing of tools
 	"runnel/tools/process/processtest": {},                                                                                                                                       // children for tests, and that none is left
-	"runnel/tools/schema":              {"runnel/tools/text"},                                                                                                                    // checks JSON values; it knows nothing of tools
+	"runnel/tools/schema":              {},                                                                                                                                       // checks JSON values; it knows nothing of tools
 	"runnel/tools/config":              {"runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/tasks", "runnel/tools/process", "runnel/tools/text", "runnel/tools/secrets"}, // what a config file can say
 	"runnel/tools/secrets":             {"runnel/rpc/rawjson"},                                                                                                                   // what must not be shown; it knows nothing of tools
-	"runnel/tools/text":                {},                                                                                                                                       // UTF-8, and how text is shaped for a model; it knows nothing of tools, and rooms below may import it
+	"runnel/tools/text":                {},                                                                                                                                       // UTF-8, and how text is shaped for a model; it knows nothing of tools, and tasks/logs may import it
 	"runnel/tools/remote":              {"runnel/tasks", "runnel/rpc", "runnel/partials/tracker", "runnel/rpc/mcp", "runnel/rpc/rawjson"},
 	"runnel/tools":                     {"runnel/partials", "runnel/partials/tracker", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tasks/logs", "runnel/tools/config", "runnel/tools/process", "runnel/tools/schema", "runnel/tools/text", "runnel/tools/secrets"},
 	"runnel/tools/command":             {"runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tools", "runnel/tools/config", "runnel/tools/process", "runnel/tools/schema", "runnel/tools/text", "runnel/tools/secrets"},
@@ -51,7 +51,7 @@ var rooms = map[string][]string{
 	"runnel/tools/view/page":           {}, // the HTML page of the live view
 
 	"runnel/internal/term":    {"runnel/rpc/mcp", "runnel/tools/text"},                                                                               // all that a person sees
-	"runnel/internal/top":     {"runnel/internal/term", "runnel/partials", "runnel/rpc/mcp", "runnel/tasks", "runnel/tools/text"},                    // the screen of runnel top
+	"runnel/internal/top":     {"runnel/internal/term", "runnel/partials", "runnel/rpc/mcp", "runnel/tasks"},                                         // the screen of runnel top
 	"runnel/internal/trace":   {"runnel/internal/term", "runnel/partials/tracker", "runnel/rpc/mcp", "runnel/tools/process", "runnel/tools/secrets"}, // the record of a session
 	"runnel/internal/hosts":   {},                                                                                                                    // which file of a host names its servers, and how that is edited; it knows nothing of runnel
 	"runnel/internal/propose": {},                                                                                                                    // which tools the manifest files of a project ask for
