@@ -292,7 +292,7 @@ func TestSecretsThatCannotBe(t *testing.T) {
 		`env: ["a b"]`:           `secrets.env[0]: "a b" is not a name for a variable`,
 		`patterns: ['(']`:        `secrets.patterns[0]: error parsing regexp`,
 		`patterns: ['x+']`:       `fewer than 3 characters`,
-		`patterns: ['abc.*def']`: `bound it`,
+		`patterns: ['abc.*def']`: `limit it`,
 		`words: [x]`:             `unknown key "words"`,
 	} {
 		config := writeConfig(t, "tools: {a: {command: [echo], env: {PIN: zq17}}}\nsecrets:\n  "+section)
