@@ -51,13 +51,13 @@ Values that the config file names under "secrets" appear in FILE as ***, if they
 			var t *trace.Record
 			code := exitFine
 			if i.target.url != "" {
-				at, err := i.remote(cmd)
-				if err != nil {
-					return err
+				at, wrong := i.remote(cmd)
+				if wrong != nil {
+					return wrong
 				}
-				remote, err := httpclient.Open(at)
-				if err != nil {
-					return misuse(cmd, "%w", err)
+				remote, wrong := httpclient.Open(at)
+				if wrong != nil {
+					return misuse(cmd, "%w", wrong)
 				}
 				t = trace.New(out, fmt.Sprintf("runnel %s traces %s", serve.Version(), remote.Name()), hide)
 				err = trace.Relay(cmd.Context(), t, remote, remote.Finish, session)

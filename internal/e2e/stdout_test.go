@@ -94,6 +94,17 @@ func TestHostReadsNothing(t *testing.T) {
 	}
 }
 
+// A trace of a server at a URL ends like any command whose output nobody reads.
+func TestTraceOfAURLReadsNothing(t *testing.T) {
+	t.Parallel()
+	s := serveHTTP(t, "--selftest", "--state", "memory")
+	var stderr syncBuffer
+	code := cli.Run(t.Context(), []string{"trace", "-o", filepath.Join(t.TempDir(), "trace"), "--url", s.url}, append(environ(t), noConfig), strings.NewReader(initialize+"\n"), goneStdout{}, &stderr)
+	if code != exitUnread || stderr.String() != "" {
+		t.Errorf("exit code %d, stderr %q", code, &stderr)
+	}
+}
+
 type goneStdout struct{}
 
 func (goneStdout) Write([]byte) (int, error) {
