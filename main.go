@@ -1,5 +1,15 @@
 // Runnel serves command line programs as MCP tools over stdin and stdout: they run as tasks and stream
 // their output while they run.
+//
+// The packages, from the bottom up. The doc.go of each says where things stand in it.
+//
+//	rpc             JSON-RPC on two pipes: lines, eras, requests in flight, the writer; rpc/mcp has the words of the protocol
+//	rpc/http        the same over HTTP; rpc/http/client is the other side
+//	partials        a task's output while it is written: the log, its readers, the dialects; partials/tracker is the client's half
+//	tasks           tasks: status, limits, ends, the methods tasks/*; a package below it for each state that keeps them
+//	tools           tools/list and tools/call; below it the kinds of tools, the config, processes, schemas, secrets
+//	internal/serve  a config becomes a running server
+//	internal/cli    the command line
 package main
 
 import (
