@@ -10,4 +10,12 @@
 //
 // Goroutines: the command runs in a separate one, so that run can leave at a second signal; doctor has one for each server that it
 // starts. A client's callbacks run on the goroutines of package rpc.
+//
+// Where things stand:
+//
+//	an error becomes an exit code      invocation.run (root.go); the codes are in invocation.go
+//	the exit code of runnel call       exitOf (call.go), from the result; invocation.call (callcmd.go), if the call was given up
+//	the exit code of runnel tasks      invocation.aboutTask (local.go)
+//	a second signal ends the process   invocation.leave (root.go)
+//	a call becomes a task or not       call.result (call.go)
 package cli
