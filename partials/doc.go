@@ -34,6 +34,7 @@
 //	when a batch goes out, and how much is in it   Pump.awaitPaced (pump.go), fill (fill.go)
 //	a pump is woken, and no wake is lost           Log.watch (log.go)
 //	which dialect a call gets                      chooseSpelling of package tools
+//	a line gets its number                         Dialect.Encode, called by Pump.write (pump.go); SEP-1905's segments: Segments.Number (segments.go)
 //	a dialect's numbers and names                  a file each: sep2679.go, sep1905.go, sep2998.go, pr383.go
 //	output ends on the wire                        Pump.write (pump.go)
 //	output is handed to a backing                  Log.Unsaved (backing.go)

@@ -34,7 +34,7 @@
 //	a request is admitted, its era decided          session.admit (server_era.go); in HTTP's headers: rpc/http/headers.go
 //	what a version of the protocol can hold         mcp.Versions (rpc/mcp/version.go)
 //	what a request says about its client, by era    session.open (server_handshake.go), session.stateless (server_stateless.go)
-//	an overload of requests is refused              incoming.admit (incoming.go)
+//	an overload of requests is refused              incoming.admit (incoming.go), which may wait for a slot first: slotPatience
 //	a malformed line is found                       peer.next (peer.go), parseMessage (message.go)
 //	a line is too long                              lineReader.line (frame.go); what runnel writes: mcp.MaxLine (rpc/mcp/line.go)
 //	the other side does not read                    writer.try, writer.awaitTurn (writer.go); a task's output waits in package partials
