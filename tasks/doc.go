@@ -59,10 +59,11 @@
 //	another process asks for a cancel       Runner.cancelElsewhere (follow.go) there, Runner.watchRequests (requests.go) here
 //	questions and progress from elsewhere   publish.go and times.go where the task runs, notes.go where it is followed
 //	a worker takes an offer                 Take of package tools, Runner.Take (detach.go), State.Take
-//	a lease is lost                         found in packages sqlite and engine; Runner.watchRequests (requests.go) ends the run
-//	the keeper of a task is gone            recover of packages sqlite and engine, also for retries; Task.FailOrphan (stored.go)
+//	a lease is lost                         found by each state, reported by State.Heed; Runner.watchRequests (requests.go) ends the run
+//	the keeper of a task is gone            recover of packages sqlite and engine; Task.FailOrphan (stored.go)
+//	a dead worker's task is retried         Space.recover of package engine
 //	the end that others stored counts       Runner.fencedEnd (settle.go)
-//	too many tasks, or requests for them    Runner.addLive, Runner.limited (limits.go); over all processes by each state: admit
+//	too many tasks, or requests for them    Runner.addLive, Runner.limited (limits.go); over all processes by each state (see its doc.go)
 //	one process reports an end to people    notice.go
 //	secrets are kept out of a task's end    Done.hide (hide.go), from Run.finishWith; out of its log: package tools
 package tasks

@@ -48,6 +48,7 @@
 // Where things stand:
 //
 //	a write of a process that is no longer the keeper is refused   the conditions in write.go and output.go: tasks.ErrFenced
+//	an owner has too many tasks                                    space.admit (write.go)
 //	a process counts as gone                                       its beat has not changed for some time: space.Alive (lease.go)
 //	its tasks are not ended if it has come back meanwhile          space.unrenewed (lease.go)
 //	what was stored without an answer is not stored twice          settled (call.go), space.append (output.go)

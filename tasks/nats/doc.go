@@ -45,11 +45,12 @@
 //
 // Goroutines: those of package engine, and of the NATS client.
 //
-// Locks: space.mu, under none of package engine's but Keeping.mu; an output's, which is not held across I/O.
+// Locks: space.mu, under none of package engine's but keeping.mu; an output's, which is not held across I/O.
 //
 // Where things stand:
 //
 //	a write of a process that is no longer the keeper is refused   space.publish (messages.go): tasks.ErrFenced
+//	an owner has too many tasks                                    space.admit (admit.go)
 //	what is sent again is stored once                              the ids of messages: space.Append, space.putRecord (write.go)
 //	output is found by its position                                places; else space.seek (output.go)
 //	what a replica lacks is read from the leader                   space.caught (messages.go)

@@ -41,6 +41,7 @@
 // Where things stand:
 //
 //	a write of a process that is no longer the keeper is refused   the scripts: tasks.ErrFenced
+//	an owner has too many tasks                                    put.lua
 //	what was stored without an answer is not stored twice          the scripts find out whether they have run
 //	output that a server has lost is not taken for stored          append.lua
 package redis
