@@ -24,7 +24,7 @@
 // Where things stand:
 //
 //	which file, and in which shape    Table (table.go), with its sources
-//	what is refused                   check (edit.go)
+//	what is refused                   Host.check (edit.go)
 //	links, modes, atomic writes       file.go
 //	what uninstall needs              record.go
 package hosts

@@ -1,7 +1,7 @@
 // Package logs serves the output of tasks as resources (2025-11-25 server/resources), and subscriptions/listen (2026-07-28
 // basic/patterns/subscriptions), which announces changes of tasks, of their logs and of lists.
 //
-//	resources/list, read ─▶ server ─▶ runner.Head ─▶ a page of the log; another server's: Others
+//	resources/list, read ─▶ server ─▶ Runner.Head ─▶ a page of the log; another server's: Others
 //	resources/subscribe ─▶ logWatch ─▶ notifications/resources/updated
 //	subscriptions/listen ─▶ subscription ─▶ one feed for each list, resource and task ─▶ its lane
 //

@@ -7,7 +7,7 @@
 //
 // Where things stand:
 //
-//	a schema itself is checked              Checker.Compile (schema.go)
-//	the cost of a schema is bounded         tree.checkCost (cost.go)
-//	the cost of checking a value is bounded tree.affordable (cost.go)
+//	a schema itself is checked                 Checker.Compile (schema.go)
+//	the cost of a schema is bounded            tree.checkCost (cost.go)
+//	the cost of checking a value is bounded    tree.affordable (cost.go)
 package schema

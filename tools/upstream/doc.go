@@ -24,10 +24,10 @@
 //
 // Where things stand:
 //
-//	a server is started, or reached   link.dial (dial.go)
-//	a server that hangs is noticed   silence.watch (hung.go)
-//	a server that ended is noticed   Server.serve (server.go)
-//	either is started again          Server.run (server.go)
-//	runnels in a circle              hops (hops.go), Set.Came (set.go)
-//	a worker's servers ask           Set.ServeOthers (set.go), link.asks (link.go)
+//	a server is started, or reached    link.dial (dial.go)
+//	a server that hangs is noticed     silence.watch (hung.go)
+//	a server that ended is noticed     Server.serve (server.go)
+//	either is started again            Server.run (server.go)
+//	runnels in a circle                hops (hops.go), Set.Came (set.go)
+//	a worker's servers ask             Set.ServeOthers (set.go), link.asks (link.go)
 package upstream
