@@ -35,7 +35,7 @@
 //	a call asks for a ttl              ttl (callparams.go); package tasks decides
 //	a call continues elsewhere         Call.Detach, Call.Offer, and Take there (detached.go)
 //	a call takes too long              service.patience (answer.go), service.handOver (handover.go)
-//	a running call gets a handle       Run.Promote of package tasks: service.answerSoon (answer.go), service.handOver, service.recentOf (app.go)
+//	a running call gets a handle       Run.Promote of package tasks: service.answerSoon (answer.go), service.handOver (handover.go), service.recentOf (app.go)
 //	a question reaches the client      audience.ask (asking.go); as the answer to a call: service.park (answer.go)
 //	a worker asks the client           audience.Asked (relay.go)
 //	which dialect carries the output   chooseSpelling (spelling.go)
