@@ -55,7 +55,7 @@ func (r *Runner) Wait(ctx context.Context) error { return r.all.Wait(ctx) }
 func (r *Runner) Idle() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.live) == 0 && r.all.count.Load() == 0
+	return len(r.live)+len(r.working)+len(r.hidden) == 0
 }
 
 // Close cancels everything that runs and returns when it has ended: no goroutine of a tool and no child is left, except those that GiveUp
@@ -74,10 +74,10 @@ func (r *Runner) Close() {
 // Call it when Close has taken longer than the process can wait.
 func (r *Runner) GiveUp() {
 	r.mu.Lock()
-	live := slices.Collect(maps.Values(r.live))
+	working := slices.Collect(maps.Keys(r.working))
 	r.mu.Unlock()
 	var aborted sync.WaitGroup // each may wait for its client
-	for _, run := range live {
+	for _, run := range working {
 		if !run.worked.IsSet() { // otherwise its end is being stored, and finish waits for that
 			r.o.Log.Error().Str("taskId", run.id).Str("owner", r.o.Owner).Str("tool", run.spec.Tool).Msg("a tool has not stopped: it is left behind")
 		}

@@ -103,7 +103,7 @@ func (r *Runner) Take(ctx context.Context, id string, work []byte, spec Spec) (*
 	defer run.changing.Unlock()
 	run.expiryTimer = setAlarm(r.o.now, t.CreatedAt.Add(t.TTL), &run.ended, run.expire)
 	r.mu.Lock()
-	r.live[id] = run
+	r.live[id], r.working[run] = run, true
 	r.startWatching()
 	r.mu.Unlock()
 	r.begin(run)

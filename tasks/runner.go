@@ -68,6 +68,7 @@ type Runner struct {
 	live     map[string]*Run  // runs with a handle that have not ended, or whose end is not stored
 	followed map[string]*View // tasks of other processes that Follow follows
 	hidden   map[string]*Run  // runs without a handle that the state keeps
+	working  map[*Run]bool    // runs with a handle whose do has not returned, even if they have ended
 	made     []madeTask       // the latest tasks that got a handle here, oldest first
 
 	watching bool // watchRequests runs (requests.go)
@@ -104,7 +105,7 @@ func NewRunner(o Options) *Runner {
 	ctx, end := context.WithCancel(context.Background())
 	givenUp, giveUp := context.WithCancel(context.Background())
 	return &Runner{o: o, ctx: ctx, end: end, givenUp: givenUp, giveUp: giveUp,
-		live: map[string]*Run{}, followed: map[string]*View{}, hidden: map[string]*Run{},
+		live: map[string]*Run{}, followed: map[string]*View{}, hidden: map[string]*Run{}, working: map[*Run]bool{},
 		merging:  make(chan struct{}, maxMerging),
 		starts:   window{limit: o.MaxStartsPerMinute, period: time.Minute},
 		requests: window{limit: o.MaxRequestsPerSecond, period: time.Second},

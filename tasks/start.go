@@ -97,6 +97,7 @@ func (r *Runner) admit(ctx context.Context, run *Run) error {
 		return r.refused(run, err)
 	}
 	r.mu.Lock()
+	r.working[run] = true
 	r.remember(&task)
 	r.mu.Unlock()
 	run.expiryTimer = setAlarm(r.o.now, task.CreatedAt.Add(task.TTL), &run.ended, run.expire)

@@ -12,7 +12,7 @@ import (
 // do runs the work, and returns when the run has ended.
 func (r *Run) do() {
 	rpc.GrowStack()
-	defer r.runner.all.Done()                 // then Runner.Close no longer waits for it
+	defer r.done()
 	if done := r.work(); r.detached.IsSet() { // the work has handed the task over
 		r.follow()
 	} else {
@@ -45,6 +45,16 @@ func (r *Run) finishWith(done *Done) {
 	default:
 		r.finish(nil, mcp.TaskCompleted, done.Status, &Outcome{Result: done.Result})
 	}
+}
+
+// done lets Runner.Close no longer wait for the run.
+func (r *Run) done() {
+	if r.HasHandle() { // short calls do not contend for this lock
+		r.runner.mu.Lock()
+		delete(r.runner.working, r)
+		r.runner.mu.Unlock()
+	}
+	r.runner.all.Done()
 }
 
 // work calls the tool and turns its panic into an error.
