@@ -367,7 +367,7 @@ func TestCallOfBrokenServers(t *testing.T) {
 		{"dies", []string{"tools/call", aHandle + "\n" + partial(0) + "exit 3"},
 			1, "0\n", "connection lost: the server closed its output"},
 		{"dies, but a helper holds its output", []string{"tools/call", aHandle + "\n" + partial(0) + "sleep 1000 & exit 3"},
-			1, "0\n", "connection lost: the server has ended, though something that it started holds its output open"},
+			1, "0\n", "connection lost: the server has ended, but a process that it started holds its output open"},
 		{"no notification of the end, only tasks/get", []string{"tools/call", aHandle + "\n" + partial(0),
 			"tasks/get", `{"jsonrpc":"2.0","id":4,"result":{"taskId":"x","status":"completed"}}`,
 			"tasks/result", strings.Replace(result, `"id":4`, `"id":5`, 1)},
