@@ -29,7 +29,7 @@
 //
 // Goroutines: those of net/http, one for each connection and request; those of [rpc.Session]; one that closes idle sessions.
 //
-// Locks: Server.mu and stream.mu are never held together, nor across I/O; Fresh.mu is held while a small file is read.
+// Locks: Server.mu and stream.mu are never held together, nor across I/O; Fresh.mu is held while a small file is read, ended.writing while one is written.
 //
 // Words: the standing stream of a session carries lines that answer no request; an event is a line with an id that a client can resume from;
 // to revive a session is to open it again from its id.

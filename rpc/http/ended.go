@@ -39,7 +39,8 @@ const (
 
 // ended holds these notes. mu is not held while the file is read or written: a request that looks must not wait for one that notes.
 type ended struct {
-	file string // "" = none
+	file    string     // "" = none
+	writing sync.Mutex // held while this process has the file locked; taken before mu
 
 	mu      sync.Mutex
 	seen    os.FileInfo // the file's info from when it was last read; nil if it did not exist
@@ -141,19 +142,23 @@ func (e *ended) note(k sessionKey) error {
 		return nil
 	}
 	return e.locked(func() error {
-		err := e.read()
+		if err := e.read(); err != nil { // rewriting would lose the notes of other processes
+			return errors.Join(err, e.append(n))
+		}
 		e.mu.Lock()
 		crowded := e.crowded
 		e.mu.Unlock()
-		if crowded && err == nil { // otherwise the notes of other processes would be lost
-			return e.rewrite()
+		if crowded {
+			return errors.Join(e.rewrite(), e.wrote())
 		}
-		return errors.Join(err, e.append(n))
+		return errors.Join(e.append(n), e.wrote())
 	})
 }
 
-// locked calls f while nobody else writes the file.
+// locked calls f while nobody else writes the file. Only another process can lock it for too long: this one's notes wait for each other.
 func (e *ended) locked(f func() error) error {
+	e.writing.Lock()
+	defer e.writing.Unlock()
 	if err := os.MkdirAll(filepath.Dir(e.file), 0o700); err != nil {
 		return err
 	}
@@ -239,13 +244,16 @@ func (e *ended) rewrite() error {
 	e.crowded = false
 	e.mu.Unlock()
 	next := e.file + ".new"
-	if err := os.WriteFile(next, text, 0o600); err != nil {
-		return err
+	err := os.WriteFile(next, text, 0o600)
+	if err == nil {
+		err = os.Rename(next, e.file)
 	}
-	if err := os.Rename(next, e.file); err != nil {
-		return err
+	if err != nil { // the next note tries again
+		e.mu.Lock()
+		e.crowded = true
+		e.mu.Unlock()
 	}
-	return e.wrote()
+	return err
 }
 
 // append adds a line to the file, which is locked.
@@ -255,10 +263,10 @@ func (e *ended) append(n note) error {
 		return err
 	}
 	_, err = fmt.Fprintf(f, "\n%d %s %s\n", n.opened, n.owner, n.hash) // the line before may not have been written completely
-	return errors.Join(err, f.Close(), e.wrote())
+	return errors.Join(err, f.Close())
 }
 
-// wrote notes that the file's present content is known. The file is locked.
+// wrote notes that the file's present content is known, after read has read the rest of it. The file is locked.
 func (e *ended) wrote() error {
 	info, err := os.Stat(e.file)
 	e.mu.Lock()

@@ -256,3 +256,88 @@ func TestEndedOfManyOwners(t *testing.T) {
 		t.Errorf("%d notes, %d owners", len(e.notes), len(e.until))
 	}
 }
+
+// A note whose rewriting fails is not lost: the next one writes it as well.
+func TestEndedCannotBeRewritten(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "ended")
+	e, err := newEnded(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second := sessionKey{"alice", stamp() + "X.e30"}, sessionKey{"alice", stamp() + "Y.e30"}
+	e.crowded = true
+	if err := os.Mkdir(file+".new", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.note(first); err == nil {
+		t.Fatal("the file was written")
+	}
+	if err := os.Remove(file + ".new"); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.note(second); err != nil {
+		t.Fatal(err)
+	}
+	if later, err := newEnded(file); err != nil || !later.has(first) || !later.has(second) {
+		t.Errorf("%v %v, %v", later.has(first), later.has(second), err)
+	}
+}
+
+// Notes that could not be read when another one was written are read as soon as they can be.
+func TestEndedIsReadLater(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "ended")
+	first, second := sessionKey{"alice", stamp() + "X.e30"}, sessionKey{"alice", stamp() + "Y.e30"}
+	e, err := newEnded(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := newEnded(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.note(first); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(file, 0o200); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.ReadFile(file); err == nil {
+		t.Skip("this user can read every file")
+	}
+	if err := e.note(second); err == nil {
+		t.Error("the notes were read")
+	}
+	if err := os.Chmod(file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if !e.has(first) {
+		t.Error("the notes of another process are not known")
+	}
+}
+
+// Many notes at once wait for each other, however long that takes: only another process's lock has a limit.
+func TestEndedManyAtOnce(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "ended")
+	e, err := newEnded(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	began, done := make(chan struct{}), make(chan error)
+	go func() {
+		done <- e.locked(func() error {
+			close(began)
+			time.Sleep(lockPatience + lockPatience/4) // a slow disk
+			return nil
+		})
+	}()
+	<-began
+	if err := e.note(sessionKey{"alice", stamp() + "X.e30"}); err != nil {
+		t.Error(err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
