@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +21,7 @@ import (
 // initCommand is "runnel init".
 func (i *invocation) initCommand() *cobra.Command {
 	var dryRun bool
+	var file string
 	cmd := &cobra.Command{
 		Use:   "init [DIRECTORY]",
 		Short: "Propose a runnel.yaml for a project, from its Makefile, package.json and the like",
@@ -30,6 +32,7 @@ nothing and never overwrites a file. The file is shown, and trusted as it was wr
 It knows ` + propose.Files + `.`,
 		Example: `  runnel init
   runnel init --dry-run
+  runnel init -o ~/.config/runnel/runnel.yaml
 
   # then
   runnel tools
@@ -40,22 +43,29 @@ It knows ` + propose.Files + `.`,
 			if len(args) > 0 {
 				dir = args[0]
 			}
-			return i.init(cmd, dir, dryRun)
+			return i.init(cmd, dir, cmp.Or(file, filepath.Join(dir, config.FileName)), dryRun)
 		},
 	}
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show the file, and write nothing")
+	cmd.Flags().StringVarP(&file, "output", "o", "", "write to `FILE` instead of runnel.yaml in the directory")
 	return cmd
 }
 
-func (i *invocation) init(cmd *cobra.Command, dir string, dryRun bool) error {
-	file := filepath.Join(dir, config.FileName)
+func (i *invocation) init(cmd *cobra.Command, dir, file string, dryRun bool) error {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return misuse(cmd, "%s is not a directory", serve.ShownPath(dir))
 	}
 	if _, err := os.Lstat(file); err == nil && !dryRun {
 		return fmt.Errorf("%s is there already: see what would be proposed with runnel init --dry-run", serve.ShownPath(file))
 	}
-	text, from := propose.Propose(os.DirFS(dir))
+	project, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	if at, err := filepath.Abs(filepath.Dir(file)); err == nil && at == project {
+		project = "" // commands run in the directory of their config
+	}
+	text, from := propose.Propose(os.DirFS(dir), project)
 	if len(from) == 0 {
 		return fmt.Errorf("nothing in %s says how it is built or tested (looked for %s)", serve.ShownPath(dir), propose.Files)
 	}
@@ -82,7 +92,11 @@ func (i *invocation) init(cmd *cobra.Command, dir string, dryRun bool) error {
 	} else {
 		said += "; it is trusted until it changes, then run runnel trust again"
 	}
-	i.Say(level, said+"\nNext: runnel tools, then runnel install")
+	named := ""
+	if filepath.Base(file) != config.FileName || project != "" {
+		named = " --config " + serve.ShownPath(file)
+	}
+	i.Say(level, fmt.Sprintf("%s\nNext: runnel tools%s, then runnel install%s", said, named, named))
 	return nil
 }
 

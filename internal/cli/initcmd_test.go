@@ -46,3 +46,19 @@ func TestInit(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// A proposal that is written elsewhere runs its commands in the project.
+func TestInitOutput(t *testing.T) {
+	_, run := inHome(t)
+	if err := os.Mkdir("project", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("project/Makefile", []byte("where: ## Say where it runs\n\t@pwd\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run("init", "project", "-o", "tools.yaml").is(t, exitFine, `(?s).*\n    dir: ".*/project"\n.*`, `(?s)wrote tools\.yaml, 1 tool;.*Next: runnel tools --config tools\.yaml, then runnel install --config tools\.yaml`)
+	run("call", "where", "--config", "tools.yaml").is(t, exitFine, `(?s).*/project\n`, "")
+	run("init", "project", "-o", "tools.yaml").is(t, exitFailure, "", `tools\.yaml is there already`)
+	run("init", "project", "-o", "project/other.yaml").is(t, exitFine, `(?s).*description: Say where it runs\n    command: \[make, where\]\n.*`, `wrote project/other\.yaml`)
+	run("call", "where", "--config", "project/other.yaml").is(t, exitFine, `(?s).*/project\n`, "")
+}

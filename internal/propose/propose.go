@@ -25,8 +25,9 @@ var sources = []source{
 	{"compose", compose}, {"docker", docker},
 }
 
-// Propose returns the text of a runnel.yaml for a directory, and the files that it was made from; without files there is no text.
-func Propose(directory fs.FS) (text string, files []string) {
+// Propose returns the text of a runnel.yaml for a directory, and the files that it was made from; without files there is no text. path is the
+// directory's path for a config that lies elsewhere, "" for one that lies in it.
+func Propose(directory fs.FS, path string) (text string, files []string) {
 	var b strings.Builder
 	taken := map[string]bool{}
 	for _, s := range sources {
@@ -49,7 +50,7 @@ func Propose(directory fs.FS) (text string, files []string) {
 			}
 			taken[tool.Name] = true
 			written++
-			tool.write(&b)
+			tool.write(&b, path)
 		}
 		if len(left) > 0 {
 			fmt.Fprintf(&b, "  # left out: %s\n", strings.Join(left, ", "))

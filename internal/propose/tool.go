@@ -40,12 +40,15 @@ func toolName(name string) string {
 	return strings.Trim(regexp.MustCompile(`[^A-Za-z0-9_-]+`).ReplaceAllString(name, "_"), "_")
 }
 
-// write writes the tool as YAML.
-func (t Tool) write(b *strings.Builder) {
+// write writes the tool as YAML. dir is where its command runs, "" for the config's directory.
+func (t Tool) write(b *strings.Builder, dir string) {
 	line := func(key, value string) { b.WriteString("    " + key + ": " + value + "\n") }
 	b.WriteString("  " + word(t.Name) + ":\n")
 	line("description", sentence(t.Description))
 	line("command", words(t.Command))
+	if dir != "" {
+		line("dir", quoted(dir))
+	}
 	var inputs, required []string
 	for _, in := range t.Inputs {
 		inputs = append(inputs, word(in.Name)+": "+in.Schema)
