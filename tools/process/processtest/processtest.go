@@ -1,6 +1,5 @@
 //go:build unix
 
-// Package processtest is what tests of child processes share: a test binary that is also its own children, and a check that none is left.
 package processtest
 
 import (
