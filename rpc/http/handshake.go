@@ -21,7 +21,6 @@ func (s *Server) postHandshake(w http.ResponseWriter, r *http.Request, owner str
 			refuse(w, http.StatusServiceUnavailable, m.id, mcp.CodeBusy, err.Error())
 			return
 		}
-		w.Header().Set(headers.Session, c.id)
 	case id == "" && m.method == "":
 		refuse(w, http.StatusBadRequest, m.id, mcp.CodeParseError, "the body is not a JSON-RPC message that begins a session")
 		return
@@ -47,6 +46,9 @@ func (s *Server) postHandshake(w http.ResponseWriter, r *http.Request, owner str
 	case err != nil:
 		refuse(w, http.StatusNotFound, m.id, mcp.CodeNoSession, "the session has ended: send initialize again")
 		return
+	}
+	if opens && c.Version() != nil { // otherwise nobody may use the session, which is about to end
+		w.Header().Set(headers.Session, c.id)
 	}
 	whole := a.respond(w, r)
 	cut := s.cut(c, a.sender, whole)
