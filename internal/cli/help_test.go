@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -65,7 +66,7 @@ func TestManPages(t *testing.T) {
 	}
 }
 
-// A flag means one thing: --json is arguments, in call only, and -o is how a command prints, but in trace, where it is the file.
+// A flag means one thing: --json is arguments, in call only, and -o is how a command prints, but in trace and init, which write a file.
 func TestFlagsMeanOneThing(t *testing.T) {
 	i := &invocation{Setup: serve.Setup{Env: environ(t)}}
 	for _, cmd := range commandsOf(i.command()) {
@@ -75,7 +76,7 @@ func TestFlagsMeanOneThing(t *testing.T) {
 		if cmd.Flags().Lookup("ndjson") != nil {
 			t.Errorf("%s has --ndjson", cmd.CommandPath())
 		}
-		if f := cmd.Flags().Lookup("output"); f != nil && cmd.CommandPath() != "runnel trace" {
+		if f := cmd.Flags().Lookup("output"); f != nil && !slices.Contains([]string{"runnel trace", "runnel init"}, cmd.CommandPath()) {
 			if c, ok := f.Value.(*serve.Choice); !ok || f.Shorthand != "o" || c.Words[0] != "text" || c.Words[1] != "json" {
 				t.Errorf("%s: -o is %v", cmd.CommandPath(), f.Value)
 			}
