@@ -57,7 +57,7 @@ func (l *Log) between(begin, end int64) (Batch, error) {
 	return all, nil
 }
 
-// lostTo is the first position that can still be read: memory has released the output before it, and there is no backing.
+// lostTo is the first position that can still be read: memory has released the output before it, and nothing backs it.
 func (l *Log) lostTo() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

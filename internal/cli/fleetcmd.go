@@ -74,7 +74,7 @@ elsewhere, each change is printed.`,
 	return cmd
 }
 
-// queue returns the state if it has workers. l is nil if there is no state.
+// queue returns the state if it has workers. l is nil without a state.
 func (l *local) queue() (tasks.Queue, bool) {
 	if l == nil {
 		return nil, false

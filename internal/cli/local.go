@@ -132,7 +132,7 @@ func (i *invocation) aboutTask(use, short, long, example string, run func(cmd *c
 }
 
 // list returns the owner's tasks, or only the running ones, oldest first. The message of a running task is its last line of output.
-// l is nil if there is no state: then there are none.
+// l is nil without a state: then there are none.
 func (l *local) list(ctx context.Context, running bool) (list []tasks.Task, err error) {
 	if l == nil {
 		return nil, nil

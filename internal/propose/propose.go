@@ -25,7 +25,7 @@ var sources = []source{
 	{"compose", compose}, {"docker", docker},
 }
 
-// Propose returns the text of a runnel.yaml for a directory, and the files that it was made from; without files there is no text. path is the
+// Propose returns the text of a runnel.yaml for a directory, and the files that it was made from; without files the text is empty. path is the
 // directory's path for a config that lies elsewhere, "" for one that lies in it.
 func Propose(directory fs.FS, path string) (text string, files []string) {
 	var b strings.Builder

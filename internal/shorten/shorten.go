@@ -38,7 +38,7 @@ func Clip(s string, n int) string {
 	return Cut(s, n-len(mark)) + mark
 }
 
-// LeftOut returns the line that stands for n bytes, segments or items that are not shown. how says how to read them; "" if there is no way.
+// LeftOut returns the line that stands for n bytes, segments or items that are not shown. how says how to read them; "" if they cannot be read.
 func LeftOut(n int64, unit, how string) string {
 	if how != "" {
 		how = ": " + how

@@ -178,7 +178,7 @@ func (s *Server) close(c *session) {
 	}
 }
 
-// endSession is close for a session that is no longer, or was never, in s.sessions.
+// endSession is close for a session that has left s.sessions, or was never in it.
 func (s *Server) endSession(c *session) {
 	s.mu.Lock()
 	stopped := s.stopped

@@ -67,7 +67,7 @@ func (sp *space) records(ctx context.Context, ids []string) ([]*engine.Record, e
 	return list, nil
 }
 
-// each sends one command for each of several tasks at once, and sends them again if there is no answer.
+// each sends one command for each of several tasks at once, and sends them again if no answer comes.
 func (sp *space) each(ctx context.Context, ids []string, command func(b rueidis.Builder, id string) rueidis.Completed) []rueidis.RedisResult {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()

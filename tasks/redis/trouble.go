@@ -30,7 +30,7 @@ func refused(err error) error {
 	return tasks.Trouble{Err: fmt.Errorf("the state refuses it: %w", err)}
 }
 
-// unconnected explains why there is no connection.
+// unconnected explains why the connection failed.
 func unconnected(err error) error {
 	if _, said := rueidis.IsRedisErr(err); said {
 		return refused(err)

@@ -232,7 +232,7 @@ func (c *Config) Origin(path string) string {
 	return ""
 }
 
-// Dir returns the absolute directory of the file, where its commands run; "" if there is no file.
+// Dir returns the absolute directory of the file, where its commands run; "" without a file.
 func (c *Config) Dir() string {
 	if c.file == "" {
 		return ""

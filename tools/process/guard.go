@@ -129,7 +129,7 @@ func (g *guard) newMark() string {
 	return fmt.Sprintf("%s=%s.%d", markVariable, g.mark, g.marked.Add(1))
 }
 
-// hold names a group or a folder that must not outlive runnel, until release. If there is no guard, the next one learns of it.
+// hold names a group or a folder that must not outlive runnel, until release. Without a guard, the next one learns of it.
 func (g *guard) hold(thing string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -176,7 +176,7 @@ func (c *Call) poll(ctx context.Context, before time.Duration) time.Duration {
 	return before
 }
 
-// fetch fetches missing output and, with rest, output that a server of SEP-1905 has not pushed, until there is no more.
+// fetch fetches missing output and, with rest, output that a server of SEP-1905 has not pushed, until all of it is there.
 func (c *Call) fetch(ctx context.Context, rest bool) {
 	for asked := int64(-1); ; {
 		w, ok := c.tracker.Wanted(rest, asked)

@@ -166,7 +166,7 @@ func (m *machine) shortest(most int) int {
 	return most
 }
 
-// undecided returns how many characters may be read, at most, before it is known whether they are in a match; -1 if there is no limit.
+// undecided returns how many characters may be read, at most, before it is known whether they are in a match; -1 without a limit.
 func (m *machine) undecided() (most int) {
 	const open = -2 // its number is being computed
 	known := map[uint32]int{}
