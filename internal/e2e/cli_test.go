@@ -63,6 +63,7 @@ func TestWrongUse(t *testing.T) {
 		{args: []string{"trace", "-o"}, says: "flag needs an argument: 'o' in -o\nsee runnel trace --help\n"},
 		{args: []string{"tasks", "list", "--json"}, says: "unknown flag: --json (write -o json)\nsee runnel tasks list --help\n"},
 		{args: []string{"trace", "--", "true"}, env: []string{"RUNNEL_OUTPUT=/nonexistent/json"}, says: "runnel trace: which file? name it with -o\nsee runnel trace --help\n"},
+		{args: []string{"wrap", "--header", "A: b", "--", "npx"}, says: "--header and --header-file go with --url\nsee runnel wrap --help\n"},
 		{args: []string{"wrap", "npx"}, says: "runnel wrap: unknown argument \"npx\": the server's command comes after --, or --url names it\nsee runnel wrap --help\n"},
 		{args: []string{"tasks", "list", "--watch"}, says: "runnel tasks list: --watch draws on a terminal; a script waits with runnel tasks wait ID\nsee runnel tasks list --help\n"},
 		{args: []string{"srve"}, says: "unknown command \"srve\" (did you mean serve?)\nsee runnel --help\n"},
