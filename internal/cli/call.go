@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -149,7 +150,25 @@ func (c *call) run(ctx, wanted context.Context) error {
 	if unasked {
 		c.say("nobody could be asked here: --yes confirms, and answers the tool's other questions")
 	}
-	c.summarize(result, err)
+	c.summarize(result, c.ending(ctx, wanted, err))
+	return err
+}
+
+// ending is the error that the call ends with: why it was given up, if it was, else err.
+func (c *call) ending(ctx, wanted context.Context, err error) error {
+	timedOut := wanted.Err() == context.DeadlineExceeded
+	switch cause := context.Cause(wanted); {
+	case cause != nil && cause == context.Cause(ctx):
+		return exitError(exitInterrupted)
+	case timedOut && c.client != nil: // else the error says which request was not answered
+		return cause
+	case timedOut:
+		return err
+	case errors.Is(cause, syscall.EPIPE):
+		return exitError(exitUnread)
+	case cause != nil:
+		return fmt.Errorf("writing the output: %w", cause)
+	}
 	return err
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -160,20 +159,7 @@ func (i *invocation) call(cmd *cobra.Command, name string, o *callOptions) error
 	if err == nil {
 		err = c.run(ctx, wanted)
 	}
-	timedOut := wanted.Err() == context.DeadlineExceeded
-	switch cause := context.Cause(wanted); {
-	case cause != nil && cause == context.Cause(ctx):
-		return exitError(exitInterrupted)
-	case timedOut && c.client != nil: // else the error says which request was not answered
-		return cause
-	case timedOut:
-		return err
-	case errors.Is(cause, syscall.EPIPE):
-		return exitError(exitUnread)
-	case cause != nil:
-		return fmt.Errorf("writing the output: %w", cause)
-	}
-	return err
+	return c.ending(ctx, wanted, err)
 }
 
 // connect connects to the server.

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -101,6 +102,15 @@ func TestTraceOfAURLReadsNothing(t *testing.T) {
 	var stderr syncBuffer
 	code := cli.Run(t.Context(), []string{"trace", "-o", filepath.Join(t.TempDir(), "trace"), "--url", s.url}, append(environ(t), noConfig), strings.NewReader(initialize+"\n"), goneStdout{}, &stderr)
 	if code != exitUnread || stderr.String() != "" {
+		t.Errorf("exit code %d, stderr %q", code, &stderr)
+	}
+}
+
+// --summary says the exit code that the program ends with.
+func TestSummaryOfUnreadOutput(t *testing.T) {
+	var stderr syncBuffer
+	code := cli.Run(t.Context(), []string{"call", "echo", "text=x", "--selftest", "--summary"}, append(environ(t), noConfig), strings.NewReader(""), goneStdout{}, &stderr)
+	if code != exitUnread || !strings.Contains(stderr.String(), fmt.Sprintf("; exit code %d, ", exitUnread)) {
 		t.Errorf("exit code %d, stderr %q", code, &stderr)
 	}
 }
