@@ -35,7 +35,7 @@ Values that the config file names under "secrets" appear in FILE as ***, if they
 			switch {
 			case err != nil:
 				return err
-			case file == "" || i.Options.From["output"] != "--output": // RUNNEL_OUTPUT is a format of other commands
+			case file == "":
 				return misuse(cmd, "runnel trace: which file? name it with -o")
 			}
 			hide, err := i.configSecrets(cmd)

@@ -111,6 +111,7 @@ func (o *options) ReadEnvironment(flags *pflag.FlagSet, getenv func(name string)
 		case f.Changed:
 			o.From[f.Name] = "--" + f.Name
 		case value == "":
+		case f.Name == "output" && f.Value.Type() == "string": // a file: RUNNEL_OUTPUT is the format of other commands
 		default:
 			o.From[f.Name] = variable
 			if err := f.Value.Set(value); err != nil {
