@@ -635,6 +635,30 @@ func TestFinish(t *testing.T) {
 	}
 }
 
+// A host gets the error for its request back under its own id, even one that no MCP client uses: it would wait for ever.
+func TestFinishWithAnyID(t *testing.T) {
+	f := newFake(t, func(http.ResponseWriter, *http.Request, *message) bool { return false }) // 202 for a call
+	tr, err := Open(f.options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan string)
+	go func() {
+		all, _ := io.ReadAll(tr)
+		done <- string(all)
+	}()
+	if _, err := io.WriteString(tr, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}`+"\n"+`{"jsonrpc":"2.0","id":1.5,"method":"tools/call"}`+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), watchdog)
+	defer cancel()
+	tr.Finish(ctx)
+	_ = tr.Close()
+	if got := <-done; !strings.Contains(got, "not an MCP response") || !strings.Contains(got, `"id":1.5`) {
+		t.Error(got)
+	}
+}
+
 // What is written when the server has refused the first line gets no answer, and nobody waits for one.
 func TestFinishAfterARefusal(t *testing.T) {
 	f := newFake(t, func(w http.ResponseWriter, _ *http.Request, _ *message) bool {

@@ -88,7 +88,8 @@ func (c *request) run() {
 			if c.lost && c.method == "subscriptions/listen" {
 				code = mcp.CodeStreamLost // the subscriber needs to know that it may have missed something
 			}
-			_ = c.deliver(rpc.Refusal(c.sentID, rpc.Errorf(code, "%v", err)), nil) // fails only when nobody is there to read it
+			refusal := rpc.Refusal(nil, rpc.Errorf(code, "%v", err))
+			_ = c.deliver(rawjson.WithMember(refusal, "id", json.RawMessage(c.sentID)), nil) // any id is sent back; this fails only when nobody is there to read it
 		}
 		return
 	}
