@@ -61,7 +61,7 @@ Ctrl-C ended the call, and 141 that nobody reads the output any more (as with he
 serve work here, too.`,
 		Example: callExamples,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.askGiven = cmd.Flags().Changed("ask")
+			o.askGiven = i.Options.From["ask"] != ""
 			own, err := i.splitServer(cmd, args)
 			switch {
 			case err != nil:
