@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -149,5 +150,45 @@ func TestGiveUpEndsATakenTask(t *testing.T) {
 			t.Error("it has not ended")
 		}
 		close(stuck)
+	})
+}
+
+// slow is elsewhere, but notes of progress are on their way until ctx ends, and are lost then, while it is slow.
+type slow struct {
+	*elsewhere
+	slow atomic.Bool
+}
+
+func (s *slow) SetVariables(ctx context.Context, owner, id string, patch []byte) ([]byte, error) {
+	if s.slow.Load() {
+		<-ctx.Done()
+		s.slow.Store(false)
+		return nil, context.Cause(ctx)
+	}
+	return s.elsewhere.SetVariables(ctx, owner, id, patch)
+}
+
+// The last progress is stored with the end, also if a note of it was on its way when the task ended.
+func TestLastProgressIsNotedAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		state := &slow{elsewhere: newElsewhere("", nil)}
+		r := newRunner(t, Options{State: state})
+		run, err := r.Take(t.Context(), "there", nil, Spec{Work: func(_ context.Context, run *Run) Done {
+			time.Sleep(2 * time.Second)
+			state.slow.Store(true)
+			run.Report(Progress{Done: 1, Total: 1})
+			time.Sleep(2 * time.Second)
+			return Done{}
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run.Delivered()
+		<-run.Ended()
+		close(state.notes)
+		if got, want := <-state.notes, `{"runnel/attempt-2-progress":{"done":1,"total":1}}`; got != want {
+			t.Errorf("noted %q, want %s", got, want)
+		}
+		r.Close()
 	})
 }

@@ -63,6 +63,7 @@ type Run struct {
 	pace           time.Duration // of samples and of notes of progress (times.go)
 	sampleTimer    *time.Timer   // looks how much the output has grown (times.go); nil until the run begins
 	hideTimer      *time.Timer   // hides a run without a handle that may get one (spill.go); nil for others
+	noting         chan struct{} // closed when the last sample's notes are stored, or have failed; nil before the first sample
 	noted          struct {      // what the last notes say (times.go)
 		progress Progress
 		until    time.Duration // the age of the task up to which times are noted

@@ -89,16 +89,23 @@ func (r *Run) sample(context.Context) {
 		return
 	}
 	age := r.addSample()
+	before, done := r.noted, make(chan struct{})
+	defer close(done)
+	r.noting = done
 	var notes map[string]any
 	if r.handle {
 		notes = r.newNotes(time.Since(r.noted.at) >= r.pace, max(timesPace, age/sampleParts))
 	}
 	r.mu.Unlock()
+	var err error
 	if len(notes) > 0 {
-		_, _ = r.setNotes(r.ctx, notes) // the next note may succeed
+		_, err = r.setNotes(r.ctx, notes)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if err != nil {
+		r.noted = before // the next note may succeed, or that of the end
+	}
 	if !r.finishing {
 		r.sampleTimer.Reset(min(max(age/sampleParts, sampleFirst), r.pace))
 	}
@@ -129,6 +136,17 @@ func (r *Run) newNotes(progress bool, step time.Duration) map[string]any {
 // storeTimes notes the last progress, and when the last of the output came, before the end of the task is stored. A task of less than a
 // second gets such notes only if it already has others.
 func (r *Run) storeTimes(t *Task) {
+	ctx, cancel := context.WithTimeout(context.Background(), timesWait)
+	defer cancel()
+	r.mu.Lock()
+	noting := r.noting
+	r.mu.Unlock()
+	if noting != nil { // it may fail, since the run's context has ended, or replace the last note
+		select {
+		case <-noting:
+		case <-ctx.Done():
+		}
+	}
 	r.mu.Lock()
 	age := r.addSample()
 	t.Times = r.task.Times
@@ -138,8 +156,6 @@ func (r *Run) storeTimes(t *Task) {
 	}
 	r.mu.Unlock()
 	if len(notes) > 0 {
-		ctx, cancel := context.WithTimeout(context.Background(), timesWait)
-		defer cancel()
 		_, _ = r.setNotes(ctx, notes) // the end matters more
 	}
 }
