@@ -1,10 +1,7 @@
 package e2e
 
 import (
-	"bytes"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -297,25 +294,6 @@ tools:
 	c.write("go-one")
 	c.file("ran", `\Aone\ntwo\none\n\z`)
 	c.write("go-two")
-}
-
-// scrape reads the metrics of a process whose log, as JSON, says where they are.
-func scrape(t *testing.T, log *syncBuffer) string {
-	t.Helper()
-	address := regexp.MustCompile(`"address":"(127\.0\.0\.1:[0-9]+)"`).FindStringSubmatch(log.String())
-	if address == nil {
-		t.Fatalf("no address on loopback:\n%s", log)
-	}
-	response, err := http.Get(fmt.Sprintf("http://%s/metrics", address[1]))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	page, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(bytes.TrimSpace(page)) + "\n"
 }
 
 // An owner who offers many tasks does not keep another owner's tasks waiting, and is not told their ids.

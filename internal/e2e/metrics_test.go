@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -34,19 +35,7 @@ func TestMetrics(t *testing.T) {
 	if a := started("echo", map[string]any{"text": "x"}); a.Error == nil {
 		t.Error("not refused")
 	}
-	address := regexp.MustCompile(`"address":"(127\.0\.0\.1:[0-9]+)"`).FindStringSubmatch(w.log.String())
-	if address == nil {
-		t.Fatalf("no address on loopback:\n%s", &w.log)
-	}
-	response, err := http.Get(fmt.Sprintf("http://%s/metrics", address[1]))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	page, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := scrape(t, &w.log)
 	for _, line := range []string{
 		`runnel_tasks_created_total{tool="echo"} 1`,
 		`runnel_tasks_ended_total{status="completed",tool="echo"} 1`,
@@ -55,7 +44,7 @@ func TestMetrics(t *testing.T) {
 		`runnel_task_results_retrieved_total 3`,
 		`runnel_refusals_total{limit="live"} 1`,
 	} {
-		if !strings.Contains(string(page), line+"\n") {
+		if !strings.Contains(page, line+"\n") {
 			t.Errorf("no %s in:\n%s", line, page)
 		}
 	}
@@ -76,6 +65,25 @@ func TestMetrics(t *testing.T) {
 	if strings.Contains(w.log.String(), "secret") {
 		t.Errorf("content in the log:\n%s", &w.log)
 	}
+}
+
+// scrape reads the metrics of a process whose log, as JSON, says where they are.
+func scrape(t *testing.T, log *syncBuffer) string {
+	t.Helper()
+	address := regexp.MustCompile(`"address":"(127\.0\.0\.1:[0-9]+)"`).FindStringSubmatch(log.String())
+	if address == nil {
+		t.Fatalf("no address on loopback:\n%s", log)
+	}
+	response, err := http.Get(fmt.Sprintf("http://%s/metrics", address[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	page, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(bytes.TrimSpace(page)) + "\n"
 }
 
 // However many connections somebody opens, few are served at once, those that say nothing are closed in time, and every line of the log
