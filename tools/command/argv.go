@@ -86,11 +86,11 @@ func (in *inputs) parseArguments(raw json.RawMessage) (arguments, error) {
 // spell converts a JSON value to what a command reads: text as it is, a number as it was written, true or false, an object as JSON. null has
 // no value.
 func spell(v json.RawMessage) (a argument, err error) {
-	items := []json.RawMessage{v}
-	if a.list = bytes.HasPrefix(v, []byte("[")); a.list {
-		if err := json.Unmarshal(v, &items); err != nil {
-			return a, err
-		}
+	var items []json.RawMessage // starts empty: json.Unmarshal would write into the bytes of an element that is there, and v may be a default
+	if a.list = bytes.HasPrefix(v, []byte("[")); !a.list {
+		items = []json.RawMessage{v}
+	} else if err := json.Unmarshal(v, &items); err != nil {
+		return a, err
 	}
 	for _, item := range items {
 		var text string

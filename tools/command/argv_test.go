@@ -86,6 +86,23 @@ func TestArgumentsThatNoCommandCanTake(t *testing.T) {
 	}
 }
 
+// A default belongs to the config: reading it for one call leaves it as it is for the next.
+func TestDefaultsServeEveryCall(t *testing.T) {
+	in, err := parseInputs(config.Object(`{"p":{"type":"array","items":{"type":"string"},"default":["./...","-v"]}}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for call := range 3 {
+		args, err := in.parseArguments(nil)
+		if err != nil || !slices.Equal(args["p"].values, []string{"./...", "-v"}) {
+			t.Errorf("call %d: %q, %v", call+1, args["p"].values, err)
+		}
+	}
+	if got := string(in.defaults["p"]); got != `["./...","-v"]` {
+		t.Errorf("the default has become %s", got)
+	}
+}
+
 func TestCommandLine(t *testing.T) {
 	for line, want := range map[string][]string{
 		`grep -rn {{ pattern }} .`: {"grep", "-rn", "{{pattern}}", "."},
