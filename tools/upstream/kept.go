@@ -6,9 +6,12 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"runnel/rpc/mcp"
@@ -24,8 +27,8 @@ const (
 	maxCatalog = 5 * remote.MaxListBytes
 )
 
-// catalogFile returns the file for a server's catalog, "" if none is kept. Its name depends on the program or the URL, and on the client's
-// capabilities, which may decide which tools the server has.
+// catalogFile returns the file for a server's catalog, "" if none is kept. Its name depends on all that may decide what the server answers: the
+// program with its arguments, files and environment, or the URL, and the client's capabilities.
 func catalogFile(dir string, def *definition, client mcp.ClientCapabilities) string {
 	if dir == "" {
 		return ""
@@ -33,14 +36,45 @@ func catalogFile(dir string, def *definition, client mcp.ClientCapabilities) str
 	sum := sha256.Sum256(rawjson.Encode(struct {
 		Format  int // the version of the file's format
 		Command []string
-		Env     map[string]string
+		Files   []string
+		Env     []string
 		Dir     string
 		Client  mcp.ClientCapabilities
 		URL     string      `json:",omitempty"`
 		Header  http.Header `json:",omitempty"`
-	}{2, def.config.Command, def.config.Env, def.dir, client, def.at.URL, def.at.Header}))
+	}{3, def.config.Command, def.files(), def.lastingEnv(), def.dir, client, def.at.URL, def.at.Header}))
 	return filepath.Join(dir, catalogFolder, hex.EncodeToString(sum[:16])+".json")
 }
+
+// files describes the server's program and those of its arguments that are files, such as a script. A new version of one may have other tools.
+func (d *definition) files() (list []string) {
+	if len(d.config.Command) == 0 {
+		return nil
+	}
+	program, _ := d.Program() // "" is not a file
+	for i, name := range d.config.Command {
+		if i == 0 {
+			name = program
+		} else if !filepath.IsAbs(name) {
+			name = filepath.Join(d.dir, name)
+		}
+		if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() {
+			list = append(list, fmt.Sprint(name, " ", info.Size(), " ", info.ModTime().UnixNano()))
+		}
+	}
+	return list
+}
+
+// lastingEnv returns the server's environment, sorted, without what differs in each terminal and, since the directory is known, PWD.
+func (d *definition) lastingEnv() []string {
+	return slices.Sorted(slices.Values(slices.DeleteFunc(slices.Clone(d.env), func(variable string) bool {
+		name, _, _ := strings.Cut(variable, "=")
+		return slices.Contains(passingVariables, name)
+	})))
+}
+
+// passingVariables differ in each terminal or session, and say nothing about what a server has.
+var passingVariables = []string{"_", "OLDPWD", "PWD", "SHLVL", "SSH_AUTH_SOCK", "SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "TERM_SESSION_ID", "WINDOWID", "XDG_SESSION_ID"}
 
 // loadCatalog reads a kept catalog; nil if it is missing or unreadable.
 func loadCatalog(file string) *catalog {
