@@ -35,8 +35,8 @@ type child struct {
 	endGroup func(pgid int)
 }
 
-// startChild starts the server in its own process group: a Ctrl-C in the terminal does not reach it, and its children can be ended
-// with it.
+// startChild starts the server in its own process group and session: a Ctrl-C in the terminal does not reach it, it cannot read from the
+// terminal, and its children can be ended with it.
 func startChild(o *DialOptions) (*child, error) {
 	stdout, out, err := system.Pipe() // not cmd.StdoutPipe: Wait would close it, with what it still holds
 	if err != nil {
@@ -99,8 +99,9 @@ func (c *child) end() {
 	defer c.release()
 	pgid := c.cmd.Process.Pid
 	// "First, closing the input stream to the child process (the server)"
+	wake(c.cmd.Process)
 	// "Waiting for the server to exit, or sending SIGTERM if the server does not exit within a reasonable time"
-	term := time.AfterFunc(closeGrace, func() { terminate(c.cmd.Process) })
+	term := time.AfterFunc(closeGrace, func() { terminate(c.cmd.Process); wake(c.cmd.Process) })
 	// "Sending SIGKILL if the server does not exit within a reasonable time after SIGTERM"
 	kill := time.AfterFunc(closeGrace+termGrace, func() { kill(c.cmd.Process) })
 	select {

@@ -17,6 +17,9 @@ func newGroup() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: flags}
 }
 
+// wake does nothing: nothing stops a process here.
+func wake(*os.Process) {}
+
 // terminate asks a server and its whole group to exit. It fails if they already have, and without a console, through which it asks.
 func terminate(p *os.Process) {
 	_ = windows.GenerateConsoleCtrlEvent(windows.CTRL_BREAK_EVENT, uint32(p.Pid))

@@ -10,9 +10,10 @@ import (
 	"syscall"
 )
 
-// prepare makes a child the leader of a new group or, with a terminal, of a new session, whose controlling terminal is the child's stdout.
+// prepare makes a child the leader of a new session. Its controlling terminal is the child's stdout if that is a terminal; otherwise it has none:
+// git asks for a password on /dev/tty, and in a host's terminal the system would stop it there, for ever.
 func prepare(cmd *exec.Cmd, s *Spec) error {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: !s.Pty, Setsid: s.Pty, Setctty: s.Pty, Ctty: 1}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: s.Pty, Ctty: 1}
 	killWithThread(cmd.SysProcAttr)
 	return nil
 }
@@ -43,6 +44,7 @@ func (f *family) signal(s syscall.Signal) {
 			SignalGroup(pgid, s)
 		} else {
 			_ = syscall.Kill(pid, s)
+			_ = syscall.Kill(pid, syscall.SIGCONT)
 		}
 	}
 }

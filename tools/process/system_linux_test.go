@@ -218,3 +218,41 @@ func TestFirstProcessCollectsOrphans(t *testing.T) {
 		t.Errorf("%v: %s", err, &out)
 	}
 }
+
+// A command has no terminal of runnel's, and one that was stopped (by a read from a terminal, before) ends at TERM, not only after its grace.
+func TestStoppedCommandEnds(t *testing.T) {
+	t.Parallel()
+	for range 2 {
+		child, err := Start(shell(`cut -d' ' -f1,6 /proc/$$/stat; kill -STOP $$`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, to := io.Pipe()
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan Ending)
+		go func() {
+			ended <- child.Run(ctx, to, io.Discard, Limits{Grace: time.Hour})
+		}()
+		var pid, session int
+		if _, err := fmt.Fscan(out, &pid, &session); err != nil || pid != session {
+			t.Errorf("process %d is of session %d: %v", pid, session, err)
+		}
+		go func() { _, _ = io.Copy(io.Discard, out) }()
+		late := time.Now().Add(watchdog)
+		for s, _ := readStat(pid); s.state != 'T'; s, _ = readStat(pid) {
+			if time.Now().After(late) {
+				t.Fatal("it is not stopped")
+			}
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+		select {
+		case e := <-ended:
+			if e.Stop != Cancelled || e.State == nil {
+				t.Errorf("it ended with %+v", e)
+			}
+		case <-time.After(watchdog):
+			t.Fatal("it does not end")
+		}
+	}
+}

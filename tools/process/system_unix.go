@@ -25,8 +25,8 @@ func variableKey(name string) string { return name }
 // ownGroup returns the process group of this program.
 func ownGroup() int { return syscall.Getpgrp() }
 
-// NewGroup returns attributes with which a program is started as the leader of a new process group.
-func NewGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+// NewGroup returns attributes with which a program is started as the leader of a new process group, without a terminal.
+func NewGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
 // Apart returns attributes with which a program outlives what a terminal, a host or this program does to its own group.
 func Apart() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
@@ -51,5 +51,8 @@ func groupGone(pgid int) bool {
 	return gone
 }
 
-// SignalGroup sends a signal to a process group.
-func SignalGroup(pgid int, s syscall.Signal) { _ = syscall.Kill(-pgid, s) }
+// SignalGroup sends a signal to a process group, and continues what is stopped: otherwise it would not see the signal.
+func SignalGroup(pgid int, s syscall.Signal) {
+	_ = syscall.Kill(-pgid, s)
+	_ = syscall.Kill(-pgid, syscall.SIGCONT)
+}
