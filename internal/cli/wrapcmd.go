@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"time"
+
 	"github.com/spf13/cobra"
 
 	"runnel/tools/config"
@@ -8,6 +10,7 @@ import (
 
 // wrapCommand is "runnel wrap".
 func (i *invocation) wrapCommand() *cobra.Command {
+	var hungAfter time.Duration
 	cmd := &cobra.Command{
 		Use:   "wrap [flags] (-- SERVER [ARGUMENT...] | --url URL)",
 		Short: "Serve another MCP server, with tasks, streaming and everything else that runnel adds",
@@ -27,12 +30,13 @@ wrap reads only a config file that --config names. The tools of that file are se
 			if err != nil {
 				return misuse(cmd, "%w", err)
 			}
-			i.Wrapped = &config.Upstream{Command: i.target.command, URL: i.target.url, Headers: headers}
+			i.Wrapped = &config.Upstream{Command: i.target.command, URL: i.target.url, Headers: headers, HungAfter: new(config.Duration(hungAfter))}
 			return i.serve(cmd, nil)
 		},
 	}
 	cmd.Flags().SortFlags = false
 	i.target.addFlags(cmd.Flags())
+	cmd.Flags().DurationVar(&hungAfter, "hung-after", 0, "stop and restart the server if a call is silent and a ping stays unanswered for `DURATION`; 0 = never")
 	own := *i.flags.Lookup("config")
 	own.Usage = "read settings and further tools from `FILE`"
 	cmd.Flags().AddFlag(&own)

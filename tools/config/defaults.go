@@ -67,5 +67,5 @@ func (c *Command) fillDefaults() {
 func (u *Upstream) FillDefaults() {
 	u.Restart = cmp.Or(u.Restart, "on-failure")
 	// Many servers have a single thread, and answer nothing while a tool computes.
-	u.HungAfter = cmp.Or(u.HungAfter, new(Duration(time.Minute)))
+	u.HungAfter = cmp.Or(u.HungAfter, new(Duration(0))) // ping is optional, and a server with one thread answers none while it works
 }

@@ -11,7 +11,7 @@ type Upstream struct {
 	Allow     []string      `yaml:"allow"`
 	Deny      []string      `yaml:"deny"`
 	Restart   RestartPolicy `yaml:"restart"`
-	HungAfter *Duration     `yaml:"hungAfter"` // how long a ping may stay unanswered; 0 = for ever
+	HungAfter *Duration     `yaml:"hungAfter"` // how long a ping may stay unanswered while a call is silent; 0 = for ever (default)
 	Runs      string        `yaml:"runs"`      // the class of the workers that run it; "" = it runs here
 }
 
