@@ -34,7 +34,8 @@ const maxAnswering = 64
 
 func newClient(opt DialOptions, child *child) *Client {
 	c := &Client{opt: opt, child: child, peer: newPeer(newLineReader(opt.Out, opt.MaxLine).next, pipeOutput{Writer: opt.In}, opt.MaxLine, maxAnswering, opt.Log)}
-	c.role, c.w.reader, c.eof, c.onLine = c, "server", errClosedOutput, opt.OnMessage
+	c.role, c.anyBytes, c.eof, c.onLine = c, true, errClosedOutput, opt.OnMessage
+	c.w.reader = "server"
 	c.incoming.cause = errCancelledByServer
 	c.ctx = c.input
 	close(c.drained) // once the server sends nothing more, no answer is needed

@@ -117,6 +117,9 @@ func (c *Client) discover(ctx context.Context) error {
 	return nil
 }
 
+// sameAs are versions from before the first one, which official clients still take, and the version that they are read as.
+var sameAs = map[string]string{"2024-10-07": mcp.Versions[0].Name}
+
 // initialize opens a session of the handshake era (basic/lifecycle, "Initialization").
 func (c *Client) initialize(ctx context.Context, version *mcp.Version) error {
 	var r mcp.InitializeResult
@@ -130,7 +133,7 @@ func (c *Client) initialize(ctx context.Context, version *mcp.Version) error {
 	}
 	_ = json.Unmarshal(raw, &r) // as in discover
 	// "If the client does not support the version in the server's response, it SHOULD disconnect."
-	v := mcp.LookupVersion(r.ProtocolVersion)
+	v := mcp.LookupVersion(cmp.Or(sameAs[r.ProtocolVersion], r.ProtocolVersion))
 	if v == nil || v.Stateless {
 		return fmt.Errorf("the server answers with protocol version %.100q, which is unknown", r.ProtocolVersion)
 	}

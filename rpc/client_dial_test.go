@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 )
 
 // asServer makes the test binary a server of some kind.
@@ -393,9 +394,13 @@ func TestBrokenAnswers(t *testing.T) {
 			`{"id":4,"result":{}}`,
 			`{"jsonrpc":"1.0","id":5,"result":{}}`,
 			`{"id":6,"error":{"code":-32601,"message":"method not found"}}`,
-			`{"jsonrpc":"2.0","id":7,"result":{"text":"` + "\xff" + `"}}`,
-			`{"jsonrpc":"2.0","id":8,"result":{},"result":{}}`,
-			`[1,{"id":9,"result":{}}]`,
+			`{"jsonrpc":"2.0","id":7,"result":{},"result":{}}`,
+			`[1,{"id":8,"result":{}}]`,
+			`{"jsonrpc":"2.0","id":9,"result":{"x":NaN}}`,
+			`{"result":{"x":[NaN]},"jsonrpc":"2.0","id":10}`,
+			`{"jsonrpc":"2.0","id":11,"result":{"x":1}} done`,
+			`progress: 5 {"jsonrpc":"2.0","id":12,"result":{"x":1}}`,
+			`{"jsonrpc":"2.0","id":13,"error":{"code":1,"message":"half`,
 		}
 		c := play(t, DialOptions{}, func(s *scripted) {
 			for _, answer := range answers {
@@ -406,8 +411,35 @@ func TestBrokenAnswers(t *testing.T) {
 		for _, answer := range answers {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			var e *Error
-			if err := c.Call(ctx, "m", nil, nil); !errors.As(err, &e) || !strings.Contains(e.Message, "not a JSON-RPC response: ") {
+			if err := c.Call(ctx, "m", nil, nil); !errors.As(err, &e) || !strings.Contains(e.Message, "the server's answer ") {
 				t.Errorf("%s: %v", answer, err)
+			}
+			cancel()
+		}
+		c.Close()
+	})
+}
+
+// What the official TypeScript client takes for the answer to a request is taken.
+func TestLenientAnswers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		answers := []string{
+			`{"jsonrpc":"2.0","id":"2","result":{"text":"x"}}`,
+			`{"jsonrpc":"2.0","id":3.0,"result":{"text":"x"}}`,
+			`{"jsonrpc":"2.0","id":4e0,"result":{"text":"x"}}`,
+			`{"jsonrpc":"2.0","id":5,"result":{"text":"` + "\xff" + `"}}`,
+			`{"jsonrpc":"2.0","id":6,"result":{"text":1e400}}`,
+		}
+		c := play(t, DialOptions{}, func(s *scripted) {
+			for _, answer := range answers {
+				s.want(`"method":"m"`)
+				s.send(answer)
+			}
+		})
+		for _, answer := range answers {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			if raw, err := c.Do(ctx, &Request{Method: "m"}); err != nil || rawjson.Member(raw, "text") == nil {
+				t.Errorf("%s: %s %v", answer, raw, err)
 			}
 			cancel()
 		}

@@ -3,7 +3,6 @@ package rpc
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 
 	"runnel/rpc/mcp"
@@ -22,11 +21,11 @@ func (c *Client) refuse(m *message, line []byte) *Error {
 		if c.opt.OnGarbage != nil {
 			c.opt.OnGarbage(line)
 		}
-		if line[0] == '{' && json.Valid(line) { // JSON that some program printed, with a few bytes that are not UTF-8
-			parts := parseMessage(line)
-			parts.problem = m.problem
-			*m = parts
+		if m.id = answerIn(line); m.id == nil {
+			return nil
 		}
+		c.log.Warn().Bytes("id", m.id).Str("problem", m.problem.Message).Msg("an answer of the server cannot be read: its request fails")
+		return Errorf(mcp.CodeInternalError, "the server's answer cannot be read: %s", m.problem.Message)
 	case line == nil && m.jsonrpc == nil: // too long
 		c.log.Warn().Int("limit", c.opt.MaxLine).Msg("dropping a line from the server that is too long")
 		return Errorf(mcp.CodeInternalError, "the response is too long: the limit is %d bytes a line", c.opt.MaxLine)
@@ -35,6 +34,19 @@ func (c *Client) refuse(m *message, line []byte) *Error {
 		return Errorf(mcp.CodeInternalError, "the server's answer is not a JSON-RPC response: %s", m.problem.Message)
 	}
 	return nil
+}
+
+// answerIn returns the id of the answer that a line was meant to be, such as one with NaN in it or with other text around it; nil if there is
+// none.
+func answerIn(line []byte) []byte {
+	begin, end := bytes.IndexByte(line, '{'), bytes.LastIndexByte(line, '}')
+	if begin < 0 || !bytes.Contains(line, []byte(`"jsonrpc"`)) || !bytes.Contains(line, []byte(`"result"`)) && !bytes.Contains(line, []byte(`"error"`)) {
+		return nil
+	}
+	if line = line[begin:]; end > begin {
+		line = line[:end-begin+1]
+	}
+	return findID(line[:min(edge, len(line))], line[max(0, len(line)-edge):])
 }
 
 // request answers a request from the server.

@@ -64,7 +64,7 @@ func (l *lineReader) line() ([]byte, error) {
 			for l.drop(line); more; l.drop(line) {
 				line, more = l.read()
 			}
-			return l.longID(), errLineTooLong
+			return findID(l.head, l.tail), errLineTooLong
 		case !more && (len(line) > 0 || l.err == nil):
 			return line, nil
 		}
@@ -98,12 +98,12 @@ func (l *lineReader) drop(piece []byte) {
 	l.tail = l.tail[max(0, len(l.tail)-edge):]
 }
 
-// longID is the id of a line that was too long, so that its request gets an answer; nil if none was found. It looks where clients write the
-// id: before the params, at most after the method, or after the params with only short members following.
-func (l *lineReader) longID() []byte {
+// findID is the id of a line of which only the edges can be read, so that its request gets an answer; nil if none was found. It looks where the
+// id is written: before the params or the result, at most after the method, or after them with only short members following.
+func findID(head, tail []byte) []byte {
 	const id, text = `"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+)\s*`, `"\w+"\s*:\s*"[^"\\]*"\s*`
-	first := regexp.MustCompile(`^\s*\{\s*(?:` + text + `,\s*)*` + id + `,`).FindSubmatch(l.head)
-	last := regexp.MustCompile(`[\]}"\w]\s*,\s*` + id + `(?:,\s*` + text + `)*\}\s*$`).FindSubmatch(l.tail)
+	first := regexp.MustCompile(`^\s*\{\s*(?:` + text + `,\s*)*` + id + `,`).FindSubmatch(head)
+	last := regexp.MustCompile(`[\]}"\w]\s*,\s*` + id + `(?:,\s*` + text + `)*\}\s*$`).FindSubmatch(tail)
 	for _, found := range [][][]byte{first, last} {
 		if found != nil && (first == nil || last == nil) && checkID(found[1]) == "" {
 			return found[1]

@@ -93,6 +93,8 @@ func (m *message) check() string {
 		return "" // the other side could not read a message (JSON-RPC 2.0, section 5)
 	case m.method == nil && m.id == nil:
 		return `a response has an "id"`
+	case m.method == nil && answeredID(m.id) != 0:
+		return ""
 	case m.method == nil:
 	case m.result != nil || m.err != nil:
 		return `a message with "method" has no "result" and no "error"`

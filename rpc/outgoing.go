@@ -2,11 +2,15 @@ package rpc
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"math"
 	"strconv"
 	"sync"
 
 	"github.com/rs/zerolog"
+
+	"runnel/rpc/rawjson"
 )
 
 // outgoing holds our own requests that wait for an answer, or for further answers.
@@ -83,7 +87,7 @@ func (o *outgoing) withdrawnAnswer() []byte {
 // take takes an answer from the other side. For the first answer to a request it returns what the Conn gets, otherwise nil. An answer to no
 // request is ignored.
 func (o *outgoing) take(id []byte, r Response) []byte {
-	number, _ := strconv.ParseUint(string(id), 10, 64) // 0 if it is not a number, which is never one of our ids
+	number := answeredID(id)
 	o.mu.Lock()
 	req := o.waiting[number]
 	first := req != nil && !req.answered
@@ -102,6 +106,19 @@ func (o *outgoing) take(id []byte, r Response) []byte {
 		return nil
 	}
 	return connAnswer(number)
+}
+
+// answeredID returns the id of ours that an answer means, 0 if it is none of them. Some servers write it as a string, or as 1.0.
+func answeredID(id []byte) uint64 {
+	text := cmp.Or(rawjson.Unquote(id), string(id))
+	if number, err := strconv.ParseUint(text, 10, 64); err == nil {
+		return number
+	}
+	number, err := strconv.ParseFloat(text, 64)
+	if err != nil || number != math.Trunc(number) || number < 0 || number > math.MaxUint32 {
+		return 0
+	}
+	return uint64(number)
 }
 
 // connAnswer is the answer that the Conn gets; the real one is kept in the request. The Conn would decode it into an any, which loses the

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	stdlog "log"
 	"runtime/debug"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/rs/zerolog"
 	"github.com/sourcegraph/jsonrpc2"
@@ -33,6 +35,7 @@ type peer struct {
 	log       zerolog.Logger
 	maxLine   int
 	maxValues int               // in a line; 0 = any number
+	anyBytes  bool              // bytes that are not UTF-8 are read as U+FFFD, as the official clients do
 	eof       error             // the cause of input when the other side closes it
 	onLine    func(line []byte) // gets each line that is JSON; may be nil
 
@@ -208,6 +211,10 @@ func (p *peer) next() (m message, line []byte, err error) {
 			continue
 		}
 		values, ok := rawjson.Scan(line)
+		if !ok && p.anyBytes && !utf8.Valid(line) {
+			line = bytes.ToValidUTF8(line, []byte("\uFFFD"))
+			values, ok = rawjson.Scan(line)
+		}
 		if !ok {
 			m.problem = Errorf(mcp.CodeParseError, "%s", parseError(line))
 			return m, line, nil

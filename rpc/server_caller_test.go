@@ -29,7 +29,7 @@ func TestRequest(t *testing.T) {
 		p := open(t, asker(), newest())
 		p.send(`{"jsonrpc":"2.0","id":7,"method":"ask"}`)
 		p.wantExactly(`{"id":1,"jsonrpc":"2.0","method":"elicitation/create","params":{"message":"?"}}`)
-		p.send(`{"jsonrpc":"2.0","id":"1","result":{}}`, `{"jsonrpc":"2.0","id":2,"result":{}}`) // no answers to this
+		p.send(`{"jsonrpc":"2.0","id":"one","result":{}}`, `{"jsonrpc":"2.0","id":2,"result":{}}`) // no answers to this
 		p.want()
 		p.send(`{"jsonrpc":"2.0","id":1,"result":{"n":1e999}}`)
 		p.wantExactly(`{"jsonrpc":"2.0","id":7,"result":{"n":1e999}}`)
