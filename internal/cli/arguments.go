@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"runnel/internal/system"
 	"runnel/internal/term"
 	"runnel/tools/config"
 )
@@ -48,10 +48,13 @@ func parseArguments(s term.Form, words []string, object string) (json.RawMessage
 	return json.Marshal(arguments)
 }
 
+// maxArgument limits the file of an argument, in bytes: no server takes a longer message.
+const maxArgument = 256 << 20
+
 // argument reads one value. "@file" stands for the file's content, "@@" for a literal @.
 func argument(p *term.Field, text string) (json.RawMessage, error) {
 	if file, ok := strings.CutPrefix(text, "@"); ok && !strings.HasPrefix(file, "@") {
-		b, err := os.ReadFile(file)
+		b, err := system.ReadNamed(file, maxArgument)
 		if err != nil {
 			return nil, err
 		}

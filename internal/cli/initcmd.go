@@ -14,6 +14,7 @@ import (
 
 	"runnel/internal/propose"
 	"runnel/internal/serve"
+	"runnel/internal/system"
 	"runnel/internal/term"
 	"runnel/tools/config"
 )
@@ -65,7 +66,7 @@ func (i *invocation) init(cmd *cobra.Command, dir, file string, dryRun bool) err
 	if at, err := filepath.Abs(filepath.Dir(file)); err == nil && at == project {
 		project = "" // commands run in the directory of their config
 	}
-	text, from := propose.Propose(os.DirFS(dir), project)
+	text, from := propose.Propose(system.Dir(dir), project)
 	if len(from) == 0 {
 		return fmt.Errorf("nothing in %s says how it is built or tested (looked for %s)", serve.ShownPath(dir), propose.Files)
 	}

@@ -91,11 +91,14 @@ func (i *invocation) remote(cmd *cobra.Command) (httpclient.Options, error) {
 	return at, nil
 }
 
+// maxHeaders limits the file of headers, in bytes.
+const maxHeaders = 1 << 20
+
 // headers returns the headers of --header and --header-file; --header wins. Errors do not show values.
 func (i *invocation) headers() (map[string]string, error) {
 	headers, file := map[string]string{}, i.target.headerFile
 	if file != "" {
-		text, err := os.ReadFile(file)
+		text, err := system.ReadNamed(file, maxHeaders)
 		if err != nil {
 			return nil, fmt.Errorf("--header-file: %w", err)
 		}

@@ -47,10 +47,7 @@ func read(path string) (*file, error) {
 	case info.Size() > maxFile:
 		return nil, fmt.Errorf("%s is larger than %d MiB", path, maxFile>>20)
 	}
-	text, err := os.ReadFile(real)
-	if text == nil {
-		text = []byte{}
-	}
+	text, info, err := system.ReadRegular(real, maxFile)
 	return &file{real, text, info}, err
 }
 
@@ -119,7 +116,7 @@ func (f *file) remove(above string) error {
 
 // unchanged returns an error if the file has changed since it was read.
 func (f *file) unchanged() error {
-	now, err := os.ReadFile(f.path)
+	now, _, err := system.ReadRegular(f.path, maxFile)
 	if errors.Is(err, fs.ErrNotExist) && f.text == nil {
 		return nil
 	}

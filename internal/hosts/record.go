@@ -46,7 +46,7 @@ func (d Records) load(path, name string) *record {
 
 // readRecord reads a record, nil if there is none, or it is unreadable.
 func readRecord(file string) *record {
-	text, err := os.ReadFile(file)
+	text, _, err := system.ReadRegular(file, maxFile)
 	r := &record{}
 	if err != nil || json.Unmarshal(text, r) != nil || r.Piece == "" {
 		return nil

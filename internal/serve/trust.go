@@ -79,18 +79,7 @@ func (t Trust) read(file string) (text []byte, info os.FileInfo, left *untrusted
 // ReadRegular reads a config file that nobody has named, if it is a regular file: reading a pipe might never end, and opening one may have
 // effects.
 func ReadRegular(file string) (text []byte, info os.FileInfo, err error) {
-	f, err := os.OpenFile(file, os.O_RDONLY|system.NoWait, 0)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	if info, err = f.Stat(); err == nil && !info.Mode().IsRegular() {
-		err = errors.New("it is not a regular file")
-	}
-	if err == nil {
-		text, err = config.Read(f)
-	}
-	return text, info, err
+	return system.ReadRegular(file, config.MaxFile)
 }
 
 // placeOf returns the absolute path of a file, with the links in its folder resolved, since the commands of a config run in that folder. The
@@ -176,8 +165,11 @@ func (t Trust) distrust(path string, text []byte) string {
 	return ""
 }
 
+// maxTrustRecord limits a record, in bytes: a path and a hash.
+const maxTrustRecord = 64 << 10
+
 func readTrustRecord(file string) (k trustRecord, err error) {
-	line, err := os.ReadFile(file)
+	line, _, err := system.ReadRegular(file, maxTrustRecord)
 	if err == nil {
 		err = json.Unmarshal(line, &k)
 	}

@@ -25,6 +25,8 @@ import (
 const (
 	// maxEnded is how many sessions are noted individually.
 	maxEnded = 10_000
+	// maxEndedFile limits the file of the notes, in bytes: far more than maxEnded lines, which are rewritten before they are twice as many.
+	maxEndedFile = 16 << 20
 	// maxUntil is how many owners may have had notes dropped. Beyond that, the earliest of these times counts for everybody.
 	maxUntil = 1000
 	// older replaces the session's hash in a line about all sessions that an owner opened up to a time.
@@ -103,7 +105,7 @@ func (e *ended) read() error {
 	if known {
 		return nil
 	}
-	text, err := os.ReadFile(e.file)
+	text, _, err := system.ReadRegular(e.file, maxEndedFile)
 	if err != nil {
 		return err
 	}
@@ -258,7 +260,7 @@ func (e *ended) rewrite() error {
 
 // append adds a line to the file, which is locked.
 func (e *ended) append(n note) error {
-	f, err := os.OpenFile(e.file, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	f, err := os.OpenFile(e.file, os.O_CREATE|os.O_WRONLY|os.O_APPEND|system.NoWait, 0o600)
 	if err != nil {
 		return err
 	}

@@ -7,10 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"strconv"
 	"strings"
 
+	"runnel/internal/system"
 	"runnel/tasks/engine"
 )
 
@@ -55,12 +55,15 @@ func Parse(state string, getenv func(string) string) (Options, error) {
 	return o, nil
 }
 
+// maxSecretFile limits a file of credentials or certificates, in bytes.
+const maxSecretFile = 1 << 20
+
 // credentials reads the file of credentials.
 func (o *Options) credentials() (user, password string, err error) {
 	if o.Credentials == "" {
 		return "", "", nil
 	}
-	text, err := os.ReadFile(o.Credentials)
+	text, err := system.ReadNamed(o.Credentials, maxSecretFile)
 	if err != nil {
 		return "", "", fmt.Errorf("the credentials of the state: %w", err)
 	}
@@ -81,7 +84,7 @@ func (o *Options) tlsConfig() (*tls.Config, error) {
 	host, _, _ := net.SplitHostPort(o.Server)
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: host}
 	if o.RootCA != "" {
-		pem, err := os.ReadFile(o.RootCA)
+		pem, err := system.ReadNamed(o.RootCA, maxSecretFile)
 		if err != nil {
 			return nil, fmt.Errorf("the certificates of the state: %w", err)
 		}

@@ -225,7 +225,7 @@ func TestConfigIsBounded(t *testing.T) {
 		"a: " + strings.Repeat("[", 100_000):         "F:1:104: exceeded max depth of 100",
 		"a:\n  " + strings.Repeat("{b: ", 100_000):   "exceeded max depth of 100",
 		"\n" + strings.Repeat("- ", 100_000) + "a":   "F:2:201: exceeded max depth of 100",
-		strings.Repeat("# comment\n", maxFile/10+10): "F:1:1: the file is too large (allowed: 1MiB at most)",
+		strings.Repeat("# comment\n", MaxFile/10+10): "F:1:1: the file is too large (allowed: 1MiB at most)",
 	} {
 		if _, err := Parse("F", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.20q: %v, want %s", text, err, want)

@@ -14,8 +14,8 @@ func Parse(file string, text []byte) (*Config, error) {
 	c := Default()
 	c.places = map[string]place{}
 	c.file, c.lines = file, strings.Split(strings.ReplaceAll(string(text), "\r\n", "\n"), "\n")
-	if len(text) > maxFile {
-		return nil, c.mistake(position{1, 1}, "the file is too large", allow(Size(maxFile).String()+" at most"))
+	if len(text) > MaxFile {
+		return nil, c.mistake(position{1, 1}, "the file is too large", allow(Size(MaxFile).String()+" at most"))
 	}
 	if err := (&decoder{config: c}).decode(text); err != nil {
 		return nil, err
@@ -23,8 +23,8 @@ func Parse(file string, text []byte) (*Config, error) {
 	return c, nil
 }
 
-// maxFile bounds the text that the library parses.
-const maxFile = 1 << 20
+// MaxFile bounds the text that the library parses, in bytes.
+const MaxFile = 1 << 20
 
 // Read reads the text of a config file for Parse. It stops where Parse refuses the file as too large, since /dev/zero never ends.
-func Read(r io.Reader) ([]byte, error) { return io.ReadAll(io.LimitReader(r, maxFile+1)) }
+func Read(r io.Reader) ([]byte, error) { return io.ReadAll(io.LimitReader(r, MaxFile+1)) }

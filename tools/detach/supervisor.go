@@ -113,7 +113,7 @@ const maxAnswer = 4 << 10
 
 func openSupervisorLog(dir string) (*os.File, error) {
 	name := filepath.Join(dir, supervisorLog)
-	how := os.O_WRONLY | os.O_CREATE | os.O_APPEND
+	how := os.O_WRONLY | os.O_CREATE | os.O_APPEND | system.NoWait
 	if info, err := os.Stat(name); err == nil && info.Size() > maxSupervisorLog {
 		how |= os.O_TRUNC
 	}

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"runnel/internal/system"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 	"runnel/tools/remote"
@@ -78,11 +79,7 @@ var passingVariables = []string{"_", "OLDPWD", "PWD", "SHLVL", "SSH_AUTH_SOCK", 
 
 // loadCatalog reads a kept catalog; nil if it is missing or unreadable.
 func loadCatalog(file string) *catalog {
-	info, err := os.Stat(file)
-	if err != nil || info.Size() > maxCatalog {
-		return nil
-	}
-	text, err := os.ReadFile(file)
+	text, _, err := system.ReadRegular(file, maxCatalog)
 	c := &catalog{}
 	if err != nil || json.Unmarshal(text, c) != nil {
 		return nil
