@@ -61,26 +61,30 @@ func TestSQLiteWordsItsTroubles(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	garbage, newer, folder := t.TempDir(), t.TempDir(), t.TempDir()
+	garbage, folder := t.TempDir(), t.TempDir()
 	if err := os.Mkdir(filepath.Join(folder, databaseFile), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(garbage, databaseFile), bytes.Repeat([]byte("garbage "), 1000), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := openStore(t, Options{Dir: newer})
-	statetest.Put(t, s, statetest.Working("a"))
-	db, err := sql.Open("sqlite", dsn(filepath.Join(newer, databaseFile)))
-	if err != nil {
-		t.Fatal(err)
+	ofVersion := func(version int) (dir string) {
+		dir = t.TempDir()
+		statetest.Put(t, openStore(t, Options{Dir: dir}), statetest.Working("a"))
+		db, err := sql.Open("sqlite", dsn(filepath.Join(dir, databaseFile)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := db.Exec(fmt.Sprintf("PRAGMA user_version = %d", version)); err != nil {
+			t.Fatal(err)
+		}
+		_ = db.Close()
+		return dir
 	}
-	if _, err := db.Exec("PRAGMA user_version = 1000"); err != nil {
-		t.Fatal(err)
-	}
-	_ = db.Close()
+	newer, foreign := ofVersion(1000), ofVersion(-5)
 	long := t.TempDir() + strings.Repeat("/long", 100) // SQLite takes 512 bytes
 	for dir, says := range map[string]string{
-		filepath.Join(file, "state"): "not a directory", garbage: "damaged", newer: "newer runnel", folder: "is a directory", long: "its path longer",
+		filepath.Join(file, "state"): "not a directory", garbage: "damaged", newer: "newer runnel", foreign: "version is -5", folder: "is a directory", long: "its path longer",
 	} {
 		s := openStore(t, Options{Dir: dir})
 		if err := s.Put(t.Context(), statetest.Working("a")); err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), dir) {
