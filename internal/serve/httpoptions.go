@@ -1,8 +1,11 @@
 package serve
 
 import (
+	"bytes"
 	"crypto/tls"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 
@@ -70,6 +73,9 @@ func (o *httpOptions) check() error {
 	return nil
 }
 
+// maxTokenFile limits the token file, in bytes.
+const maxTokenFile = 1 << 20
+
 // tokens reads the token file, nil if there is none.
 func (o *httpOptions) tokens(log zerolog.Logger) (*httpserver.Fresh[*httpserver.Tokens], error) {
 	if o.tokenFile == "" {
@@ -80,17 +86,26 @@ func (o *httpOptions) tokens(log zerolog.Logger) (*httpserver.Fresh[*httpserver.
 			log.Warn().Str("file", o.tokenFile).Msg("other users can read the tokens: " + system.KeepPrivate + " keeps them yours")
 		}
 	}
+	text, err := system.ReadNamed(o.tokenFile, maxTokenFile) // it may be a pipe, which can be read once
+	started := false
 	tokens, err := httpserver.NewFresh(log, func() (*httpserver.Tokens, error) {
-		f, err := os.Open(o.tokenFile)
-		if err != nil {
+		if started {
+			text, _, err = system.ReadRegular(o.tokenFile, maxTokenFile)
+		}
+		if err != nil && !(started && errors.Is(err, fs.ErrNotExist)) {
 			return nil, err
 		}
-		defer func() { _ = f.Close() }() // it was only read
-		return httpserver.ReadTokens(f)
+		tokens, err := httpserver.ReadTokens(bytes.NewReader(text))
+		if started && errors.Is(err, httpserver.ErrNoTokens) { // the last token was taken out, or the file: that is what their owner wants
+			log.Warn().Str("file", o.tokenFile).Msg("there is no token in the token file any more: no client with a token of it is admitted")
+			err = nil
+		}
+		return tokens, err
 	}, o.tokenFile)
 	if err != nil {
 		return nil, &UsageError{Err: fmt.Errorf("--http-token-file %s: %w", o.tokenFile, err)}
 	}
+	started = true
 	return tokens, nil
 }
 

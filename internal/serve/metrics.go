@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/net/netutil"
 
+	httpserver "runnel/rpc/http"
 	"runnel/rpc/mcp"
 	"runnel/tools/config"
 )
@@ -117,7 +118,7 @@ func serveMetrics(ctx context.Context, address string, log zerolog.Logger) *metr
 		return m
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", m)
+	mux.Handle("GET /metrics", httpserver.Guarded(listener.Addr(), m))
 	const patience = 5 * time.Second // a scrape is one small request and a page
 	server := &http.Server{
 		Handler: mux, ReadTimeout: patience, WriteTimeout: patience, MaxHeaderBytes: 16 << 10,

@@ -23,7 +23,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request) (owner string, ok
 	err := errors.New("send a bearer token that the server knows, as Authorization: Bearer TOKEN")
 	if strings.EqualFold(scheme, "Bearer") && token != "" && len(r.Header.Values("Authorization")) == 1 {
 		if s.o.Tokens != nil {
-			if owner, ok := s.o.Tokens.Get().owner(token); ok {
+			if owner, ok := s.o.Tokens.Get().Owner(token); ok {
 				return owner, true
 			}
 		}

@@ -264,4 +264,9 @@ func TestFresh(t *testing.T) {
 	if got := f.Get(); got != "three" {
 		t.Errorf("%q", got)
 	}
+	write("four")
+	f.looked = time.Time{}
+	if got := f.Get(); got != "four" {
+		t.Errorf("a file that was missing for a while: %q", got)
+	}
 }

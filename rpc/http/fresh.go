@@ -1,7 +1,6 @@
 package httpserver
 
 import (
-	"errors"
 	"os"
 	"slices"
 	"sync"
@@ -29,14 +28,13 @@ type Fresh[T any] struct {
 // NewFresh reads the files, all of which must exist.
 func NewFresh[T any](log zerolog.Logger, read func() (T, error), files ...string) (*Fresh[T], error) {
 	f := &Fresh[T]{files: files, read: read, log: log, looked: time.Now()}
+	f.seen = f.stat()
 	var err error
-	if f.seen, err = f.stat(); err == nil {
-		f.value, err = read()
-	}
+	f.value, err = read()
 	return f, err
 }
 
-// Get returns the content of the files. If they have become invalid, it returns the last valid content.
+// Get returns the content of the files. If read returns an error, it returns the last valid content.
 func (f *Fresh[T]) Get() T {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -44,14 +42,11 @@ func (f *Fresh[T]) Get() T {
 		return f.value
 	}
 	f.looked = time.Now()
-	now, err := f.stat()
-	if err == nil && slices.EqualFunc(now, f.seen, unchanged) {
+	now := f.stat()
+	if slices.EqualFunc(now, f.seen, unchanged) {
 		return f.value
 	}
-	var value T
-	if err == nil {
-		value, err = f.read()
-	}
+	value, err := f.read()
 	switch {
 	case err == nil:
 		f.value, f.seen, f.said = value, now, ""
@@ -63,14 +58,19 @@ func (f *Fresh[T]) Get() T {
 	return f.value
 }
 
-func (f *Fresh[T]) stat() (infos []os.FileInfo, err error) {
+// stat returns what the files are now; nil for one that is missing.
+func (f *Fresh[T]) stat() (infos []os.FileInfo) {
 	for _, file := range f.files {
-		info, wrong := os.Stat(file)
-		infos, err = append(infos, info), errors.Join(err, wrong)
+		info, _ := os.Stat(file) // read says what is wrong with it
+		infos = append(infos, info)
 	}
-	return infos, err
+	return infos
 }
 
+// unchanged reports whether a file is as it was. A pipe, which changes when it is read, and is empty afterwards, never changes.
 func unchanged(a, b os.FileInfo) bool {
-	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
+	if a == nil || b == nil {
+		return a == b
+	}
+	return os.SameFile(a, b) && (!a.Mode().IsRegular() || a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()))
 }

@@ -67,6 +67,18 @@ func (g guard) refuses(r *http.Request) (status int, problem string) {
 	return 0, ""
 }
 
+// Guarded returns a handler for a listener's address that refuses requests from pages of other sites, as the server does.
+func Guarded(address net.Addr, handler http.Handler) http.Handler {
+	g := guard{loopback: Loopback(address.String())}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if status, _ := g.refuses(r); status != 0 {
+			http.Error(w, "this Host or Origin is not of this machine", status)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	})
+}
+
 // named reports whether the options allow an origin.
 func (g guard) named(origin string) bool {
 	return slices.ContainsFunc(g.origins, func(o string) bool { return strings.EqualFold(o, origin) })

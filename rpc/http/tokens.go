@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -33,6 +34,9 @@ type tokenEntry struct {
 	owner string
 }
 
+// ErrNoTokens is what ReadTokens returns, with Tokens that admit no client, if there is no token.
+var ErrNoTokens = errors.New("there is no token: write one \"TOKEN OWNER\" a line")
+
 // ReadTokens reads lines of "TOKEN OWNER". Blank lines and lines that begin with # are skipped. An error never shows a token.
 func ReadTokens(r io.Reader) (*Tokens, error) {
 	t := &Tokens{}
@@ -59,7 +63,7 @@ func ReadTokens(r io.Reader) (*Tokens, error) {
 		return nil, err
 	}
 	if len(t.entries) == 0 {
-		return nil, fmt.Errorf("there is no token: write one \"TOKEN OWNER\" a line")
+		return t, ErrNoTokens
 	}
 	return t, nil
 }
@@ -69,8 +73,8 @@ func OneToken(token, owner string) *Tokens {
 	return &Tokens{[]tokenEntry{{sha256.Sum256([]byte(token)), owner}}}
 }
 
-// owner returns the owner of a token. The time that it takes reveals nothing about the tokens.
-func (t *Tokens) owner(token string) (owner string, ok bool) {
+// Owner returns the owner of a token. The time that it takes reveals nothing about the tokens.
+func (t *Tokens) Owner(token string) (owner string, ok bool) {
 	hash := sha256.Sum256([]byte(token))
 	for _, e := range t.entries {
 		if subtle.ConstantTimeCompare(hash[:], e.hash[:]) == 1 {
