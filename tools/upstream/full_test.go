@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -101,6 +102,12 @@ func fullMain(args []string) {
 				}
 				answer(`{}`)
 			}
+		case "notifications/initialized":
+			if os.Getenv("ROOTS") != "" {
+				say(`{"jsonrpc":"2.0","id":"roots","method":"roots/list"}`)
+			}
+		case "":
+			say(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"warning","data":{"answer":%s}}}`, lines.Text())
 		case "logging/setLevel":
 			answer(`{}`)
 			say(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"warning","data":%q}}`, name+" is at "+rawjson.StringMember(m.Params, "level"))
@@ -141,7 +148,8 @@ func serveSet(t *testing.T, set *Set) *player {
 	srv := rpc.NewServer(nil)
 	runner := tasks.NewRunner(tasks.Options{})
 	runner.Register(srv)
-	set.Serve(srv, runner, false, tools.ServeOptions{ImmediateWait: 100 * time.Millisecond, FallbackTools: "never"})
+	wraps := slices.ContainsFunc(set.servers, func(u *Server) bool { return u.name == WrappedName })
+	set.Serve(srv, runner, wraps, tools.ServeOptions{ImmediateWait: 100 * time.Millisecond, FallbackTools: "never"})
 	inReader, in := io.Pipe()
 	out, outWriter := io.Pipe()
 	c := &player{t: t, in: in, lines: make(chan string, 1000)}
@@ -293,6 +301,25 @@ func TestUpstreamAsksWithURL(t *testing.T) {
 		c.answer(question, `{"action":"accept"}`)
 		if got := c.await(`"id":1,`); !strings.Contains(got, `got {\"action\":\"accept\"}`) {
 			t.Errorf("the answer becomes %s", got)
+		}
+	}
+}
+
+// A server that asks for roots as soon as it may, before the client's session is open, gets them. There are no kept lists, so it starts before the
+// answer to initialize.
+func TestRootsAtStart(t *testing.T) {
+	t.Parallel()
+	for range 2 {
+		set := NewSet(&tools.Registry{})
+		if err := set.Add(full(t, WrappedName, "ROOTS", "yes")); err != nil {
+			t.Fatal(err)
+		}
+		c := serveSet(t, set)
+		t.Cleanup(set.Close)
+		c.ask(0, "initialize", `{"protocolVersion":"2025-11-25","capabilities":{"roots":{}},"clientInfo":{"name":"t","version":"1"}}`)
+		c.answer(c.await(`"method":"roots/list"`), `{"roots":[{"uri":"file:///here"}]}`)
+		if got := c.await("notifications/message"); !strings.Contains(got, `"result":{"roots":[{"uri":"file:///here"}]}`) {
+			t.Errorf("the server gets %s", got)
 		}
 	}
 }

@@ -53,7 +53,7 @@ func (s *Set) Serve(srv *rpc.Server, runner *tasks.Runner, wraps bool, o tools.S
 		return s.introduce(info, instructions, wraps)
 	})
 	srv.OnSession(func(c *rpc.Caller) {
-		s.session.open.Store(c)
+		s.session.start(c)
 		if !s.Meet(c) {
 			return // nothing was declared that could change, even if upstreams join later
 		}

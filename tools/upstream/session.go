@@ -21,6 +21,7 @@ import (
 type session struct {
 	first atomic.Pointer[rpc.Caller] // the first caller, whose capabilities the servers see; nil: nobody has called
 	open  atomic.Pointer[rpc.Caller] // the client of the handshake era, if there is one
+	opens rpc.Latch                  // set after open
 	level atomic.Value               // a string, the lowest level of log messages that servers send; nil: nobody has set it
 	hops  hops
 
@@ -63,8 +64,22 @@ func (s *session) tell(method string, params json.RawMessage) {
 	}
 }
 
-// request passes a server's request to the session.
+// start records the client that has opened a session.
+func (s *session) start(c *rpc.Caller) {
+	s.open.Store(c)
+	s.opens.Set()
+}
+
+// request passes a server's request to the session. A server that is wrapped starts before the session is open, since its lists are part of the
+// answer to initialize, and may ask for roots immediately: its request waits.
 func (s *session) request(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+	if c := s.first.Load(); c != nil && c.Era == rpc.Handshake {
+		select {
+		case <-s.opens.Done():
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
 	if c := s.open.Load(); c != nil {
 		return tools.Request(ctx, c, method, params)
 	}
