@@ -13,9 +13,7 @@ import (
 // addApp adds the tools of the app. A user's tool with the same name stays.
 func (s *service) addApp(app *App) {
 	for _, t := range app.Tools {
-		if err := s.registry.addOwn(t, func(e *entry) { e.forApp = true }); err != nil {
-			s.o.Log.Warn().Err(err).Msg("a tool of the live view is left out")
-		}
+		s.registry.addOwn(t, func(e *entry) { e.forApp = true })
 	}
 }
 
@@ -61,9 +59,11 @@ func (s *service) startable(tool string) (title string, ok bool) {
 }
 
 func (s *service) startables() (names []string) {
-	for _, t := range s.registry.Tools() {
-		if _, ok := s.startable(t.Describe().Name); ok {
-			names = append(names, t.Describe().Name)
+	s.registry.mu.RLock()
+	defer s.registry.mu.RUnlock()
+	for _, e := range s.registry.tools {
+		if e.taskSupport() != mcp.TaskForbidden {
+			names = append(names, e.spec.Name)
 		}
 	}
 	return names

@@ -103,10 +103,7 @@ func (c *Call) tellWaiting() {
 
 // Take runs a detached or offered call in this process, which is its supervisor or worker. work describes the process to people.
 func Take(ctx context.Context, runner *tasks.Runner, call *Detached, t Tool, work []byte, log zerolog.Logger) (*tasks.Run, error) {
-	e, err := newEntry(t)
-	if err != nil {
-		return nil, err
-	}
+	e := newEntry(t)
 	s := &service{runner: runner, taken: *call, o: ServeOptions{Log: log}}
 	d := s.deliver(nil, false, byResult)
 	d.audience.far = call.Client

@@ -34,17 +34,14 @@ func CheckName(name string) error {
 	return nil
 }
 
-func newEntry(t Tool) (*entry, error) {
+func newEntry(t Tool) *entry {
 	spec := t.Describe()
-	if err := CheckName(spec.Name); err != nil {
-		return nil, err
-	}
 	e := &entry{tool: t, spec: spec, schema: schema.New(spec.InputSchema, "")}
 	if k, ok := t.(Kind); ok {
 		e.traits = k.Traits()
 	}
 	e.shown = !e.traits.bounded
-	return e, nil
+	return e
 }
 
 // taskSupport returns whether the tool may be called as a task; an unset field forbids it (2025-11-25 tasks, "Tool-Level Negotiation").

@@ -12,7 +12,8 @@ import (
 	"runnel/tasks"
 )
 
-// addFallbackTools adds the tools by which a model uses tasks through a host that has none. A user's tool with the same name stays.
+// addFallbackTools adds the tools by which a model uses tasks through a host that has none. If another tool has the name of one, their names begin
+// with fallbackPrefix.
 func (s *service) addFallbackTools() {
 	if s.o.FallbackTools == "never" {
 		return
@@ -45,9 +46,7 @@ func (s *service) addFallback(name, description, properties, required string, sh
 		}
 		return result, err
 	})
-	if err := s.registry.addOwn(t, func(e *entry) { e.extra, e.shown = true, shown }); err != nil {
-		s.o.Log.Warn().Err(err).Msg("a fallback tool is left out")
-	}
+	s.registry.addOwn(t, func(e *entry) { e.extra, e.shown = true, shown })
 }
 
 type fallbackSeenKey struct{}
@@ -69,8 +68,8 @@ func (s *service) startTask(ctx context.Context, in *Call, p *fallbackParams) (*
 	if err != nil {
 		return nil, err
 	}
-	return aboutTask(fmt.Sprintf("%s runs as task %s. Call get_task_result with {\"task_id\": %q} to wait for its output and its result; cancel_task stops it.",
-		p.Tool, run.ID(), run.ID()), taskMeta{TaskID: run.ID(), Status: mcp.TaskWorking}), nil
+	return aboutTask(fmt.Sprintf("%s runs as task %s. Call %s with {\"task_id\": %q} to wait for its output and its result; %s stops it.",
+		p.Tool, run.ID(), s.registry.fallbackName("get_task_result"), run.ID(), s.registry.fallbackName("cancel_task")), taskMeta{TaskID: run.ID(), Status: mcp.TaskWorking}), nil
 }
 
 // startFor starts a tool as a task for a client.

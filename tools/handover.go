@@ -42,7 +42,7 @@ func (s *service) handOver(ctx context.Context, e *entry, d *delivery) *mcp.Call
 		if next, err = shapeLog(ctx, shaper, &t, 0); err != nil {
 			s.o.Log.Warn().Err(err).Str("taskId", run.ID()).Msg("reading the output of a call that is handed over")
 		}
-		output, _ = shaper.Text(shaper.Limit, leftOut(s.fallbackListed(c), run.ID()))
+		output, _ = shaper.Text(shaper.Limit, leftOut(s.poller(c), run.ID()))
 	}
 	readsOf(c).set(run.ID(), taskPlace{next: next})
 	// The sentence comes first: most hosts show their model only the beginning of a long text.
@@ -69,7 +69,8 @@ func (s *service) howToResume(c *rpc.Caller, run *tasks.Run) string {
 	running := fmt.Sprintf("%s is still running, as task %s.", run.Task().Tool, run.ID())
 	switch {
 	case s.fallbackListed(c):
-		return fmt.Sprintf("%s Call get_task_result with {\"task_id\": %q} to wait for what comes next and for the result; cancel_task stops it.", running, run.ID())
+		return fmt.Sprintf("%s Call %s with {\"task_id\": %q} to wait for what comes next and for the result; %s stops it.",
+			running, s.poller(c), run.ID(), s.registry.fallbackName("cancel_task"))
 	case c.Version.Stateless: // the tasks extension has no tasks/result
 		return running + " Its host waits for the result with tasks/get, and stops it with tasks/cancel."
 	default:

@@ -64,10 +64,15 @@ type listKey struct {
 }
 
 // list returns a page of the tools, an encoded mcp.ListToolsResult. A cursor is the encoded name of the last tool shown. The first page is
-// cached: hosts list the tools before each turn of a model.
+// cached: hosts list the tools before each turn of a model. With the tools of other servers there is one page, unless it is very long: a client that
+// ignores nextCursor sees all of them, as it does at a server that has one page.
 func (r *Registry) list(k listKey, cursor string) (rpc.Encoded, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
+	limit := mcp.MaxListPage
+	if len(r.joined) > 0 {
+		limit = mcp.MaxPassed
+	}
 	if page, ok := r.pages.Load(k); ok && cursor == "" {
 		return page.(rpc.Encoded), nil
 	}
@@ -94,7 +99,7 @@ func (r *Registry) list(k listKey, cursor string) (rpc.Encoded, error) {
 			continue
 		}
 		encoded := []byte(k.secrets.JSON(encode(dressTool(k.version, e.withPage(k.app)))))
-		if size += len(encoded); size > mcp.MaxListPage && len(page.Tools) > 0 {
+		if size += len(encoded); size > limit && len(page.Tools) > 0 {
 			page.NextCursor = base64.RawURLEncoding.EncodeToString([]byte(cursorPrefix + last))
 			break
 		}

@@ -51,7 +51,7 @@ func (s *service) listTasks(ctx context.Context, _ *Call, p *fallbackParams) (*m
 	switch {
 	case more:
 		meta.NextCursor = page[len(page)-1].ID
-		fmt.Fprintf(&b, "[older ones: call list_tasks with \"cursor\": %q]\n", meta.NextCursor)
+		fmt.Fprintf(&b, "[older ones: call %s with \"cursor\": %q]\n", s.registry.fallbackName("list_tasks"), meta.NextCursor)
 	case len(page) == 0 && p.All:
 		b.WriteString("No tasks.\n")
 	case len(page) == 0:

@@ -66,7 +66,7 @@ func (s *service) getTaskResult(ctx context.Context, in *Call, p *fallbackParams
 	if read.ended && !from.ended {
 		content = writeEnding(sink, &t)
 	}
-	words := leftOut(s.fallbackListed(in.caller), t.ID)
+	words := leftOut(s.poller(in.caller), t.ID)
 	if lines != nil {
 		lines.End()
 		words, read, content = text.Gap.Words, last, nil // positions in the selected lines mean nothing
@@ -76,7 +76,7 @@ func (s *service) getTaskResult(ctx context.Context, in *Call, p *fallbackParams
 	if output != "" && !strings.HasSuffix(output, "\n") {
 		output += "\n"
 	}
-	result := aboutTask(output+"["+statusLine(&t)+"]", taskMeta{TaskID: t.ID, Status: t.Status, Next: read.next})
+	result := aboutTask(output+"["+s.statusLine(&t)+"]", taskMeta{TaskID: t.ID, Status: t.Status, Next: read.next})
 	result.Content = append(result.Content, content...)
 	if t.Status.Terminal() {
 		s.runner.RecordRetrieved(t.ID)
@@ -185,12 +185,13 @@ func sameJSON(a, b json.RawMessage) bool {
 }
 
 // statusLine says how a task is and, if it has not ended, what to do.
-func statusLine(t *tasks.Task) string {
+func (s *service) statusLine(t *tasks.Task) string {
+	again := "call " + s.registry.fallbackName("get_task_result") + " again"
 	switch {
 	case t.Status == mcp.TaskInputRequired:
-		return fmt.Sprintf("waits for its user to answer %q: call get_task_result again", t.StatusMessage)
+		return fmt.Sprintf("waits for its user to answer %q: %s", t.StatusMessage, again)
 	case !t.Status.Terminal():
-		return fmt.Sprintf("%s for %s: call get_task_result again", t.Status, text.Age(time.Since(t.CreatedAt)))
+		return fmt.Sprintf("%s for %s: %s", t.Status, text.Age(time.Since(t.CreatedAt)), again)
 	}
 	return howEnded(t) + ", " + text.Seconds(t.UpdatedAt.Sub(t.CreatedAt))
 }

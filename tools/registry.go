@@ -12,6 +12,9 @@ import (
 	"runnel/rpc"
 )
 
+// fallbackPrefix keeps the fallback tools apart from other tools with their names.
+const fallbackPrefix = "runnel_"
+
 // Registry holds the tools that clients can call, sorted by name: those that were added, and those that have joined.
 // Fill one with Add and pass it to Serve.
 type Registry struct {
@@ -20,6 +23,7 @@ type Registry struct {
 	mu       sync.RWMutex
 	own      []*entry      // those that were added
 	fallback []*entry      // see addOwn
+	before   string        // what the names of the fallback tools begin with, since another tool has the name of one
 	joined   []*entry      // see Join
 	tools    []*entry      // the list: of tools with the same name, the first
 	pages    sync.Map      // the first pages of the list, by listKey, encoded; emptied when the list changes
@@ -29,31 +33,39 @@ type Registry struct {
 // Add adds a tool. Its name must be free and consist of 1 to 128 letters, digits, _, - and . (2025-11-25 server/tools, "Tool Names"); its
 // input schema must be that of an object.
 func (r *Registry) Add(t Tool) error {
-	e, err := newEntry(t)
-	if err != nil {
+	e := newEntry(t)
+	if err := CheckName(e.spec.Name); err != nil {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := r.insert(e); err != nil {
+	err := r.insert(e)
+	if i, _ := r.find(e.spec.Name); err != nil && !r.tools[i].extra {
 		return err
 	}
 	r.own = append(r.own, e)
+	if err != nil { // a fallback tool makes room
+		r.arrange()
+	}
 	return nil
 }
 
-// addOwn adds one of runnel's own tools, which set describes further. If its name is taken, it joins the list when Replace frees the name.
-func (r *Registry) addOwn(t Tool, set func(*entry)) error {
-	e, err := newEntry(t)
-	if err != nil {
-		return err
-	}
+// addOwn adds one of runnel's own tools, which set describes further.
+func (r *Registry) addOwn(t Tool, set func(*entry)) {
+	e := newEntry(t)
 	e.traits.bounded, e.shown = true, false
 	set(e)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.fallback = append(r.fallback, e)
-	return r.insert(e)
+	r.arrange()
+}
+
+// fallbackName returns the name under which one of the fallback tools is listed.
+func (r *Registry) fallbackName(name string) string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.before + name
 }
 
 // insert puts an entry in its place in the list. r.mu is held.
@@ -68,37 +80,50 @@ func (r *Registry) insert(e *entry) error {
 	return nil
 }
 
-// arrange rebuilds the list. It returns the joined tools whose names are taken, and reports whether clients see a difference. r.mu is held.
+// arrange rebuilds the list. It returns the joined tools whose names are taken, and reports whether clients see a difference. All other tools win
+// over the fallback tools: if one of these has a name that is taken, the names of all begin with fallbackPrefix, so that they are seen to belong
+// together. r.mu is held.
 func (r *Registry) arrange() (changed bool, leftOut []Tool) {
 	before := r.tools
 	r.tools = nil
 	r.pages.Clear()
-	for _, e := range slices.Concat(r.own, r.fallback, r.joined) {
+	isExtra := func(e *entry) bool { return e.extra }
+	app := slices.DeleteFunc(slices.Clone(r.fallback), isExtra)
+	for _, e := range slices.Concat(r.own, app, r.joined) {
 		if r.insert(e) != nil && e.joined {
 			leftOut = append(leftOut, e.tool)
+		}
+	}
+	taken := func(e *entry) bool {
+		_, taken := r.find(r.before + e.spec.Name)
+		return taken && e.extra
+	}
+	for r.before = ""; slices.ContainsFunc(r.fallback, taken); {
+		r.before += fallbackPrefix
+	}
+	for _, e := range r.fallback {
+		if e.extra {
+			renamed := *e
+			renamed.spec.Name = r.before + e.spec.Name
+			_ = r.insert(&renamed) // its name is free
 		}
 	}
 	same := slices.EqualFunc(before, r.tools, func(a, b *entry) bool { return reflect.DeepEqual(a.spec, b.spec) })
 	return !same, leftOut
 }
 
-// Join puts the tools of a Source into the list, in place of those that joined before. Such a tool checks its arguments itself. Tools whose
+// Join puts the tools of a Source into the list, in place of those that joined before. Such a tool checks its name and its arguments itself. Tools whose
 // names are taken are left out and returned; changed reports whether clients see a difference.
 func (r *Registry) Join(tools []Tool) (changed bool, leftOut []Tool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.joined = nil
 	for _, t := range tools {
-		e, err := newEntry(t)
-		if err != nil {
-			leftOut = append(leftOut, t)
-			continue
-		}
+		e := newEntry(t)
 		e.joined, e.schema = true, nil
 		r.joined = append(r.joined, e)
 	}
-	changed, taken := r.arrange()
-	return changed, append(leftOut, taken...)
+	return r.arrange()
 }
 
 // Changes announces changes of the list.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -36,6 +37,29 @@ func TestListHasPages(t *testing.T) {
 		}
 		if cursor = page.NextCursor; err != nil || len(page.Tools) != 1 || (cursor == "") != (i == 3) {
 			t.Fatalf("page %d has %d tools, next %q, error %v", i, len(page.Tools), cursor, err)
+		}
+	}
+}
+
+// The tools of other servers stand on one page, also with names that runnel's own tools must not have: some clients ignore nextCursor.
+func TestJoinedToolsStandOnOnePage(t *testing.T) {
+	r := &Registry{}
+	var joined []Tool
+	for i := range 300 {
+		f := Func(fmt.Sprintf("files/read:%d ünd", i), strings.Repeat("x", 4<<10), func(context.Context, struct{}, *Output) (*mcp.CallToolResult, error) { return nil, nil })
+		joined = append(joined, f)
+	}
+	if _, leftOut := r.Join(joined); len(leftOut) > 0 {
+		t.Errorf("%d tools are left out", len(leftOut))
+	}
+	for range 2 {
+		encoded, err := r.list(listKey{version: mcp.NewestHandshake()}, "")
+		var page mcp.ListToolsResult
+		if err == nil {
+			err = json.Unmarshal(encoded, &page)
+		}
+		if err != nil || len(page.Tools) != 300 || page.NextCursor != "" {
+			t.Fatalf("the page has %d tools, next %q, error %v", len(page.Tools), page.NextCursor, err)
 		}
 	}
 }
@@ -74,9 +98,10 @@ func TestListIsKept(t *testing.T) {
 			}
 		}
 	}
-	if err := errors.Join(r.addOwn(Func("list_tasks", "", own), asExtra), r.Add(Func("a", "", own)), next.Add(Func("c", "", own))); err != nil {
+	if err := errors.Join(r.Add(Func("a", "", own)), next.Add(Func("c", "", own))); err != nil {
 		t.Fatal(err)
 	}
+	r.addOwn(Func("list_tasks", "", own), asExtra)
 	sees("at first", " a")
 	if err := r.Add(Func("b", "", own)); err != nil {
 		t.Fatal(err)
@@ -90,22 +115,46 @@ func TestListIsKept(t *testing.T) {
 	sees("replaced", " c")
 }
 
-// A tool of the user's stands in the place of a fallback tool as long as the config has it.
-func TestFallbackToolComesBack(t *testing.T) {
+// A fallback tool makes room for any other tool of its name: the fallback tools then have other names, all of them.
+func TestFallbackToolsMakeRoom(t *testing.T) {
 	own := func(context.Context, struct{}, *Output) (*mcp.CallToolResult, error) { return nil, nil }
-	r, without, with := &Registry{}, &Registry{}, &Registry{}
-	if err := errors.Join(r.Add(Func("list_tasks", "", own)), with.Add(Func("list_tasks", "", own))); err != nil {
+	r, with := &Registry{}, &Registry{}
+	theirs, joined := Func("list_tasks", "", own), Func("get_task", "", own)
+	if err := with.Add(theirs); err != nil {
 		t.Fatal(err)
 	}
 	fallback := Func("list_tasks", "", own)
-	if err := r.addOwn(fallback, asExtra); err == nil {
-		t.Error("two tools have a name")
-	}
-	for i, next := range []*Registry{without, with, without} {
-		r.Replace(next)
-		if is := r.lookup("list_tasks").tool == Tool(fallback); is != (next == without) {
-			t.Errorf("Replace %d: the fallback tool is there: %t", i, is)
+	r.addOwn(fallback, asExtra)
+	r.addOwn(Func("cancel_task", "", own), asExtra)
+	is := func(name string, want Tool) {
+		t.Helper()
+		if got := r.Lookup(name); got != want {
+			t.Errorf("%s is %v", name, got)
 		}
+	}
+	for range 2 {
+		r.Replace(&Registry{})
+		is("list_tasks", fallback)
+		r.Replace(with)
+		is("list_tasks", theirs)
+		is("runnel_list_tasks", fallback)
+		is("cancel_task", nil)
+		if got := r.fallbackName("cancel_task"); got != "runnel_cancel_task" || r.Lookup(got) == nil {
+			t.Errorf("cancel_task is called %s, which is %v", got, r.Lookup(got))
+		}
+	}
+	r.Replace(&Registry{})
+	r.Join([]Tool{Func("list_tasks", "", own), Func("runnel_list_tasks", "", own), joined}) // of a runnel, among others
+	is("runnel_runnel_list_tasks", fallback)
+	is("get_task", joined)
+	r.Join(nil)
+	is("list_tasks", fallback)
+	if err := r.Add(theirs); err != nil {
+		t.Fatal(err)
+	}
+	is("list_tasks", theirs)
+	if err := r.Add(theirs); err == nil {
+		t.Error("two tools have a name")
 	}
 }
 

@@ -117,17 +117,20 @@ func giveUp(ctx context.Context, run *tasks.Run) {
 // drop returns what happens to a run whose client cancelled the request before it could know the task.
 func drop(run *tasks.Run) func() { return func() { run.Cancel("cancelled by the client") } }
 
-// fallbackListed reports whether a client's list has the fallback tools, so that its model can be told to call them. In a supervisor or a
-// worker the client is nil.
+// fallbackListed reports whether a client's list has the fallback tools, so that its model can be told to call them.
 func (s *service) fallbackListed(c *rpc.Caller) bool {
-	if c == nil {
-		return s.taken.Polls
+	return s.o.FallbackTools != "never" && !s.fallbackHidden(c)
+}
+
+// poller returns the name of get_task_result in a client's list, "" if it is not there. In a supervisor or a worker the client is nil.
+func (s *service) poller(c *rpc.Caller) string {
+	switch {
+	case c == nil && s.taken.Polls:
+		return "get_task_result"
+	case c != nil && s.fallbackListed(c):
+		return s.registry.fallbackName("get_task_result")
 	}
-	if s.o.FallbackTools == "never" || s.fallbackHidden(c) {
-		return false
-	}
-	e := s.registry.lookup("get_task_result")
-	return e != nil && e.extra // otherwise a user's tool has its name
+	return ""
 }
 
 // detacher returns the function that starts the process which continues a call, nil if nothing outlives this one.

@@ -74,7 +74,7 @@ type Call struct {
 
 // server is what a call needs from the service that received it. The client is nil in a supervisor or a worker.
 type server interface {
-	fallbackListed(c *rpc.Caller) bool
+	poller(c *rpc.Caller) string
 	detacher() func(*Detached) error
 	detached() *Detached
 	startFor(ctx context.Context, c *rpc.Caller, tool string, arguments json.RawMessage) (*tasks.Run, error)
@@ -107,24 +107,24 @@ func (c *Call) LeftOut(ctx context.Context) func(text.Gap) string {
 		if !c.keep(ctx) {
 			return g.Words()
 		}
-		return leftOut(c.polls(), c.TaskID)(g)
+		return leftOut(c.server.poller(c.caller), c.TaskID)(g)
 	}
 }
 
-// leftOut returns the words for what is left out of a task's output: how much, and how to read it. polls: the reader's list has
-// get_task_result.
-func leftOut(polls bool, taskID string) func(text.Gap) string {
+// leftOut returns the words for what is left out of a task's output: how much, and how to read it. poller is the name of
+// get_task_result in the reader's list, "" if it is not there.
+func leftOut(poller, taskID string) func(text.Gap) string {
 	return func(g text.Gap) string {
 		how := fmt.Sprintf("read %s?after=%d", tasks.LogURI(taskID), g.After)
-		if polls {
-			how = fmt.Sprintf("call get_task_result with {\"task_id\": %q, \"after\": %d} (tail and grep pick lines), or ", taskID, g.After) + how
+		if poller != "" {
+			how = fmt.Sprintf("call %s with {\"task_id\": %q, \"after\": %d} (tail and grep pick lines), or ", poller, taskID, g.After) + how
 		}
 		return shorten.LeftOut(g.Bytes, "bytes", how)
 	}
 }
 
 // polls reports whether the client's list has get_task_result.
-func (c *Call) polls() bool { return c.server.fallbackListed(c.caller) }
+func (c *Call) polls() bool { return c.server.poller(c.caller) != "" }
 
 // Start starts a tool as a task, for the client of the call.
 func (c *Call) Start(ctx context.Context, tool string, arguments json.RawMessage) (*tasks.Run, error) {

@@ -10,6 +10,9 @@ const (
 	MaxPage = MaxLine / 2
 	// MaxListPage is roughly how much of a list one page has.
 	MaxListPage = MaxPage / 2
+	// MaxPassed is how long a line may be that passes on what another server has sent as one line: the client would read that line, too, from
+	// the server. The official TypeScript client reads 10 MiB.
+	MaxPassed = 8 << 20
 	// MaxText is how many bytes of any text fit: a control character takes six bytes in JSON.
 	MaxText = MaxLine / 8
 )

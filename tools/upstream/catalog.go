@@ -50,8 +50,10 @@ const (
 const (
 	// maxInstructions limits the part of a server's instructions that is passed on, in bytes.
 	maxInstructions = 64 << 10
-	// maxListEntry is how large an entry may be, in bytes of JSON: it must fit on a page of runnel's own list.
-	maxListEntry = mcp.MaxListPage
+	// maxIcons limits the icons of a server, in bytes of JSON.
+	maxIcons = mcp.MaxListPage
+	// maxToolName limits the name of a tool, which is stored with each of its tasks.
+	maxToolName = 1 << 10
 )
 
 // readCatalog asks a server for all its lists. It fails if the tools cannot be read, and leaves out any other list that cannot.
@@ -59,7 +61,7 @@ func readCatalog(ctx context.Context, client *rpc.Client, log zerolog.Logger) (*
 	caps := *client.Capabilities()
 	c := &catalog{Info: client.Server(), Instructions: shorten.Clip(client.Instructions(), maxInstructions), Capabilities: caps, Lists: map[string][]listEntry{}}
 	c.Capabilities.Extensions = nil // nobody asks for them here
-	if c.Info.Icons != nil && c.Info.Icons[0] != '[' || len(c.Info.Icons) > maxListEntry {
+	if c.Info.Icons != nil && c.Info.Icons[0] != '[' || len(c.Info.Icons) > maxIcons {
 		c.Info.Icons = nil
 	}
 	var cut bool
@@ -116,7 +118,7 @@ func (c *catalog) read(ctx context.Context, client *rpc.Client, log zerolog.Logg
 	for _, entry := range raw {
 		name := rawjson.StringMember(entry, key)
 		switch {
-		case len(entry) > maxListEntry || name == "" || len(name) > logs.MaxURI:
+		case name == "" || len(name) > logs.MaxURI:
 			wrong++
 		case key == "uri" && strings.HasPrefix(name, tasks.LogPrefix): // the logs of a runnel's tasks: those of this one have their own
 		default:
@@ -124,7 +126,7 @@ func (c *catalog) read(ctx context.Context, client *rpc.Client, log zerolog.Logg
 		}
 	}
 	if wrong > 0 {
-		log.Warn().Str("list", method).Int("entries", wrong).Msg("entries of a list of an upstream are left out: they have no " + key + ", or are too large")
+		log.Warn().Str("list", method).Int("entries", wrong).Msg("entries of a list of an upstream are left out: they have no " + key + ", or it is too long")
 	}
 }
 
@@ -144,7 +146,7 @@ func (c *catalog) tools(def *definition, log zerolog.Logger) (wanted []mcp.Tool)
 				*member = nil
 			}
 		}
-		if err := checkTool(&spec, def.config.Prefix); err != nil {
+		if err := def.checkTool(&spec); err != nil {
 			log.Warn().Err(err).Str("tool", shorten.Clip(spec.Name, maxLogLine)).Msg("a tool of an upstream is left out")
 			continue
 		}
@@ -158,19 +160,46 @@ func (c *catalog) tools(def *definition, log zerolog.Logger) (wanted []mcp.Tool)
 	return wanted
 }
 
-// checkTool refuses a tool that would spoil the list for clients.
-func checkTool(t *mcp.Tool, prefix string) error {
-	if err := tools.CheckName(prefix + t.Name); err != nil {
-		return err
+// checkTool refuses a tool that would spoil the list for clients. Names are not checked: clients of today take any. An input schema without a type
+// is listed as it is by a wrapped server, whose list has nothing to lose by it; among other servers it gets its type, because the official TypeScript
+// client takes no list that has such a tool.
+func (d *definition) checkTool(t *mcp.Tool) error {
+	if t.Name == "" || len(t.Name) > maxToolName {
+		return fmt.Errorf("its name has %d bytes: the limit is %d, and one has at least 1", len(t.Name), maxToolName)
 	}
-	if rawjson.StringMember(t.InputSchema, "type") != "object" {
+	if len(t.InputSchema) == 0 || string(t.InputSchema) == "null" {
+		t.InputSchema = json.RawMessage("{}")
+	}
+	switch kind := rawjson.Member(t.InputSchema, "type"); {
+	case !rawjson.IsObject(t.InputSchema):
+		return errors.New("its input schema is not an object")
+	case d.name == WrappedName:
+	case kind == nil:
+		t.InputSchema = rawjson.WithMember(t.InputSchema, "type", "object")
+	case string(kind) != `"object"`:
 		return errors.New("its input schema is not that of an object")
 	}
 	if t.OutputSchema != nil && !rawjson.IsObject(t.OutputSchema) || t.Meta != nil && !rawjson.IsObject(t.Meta) || t.Icons != nil && t.Icons[0] != '[' {
 		return errors.New("its output schema or _meta is not an object, or its icons are not an array")
 	}
-	if n := len(rawjson.Encode(t)); n > maxListEntry {
-		return fmt.Errorf("it is described in %d bytes: the limit is %d", n, maxListEntry)
-	}
 	return nil
+}
+
+// shownName returns the name under which clients see a tool. A prefix is for clients that take only some letters in a name; taken holds the names
+// that other tools of the server have.
+func (d *definition) shownName(name string, taken map[string]bool) string {
+	if d.config.Prefix == "" {
+		return name
+	}
+	plain := strings.Map(func(r rune) rune {
+		if tools.CheckName(string(r)) != nil {
+			return '_'
+		}
+		return r
+	}, name)
+	shown := d.config.Prefix + plain
+	for n := 2; taken[shown]; n++ {
+		shown = fmt.Sprintf("%s%s_%d", d.config.Prefix, plain, n)
+	}
+	return shown
 }

@@ -78,14 +78,15 @@ func owner(list []shownEntry, key string) *Server {
 	return nil
 }
 
-// entryPage returns a page of a list, without members that a version does not know. A cursor holds the number of entries shown so far.
+// entryPage returns a page of a list, without members that a version does not know: mostly the whole list, as for the tools of other servers. A
+// cursor holds the number of entries shown so far.
 func entryPage(v *mcp.Version, list []shownEntry, cursor string) (page []json.RawMessage, next string) {
 	shown, _ := readShown(cursor)
 	page = []json.RawMessage{}
-	room := mcp.MaxListPage
+	room := mcp.MaxPassed
 	for i := min(shown, len(list)); i < len(list); i++ {
 		entry := dressEntry(v, list[i].Raw)
-		if room -= len(entry); room < 0 && (len(page) > 0 || room < -maxListEntry) {
+		if room -= len(entry); room < 0 && len(page) > 0 {
 			return page, shownPrefix + strconv.Itoa(i)
 		}
 		page = append(page, entry)

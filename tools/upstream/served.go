@@ -13,6 +13,7 @@ type servedTool struct {
 	set  *Set
 	u    *Server
 	spec mcp.Tool // as the server describes it
+	name string   // with the prefix, for clients
 }
 
 // ServerOf returns the name of the server that has a tool, "" if the tool is runnel's own.
@@ -26,7 +27,7 @@ func ServerOf(t tools.Tool) string {
 // Describe returns the server's own description with the prefix, but with runnel's ways to call the tool.
 func (t *servedTool) Describe() mcp.Tool {
 	spec := t.spec
-	spec.Name = t.u.config.Prefix + spec.Name
+	spec.Name = t.name
 	spec.Execution = &mcp.ToolExecution{TaskSupport: mcp.TaskOptional, StreamPartial: true}
 	return spec
 }

@@ -369,7 +369,10 @@ func TestUpstreamLeavesOut(t *testing.T) {
 	if err := b.Tools.Add(own); err != nil {
 		t.Fatal(err)
 	}
-	b.await("own p.nulls p.x w z")
+	b.await("own p.none p.nulls p.two_words p.x w z")
+	if got, _, err := b.call("p.two_words", &tools.Call{}); err != nil || !strings.HasPrefix(firstText(got), "two words ") {
+		t.Errorf("the server is asked for %v, %v", got, err)
+	}
 	if nulls, _ := json.Marshal(b.Tools.Lookup("p.nulls").Describe()); bytes.Contains(nulls, []byte("null,")) || bytes.Contains(nulls, []byte("null}")) {
 		t.Errorf("the list has %s", nulls)
 	}
@@ -380,14 +383,34 @@ func TestUpstreamLeavesOut(t *testing.T) {
 		t.Errorf("z is of %s", from)
 	}
 	for _, want := range []string{
-		`"upstream":"a","error":"tool name \"p.two words\": use 1 to 128 letters`, `"tool":"text","message":"a tool of an upstream is left out"`,
-		`"tool":"none","message":"a tool of an upstream is left out"`, `"tool":"odd-output","message":"a tool of an upstream is left out"`,
+		`"tool":"text","message":"a tool of an upstream is left out"`,
+		`"tool":"odd-output","message":"a tool of an upstream is left out"`,
 		`"tool":"odd-icons","message":"a tool of an upstream is left out"`, `"tool":"odd-meta","message":"a tool of an upstream is left out"`, `"tool":"missing","message":"allow or deny name a tool that the upstream does not have"`,
 		`"upstream":"a","entry":"{\"name\":5}","message":"a tool of an upstream is left out: it cannot be read"`, `"entry":"7"`,
 		`"upstream":"c","tool":"p.x","message":"a tool of an upstream is left out: there is another one of its name`, `"upstream":"c","tool":"z"`, `"upstream":"c","tool":"own"`,
 	} {
 		if !strings.Contains(b.logs.String(), want) {
 			t.Errorf("the log lacks %s:\n%s", want, b.logs)
+		}
+	}
+}
+
+// A wrapped server's tools are listed as they are, whatever their names are and whether their schemas have a type, and are called by these names.
+func TestWrappedToolsAreListedAsTheyAre(t *testing.T) {
+	t.Parallel()
+	names := []string{"files/read", "git:log", "plain", "two words", "größe"}
+	b := newBehind(t, fake(t, WrappedName, func(u *config.Upstream) { u.Env["ODD"] = "1" }, names...))
+	b.Need(t.Context(), nil)
+	for range 2 {
+		for _, name := range names {
+			if got := b.mustCall(name); !strings.HasPrefix(got, name+" ") {
+				t.Errorf("%s: the server is asked for %q", name, got)
+			}
+		}
+	}
+	for name, schema := range map[string]string{"none": `{}`, "text": `{"type":"string"}`} {
+		if got := string(b.Tools.Lookup(name).Describe().InputSchema); got != schema {
+			t.Errorf("%s has the schema %s", name, got)
 		}
 	}
 }

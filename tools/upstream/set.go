@@ -218,8 +218,11 @@ func (s *Set) take(u *Server, c *catalog, told bool) {
 		if !told {
 			log = zerolog.Nop()
 		}
+		shown := map[string]bool{}
 		for _, spec := range c.tools(u.definition, log) {
-			list = append(list, &servedTool{set: s, u: u, spec: spec})
+			name := u.shownName(spec.Name, shown)
+			shown[name] = true
+			list = append(list, &servedTool{set: s, u: u, spec: spec, name: name})
 		}
 	}
 	s.mu.Lock()

@@ -134,7 +134,7 @@ async function runApp() {
   }).observe(document.body);
   list.watch();
   const tool = context.toolInfo?.tool?.name;
-  if (tool === "list_tasks") return shows("list");
+  if (/^(runnel_)*list_tasks$/.test(tool)) return shows("list");
   for (let waited = 0; !given && !over && waited < 1000; waited += 50) await pause(50); // without arguments, two calls of a tool look the same
   for (let wait = 200; !view.id; wait = Math.min(3000, wait * 1.5)) {
     try {
@@ -157,7 +157,7 @@ function named(result) {
 
 /** mine returns the id of the task of the host's call, undefined if there is none yet. */
 async function mine(tool, given) {
-  if (tool === "start_task") {
+  if (/^(runnel_)*start_task$/.test(tool)) {
     if (!given?.tool) return undefined;
     return (await door.call("view_mine", {tool: given.tool, arguments: given.arguments ?? {}})).taskId;
   }
