@@ -36,6 +36,9 @@ func (f jsonText) parse(text []byte) (v *hujson.Value, skipped int, err error) {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil, len(text) - len(body), nil
 	}
+	if err := checkDepth(body); err != nil {
+		return nil, 0, err
+	}
 	root, err := hujson.Parse(bytes.Clone(body)) // it refers to the bytes
 	if err != nil {
 		return nil, 0, errors.New(strings.TrimPrefix(err.Error(), "hujson: "))

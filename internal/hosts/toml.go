@@ -23,6 +23,9 @@ func (tomlText) decode(text []byte) (map[string]any, error) {
 		line, _ := wrong.Position()
 		return nil, fmt.Errorf("line %d: %s", line, strings.TrimPrefix(wrong.Error(), "toml: "))
 	}
+	if err == nil && deeper(values, maxDepth) {
+		err = fmt.Errorf("its names nest more than %d levels deep", maxDepth)
+	}
 	return values, err
 }
 
