@@ -2,7 +2,10 @@ package e2e
 
 import (
 	"bufio"
+	"fmt"
+	"io"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -74,6 +77,66 @@ func TestEndedAtOnce(t *testing.T) {
 		if nonBlocking(t, in) {
 			t.Fatalf("%v twice: the pipe was left non-blocking", s)
 		}
+	}
+}
+
+// Pipes that are non-blocking at the start, as a runnel that was killed leaves them, serve as well as others.
+func TestPipesThatDoNotBlock(t *testing.T) {
+	t.Parallel()
+	config := append(writeConfig(t, `tools: {flood: {command: [sh, -c, "yes xxxx | head -c 300000"]}}`), "--state", "memory")
+	self := append([]string{builtProgram(t)}, config...)
+	for name, args := range map[string][]string{
+		"serve": config,
+		"wrap":  append([]string{"wrap", "--state", "memory", "--"}, self...),
+		"trace": append([]string{"trace", "-o", os.DevNull, "--"}, self...),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var files [4]*os.File // stdin and stdout, and their other ends
+			for n := range 2 {
+				ends := make([]int, 2)
+				if err := syscall.Pipe2(ends, syscall.O_CLOEXEC); err != nil {
+					t.Fatal(err)
+				}
+				if err := syscall.SetNonblock(ends[n], true); err != nil {
+					t.Fatal(err)
+				}
+				files[n], files[n+2] = os.NewFile(uintptr(ends[n]), "runnel's"), os.NewFile(uintptr(ends[1-n]), "the client's")
+			}
+			cmd := programCommand(t, args...)
+			cmd.Stdin, cmd.Stdout = files[0], files[1]
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			_, _ = files[0].Close(), files[1].Close()
+			watch := time.AfterFunc(watchdog, func() { _ = cmd.Process.Kill() })
+			defer watch.Stop()
+			lines := bufio.NewReader(files[3])
+			say := func(id int, line string) (answer string) {
+				if _, err := files[2].WriteString(line + "\n"); err != nil {
+					t.Fatal(err)
+				}
+				for {
+					answer, err := lines.ReadString('\n')
+					if err != nil || strings.Contains(answer, fmt.Sprintf(`"id":%d,`, id)) {
+						return answer
+					}
+				}
+			}
+			if answer := say(0, initialize); !strings.Contains(answer, "serverInfo") {
+				t.Fatalf("%s", answer)
+			}
+			for id := range 2 {
+				if answer := say(id+1, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"flood"}}`, id+1)); !strings.Contains(answer, "xxxx") {
+					t.Errorf("call %d: %.200s", id, answer)
+				}
+			}
+			_ = files[2].Close()
+			_, _ = io.Copy(io.Discard, lines)
+			if err := cmd.Wait(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

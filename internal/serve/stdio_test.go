@@ -4,6 +4,7 @@ package serve
 
 import (
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -30,6 +31,23 @@ func TestPolled(t *testing.T) {
 	restore()
 	if flags, err := unix.FcntlInt(uintptr(ends[0]), unix.F_GETFL, 0); err != nil || flags&unix.O_NONBLOCK != 0 {
 		t.Errorf("the pipe was left with flags %#x (%v)", flags, err)
+	}
+
+	for range 2 { // as a runnel that was killed leaves it
+		if err := errors.Join(syscall.Pipe(ends), syscall.SetNonblock(ends[0], true), syscall.SetNonblock(ends[1], true)); err != nil {
+			t.Fatal(err)
+		}
+		inherited, other := os.NewFile(uintptr(ends[0]), "in"), os.NewFile(uintptr(ends[1]), "out")
+		in, restoreIn := Polled(inherited)
+		out, restoreOut := Polled(other)
+		long := make([]byte, 1<<20) // more than a pipe holds: both wait
+		go func() { _, _ = out.Write(long) }()
+		if _, err := io.ReadFull(in, long); err != nil {
+			t.Errorf("a pipe that is non-blocking at the start: %v", err)
+		}
+		restoreIn()
+		restoreOut()
+		_, _ = inherited.Close(), other.Close()
 	}
 
 	file, err := os.Create(filepath.Join(t.TempDir(), "file"))
