@@ -74,7 +74,7 @@ func (s *service) startTask(ctx context.Context, in *Call, p *fallbackParams) (*
 
 // startFor starts a tool as a task for a client.
 func (s *service) startFor(ctx context.Context, c *rpc.Caller, tool string, arguments json.RawMessage) (*tasks.Run, error) {
-	e := s.lookup(ctx, tool)
+	e := s.lookup(ctx, c, tool)
 	if e == nil {
 		return nil, fmt.Errorf("unknown tool: %q", tool)
 	}

@@ -42,7 +42,7 @@ type Source interface {
 	// Need waits for some time until the tools that c may see have joined.
 	Need(ctx context.Context, c *rpc.Caller)
 	// NeedTool is Need for a tool name that is not in the registry.
-	NeedTool(ctx context.Context, name string)
+	NeedTool(ctx context.Context, c *rpc.Caller, name string)
 	// Whole reports whether all of its tools have joined.
 	Whole() bool
 }
@@ -50,6 +50,6 @@ type Source interface {
 // noSource joins nothing.
 type noSource struct{}
 
-func (noSource) Need(context.Context, *rpc.Caller) {}
-func (noSource) NeedTool(context.Context, string)  {}
-func (noSource) Whole() bool                       { return true }
+func (noSource) Need(context.Context, *rpc.Caller)             {}
+func (noSource) NeedTool(context.Context, *rpc.Caller, string) {}
+func (noSource) Whole() bool                                   { return true }

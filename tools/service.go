@@ -27,7 +27,7 @@ func (s *service) called(ctx context.Context, c *rpc.Caller, params json.RawMess
 	if err != nil {
 		return nil, nil, err
 	}
-	e := s.lookup(ctx, p.Name)
+	e := s.lookup(ctx, c, p.Name)
 	if e == nil || e.forApp && !c.ShowsApps() {
 		return nil, nil, rpc.Errorf(mcp.CodeInvalidParams, "unknown tool: %q", p.Name)
 	}
@@ -35,11 +35,11 @@ func (s *service) called(ctx context.Context, c *rpc.Caller, params json.RawMess
 }
 
 // lookup returns the tool with a name, nil if there is none.
-func (s *service) lookup(ctx context.Context, name string) *entry {
+func (s *service) lookup(ctx context.Context, c *rpc.Caller, name string) *entry {
 	if e := s.registry.lookup(name); e != nil {
 		return e
 	}
-	s.o.Source.NeedTool(ctx, name)
+	s.o.Source.NeedTool(ctx, c, name)
 	return s.registry.lookup(name)
 }
 

@@ -105,7 +105,7 @@ func (o *owners) drop() bool {
 // overHTTP returns the server as rpc/http needs it.
 func (s served) overHTTP() httpserver.Served {
 	return httpserver.Served{Server: s.Server, InputSchema: func(ctx context.Context, tool string) []byte {
-		s.tools.NeedTool(ctx, tool)
+		s.tools.NeedTool(ctx, nil, tool)
 		if t := s.tools.Tools.Lookup(tool); t != nil {
 			return t.Describe().InputSchema
 		}

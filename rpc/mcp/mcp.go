@@ -20,6 +20,8 @@ const (
 	CodeBusy = CodeInternalError
 	// CodeStreamLost is runnel's own. A transport that connects again uses it to answer a subscription whose connection was lost.
 	CodeStreamLost = -31001
+	// CodeSessionEnded is runnel's own, too. A transport answers with it a request that the server has not taken, since it no longer knows the session.
+	CodeSessionEnded = -31002
 	// CodeNoSession answers a request over HTTP with an unknown session, until 2025-11-25. No specification names it, but the official SDKs use
 	// it, and Claude Code recognizes by it the 404 after which it must initialize again.
 	CodeNoSession = -32001

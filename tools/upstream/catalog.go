@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -31,7 +32,8 @@ type catalog struct {
 	Tools []json.RawMessage      `json:"tools"`
 	Lists map[string][]listEntry `json:"lists"` // all others, by their methods
 
-	unread []string // the methods of lists that could not be read this time
+	specs  []mcp.Tool      // of Tools, those that the config wants and that can be served
+	unread map[string]bool // the methods of lists that have not been read since the server was started: they are those from before
 }
 
 // listEntry is an entry of a list whose entries are passed on unread.
@@ -40,8 +42,9 @@ type listEntry struct {
 	Raw json.RawMessage `json:"raw"`
 }
 
-// The methods of the lists whose entries are passed on unread.
+// The methods of the lists. The entries of all but toolList are passed on unread.
 const (
+	toolList     = "tools/list"
 	promptList   = "prompts/list"
 	resourceList = "resources/list"
 	templateList = "resources/templates/list"
@@ -56,43 +59,76 @@ const (
 	maxToolName = 1 << 10
 )
 
-// readCatalog asks a server for all its lists. It fails if the tools cannot be read, and leaves out any other list that cannot.
-func readCatalog(ctx context.Context, client *rpc.Client, log zerolog.Logger) (*catalog, error) {
-	caps := *client.Capabilities()
-	c := &catalog{Info: client.Server(), Instructions: shorten.Clip(client.Instructions(), maxInstructions), Capabilities: caps, Lists: map[string][]listEntry{}}
+// listKind is one of a server's lists.
+type listKind struct {
+	method, member, key string // key is the member of an entry by which requests name it
+}
+
+var listKinds = []*listKind{
+	{toolList, "tools", "name"},
+	{promptList, "prompts", "name"},
+	{resourceList, "resources", "uri"},
+	{templateList, "resourceTemplates", "uriTemplate"},
+}
+
+// isOf reports whether a server says that it has a list. Tools are asked for in any case.
+func (k *listKind) isOf(caps *mcp.ServerCapabilities) bool {
+	switch k.method {
+	case promptList:
+		return caps.Prompts != nil
+	case resourceList, templateList:
+		return caps.Resources != nil
+	}
+	return true
+}
+
+// copy returns a copy that can be changed while others read the original; it may be nil.
+func (c *catalog) copy() *catalog {
+	if c == nil {
+		return &catalog{Lists: map[string][]listEntry{}}
+	}
+	next := *c
+	next.Lists, next.unread = maps.Clone(c.Lists), maps.Clone(c.unread)
+	return &next
+}
+
+// introduce sets how a server has introduced itself. Its lists are unread.
+func (c *catalog) introduce(client *rpc.Client, hide *secrets.Set) {
+	c.Info, c.Capabilities = client.Server(), *client.Capabilities()
+	c.Instructions = hide.String(shorten.Clip(client.Instructions(), maxInstructions))
 	c.Capabilities.Extensions = nil // nobody asks for them here
 	if c.Info.Icons != nil && c.Info.Icons[0] != '[' || len(c.Info.Icons) > maxIcons {
 		c.Info.Icons = nil
 	}
-	var cut bool
-	var err error
-	if c.Tools, cut, err = remote.ReadList(ctx, client, "tools/list", "tools"); err != nil && (caps.Tools != nil || !isMissing(err)) {
+	c.unread = map[string]bool{}
+	for _, kind := range listKinds {
+		if kind.isOf(&c.Capabilities) {
+			c.unread[kind.method] = true
+		} else {
+			delete(c.Lists, kind.method)
+		}
+	}
+}
+
+// readList asks a server for a list. It returns the change of the catalog.
+func (d *definition) readList(ctx context.Context, client *rpc.Client, kind *listKind) (change func(*catalog), err error) {
+	raw, cut, err := remote.ReadList(ctx, client, kind.method, kind.member)
+	if err != nil && !isMissing(err) {
 		return nil, err
 	}
 	if cut {
-		log.Warn().Int("tools", len(c.Tools)).Msg("upstream has too many tools: the first are taken")
+		d.log.Warn().Str("list", kind.method).Int("entries", len(raw)).Msg("a list of an upstream is too long: the first entries are taken")
 	}
-	if caps.Prompts != nil {
-		c.read(ctx, client, log, promptList, "prompts", "name")
-	}
-	if caps.Resources != nil {
-		c.read(ctx, client, log, resourceList, "resources", "uri")
-		c.read(ctx, client, log, templateList, "resourceTemplates", "uriTemplate")
-	}
-	return c, ctx.Err()
-}
-
-// hide masks secrets in everything that is shown or kept of a catalog, except in the keys, by which requests find their entry.
-func (c *catalog) hide(s *secrets.Set) {
-	c.Instructions = s.String(c.Instructions)
-	for i, tool := range c.Tools {
-		c.Tools[i] = s.JSON(tool)
-	}
-	for _, list := range c.Lists {
-		for i := range list {
-			list[i].Raw = s.JSON(list[i].Raw)
+	if kind.method == toolList {
+		hide := d.secrets.Set()
+		for i, tool := range raw {
+			raw[i] = hide.JSON(tool)
 		}
+		specs := d.served(raw, d.log)
+		return func(c *catalog) { c.Tools, c.specs = raw, specs }, nil
 	}
+	entries := d.entries(kind, raw)
+	return func(c *catalog) { c.Lists[kind.method] = entries }, nil
 }
 
 // isMissing reports whether an error means that the server lacks the method: some declare resources and have no templates.
@@ -101,44 +137,35 @@ func isMissing(err error) bool {
 	return ok && e.Code == mcp.CodeMethodNotFound
 }
 
-// read reads a list whose entries have a key. Entries that cannot be read are left out and logged.
-func (c *catalog) read(ctx context.Context, client *rpc.Client, log zerolog.Logger, method, member, key string) {
-	raw, cut, err := remote.ReadList(ctx, client, method, member)
-	if err != nil {
-		if !isMissing(err) {
-			c.unread = append(c.unread, method)
-		}
-		log.Debug().Err(err).Msg("a list of an upstream cannot be read")
-		return
-	}
-	if cut {
-		log.Warn().Str("list", method).Int("entries", len(raw)).Msg("a list of an upstream is too long: the first entries are taken")
-	}
+// entries returns the entries of a list that have a key; others are left out and logged. Secrets are masked, except in the keys, by which requests
+// find their entry.
+func (d *definition) entries(kind *listKind, raw []json.RawMessage) (list []listEntry) {
 	wrong := 0
 	for _, entry := range raw {
-		name := rawjson.StringMember(entry, key)
+		name := rawjson.StringMember(entry, kind.key)
 		switch {
 		case name == "" || len(name) > logs.MaxURI:
 			wrong++
-		case key == "uri" && strings.HasPrefix(name, tasks.LogPrefix): // the logs of a runnel's tasks: those of this one have their own
+		case kind.method == resourceList && strings.HasPrefix(name, tasks.LogPrefix): // the logs of a runnel's tasks: those of this one have their own
 		default:
-			c.Lists[method] = append(c.Lists[method], listEntry{name, entry})
+			list = append(list, listEntry{name, d.secrets.Set().JSON(entry)})
 		}
 	}
 	if wrong > 0 {
-		log.Warn().Str("list", method).Int("entries", wrong).Msg("entries of a list of an upstream are left out: they have no " + key + ", or it is too long")
+		d.log.Warn().Str("list", kind.method).Int("entries", wrong).Msg("entries of a list of an upstream are left out: they have no " + kind.key + ", or it is too long")
 	}
+	return list
 }
 
-// tools returns the tools that the config wants and that can be served, and logs why others cannot.
-func (c *catalog) tools(def *definition, log zerolog.Logger) (wanted []mcp.Tool) {
-	specs, unreadable := remote.ReadTools(c.Tools)
+// served returns the tools that the config wants and that can be served, and logs why others cannot.
+func (d *definition) served(list []json.RawMessage, log zerolog.Logger) (wanted []mcp.Tool) {
+	specs, unreadable := remote.ReadTools(list)
 	for _, raw := range unreadable {
 		log.Warn().Str("entry", shorten.Clip(string(raw), maxLogLine)).Msg("a tool of an upstream is left out: it cannot be read")
 	}
 	named := map[string]bool{}
 	for _, spec := range specs {
-		if named[spec.Name] = true; !def.takes(spec.Name) {
+		if named[spec.Name] = true; !d.takes(spec.Name) {
 			continue
 		}
 		for _, member := range []*json.RawMessage{&spec.OutputSchema, &spec.Icons, &spec.Meta} {
@@ -146,13 +173,13 @@ func (c *catalog) tools(def *definition, log zerolog.Logger) (wanted []mcp.Tool)
 				*member = nil
 			}
 		}
-		if err := def.checkTool(&spec); err != nil {
+		if err := d.checkTool(&spec); err != nil {
 			log.Warn().Err(err).Str("tool", shorten.Clip(spec.Name, maxLogLine)).Msg("a tool of an upstream is left out")
 			continue
 		}
 		wanted = append(wanted, spec)
 	}
-	for _, name := range slices.Concat(def.config.Allow, def.config.Deny) {
+	for _, name := range slices.Concat(d.config.Allow, d.config.Deny) {
 		if !named[name] {
 			log.Warn().Str("tool", name).Msg("allow or deny name a tool that the upstream does not have")
 		}

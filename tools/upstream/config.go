@@ -38,7 +38,8 @@ type definition struct {
 // times are a server's time limits and pauses, which tests shorten.
 type times struct {
 	start     time.Duration // a server may take to start: npx downloads it then
-	list      time.Duration // how long a list of tools waits for a server that starts
+	list      time.Duration // how long a list waits for one server among others that starts
+	prepare   time.Duration // how long the answer to initialize waits for that of the wrapped server
 	down      time.Duration // a call waits for a server that is down
 	pause     time.Duration // first pause before a start, doubled with each failure
 	longest   time.Duration // longest pause
@@ -51,6 +52,7 @@ type times struct {
 var defaultTimes = times{
 	start:     2 * time.Minute,
 	list:      10 * time.Second, // hosts wait for a list for 30 s or more, and not all listen to its changes
+	prepare:   20 * time.Second,
 	down:      10 * time.Second,
 	pause:     500 * time.Millisecond,
 	longest:   time.Minute,

@@ -18,15 +18,16 @@ import (
 
 // forward passes a request on to a server, and its answer back.
 func (s *Set) forward(ctx context.Context, c *rpc.Caller, u *Server, method string, params json.RawMessage) (json.RawMessage, error) {
-	l, err := s.enter(ctx, u)
-	if err != nil {
-		return nil, &rpc.Error{Code: mcp.CodeInternalError, Message: err.Error()}
-	}
-	defer u.busy.RUnlock()
-	defer l.silence.owe()()
 	hide := u.secrets.Set()
-	result, err := do(ctx, c, l.client, method, forwarded(params), hide)
+	var result json.RawMessage
+	l, err := s.enter(ctx, u, func(l *link) (ran bool, err error) {
+		defer l.silence.owe()()
+		result, err = do(ctx, c, l.client, method, forwarded(params), hide)
+		return false, err
+	})
 	switch {
+	case l == nil:
+		return nil, &rpc.Error{Code: mcp.CodeInternalError, Message: err.Error()}
 	case err == nil:
 		return hide.JSON(dressForwarded(c, result, method)), nil
 	case ctx.Err() != nil:
@@ -97,8 +98,11 @@ func dressForwarded(c *rpc.Caller, result json.RawMessage, method string) json.R
 func (s *Set) serversOf(ctx context.Context, c *rpc.Caller, uri string) (list []*Server) {
 	s.Meet(c)
 	u := s.joined().resource(uri)
-	if u == nil {
-		s.Need(ctx, c) // a server whose lists are unknown may have it
+	if servers := s.all(); u == nil && len(servers) == 1 {
+		s.needFresh(ctx, c, initialize, true, s.unknown) // no list is needed to find it
+	} else if u == nil {
+		s.needList(ctx, c, resourceList) // a server whose lists are unknown may have it
+		s.needList(ctx, c, templateList)
 		u = s.joined().resource(uri)
 	}
 	if u != nil {
@@ -137,12 +141,13 @@ func (s *Set) forwardURI(ctx context.Context, c *rpc.Caller, uri, method string,
 // Subscribe subscribes to a resource at the server that has it.
 func (s *Set) Subscribe(ctx context.Context, c *rpc.Caller, uri string, tell func(json.RawMessage)) (stop func(), err error) {
 	err = s.atOwner(ctx, c, uri, func(u *Server) error {
-		l, err := s.enter(ctx, u)
-		if err != nil {
+		l, err := s.enter(ctx, u, func(l *link) (ran bool, err error) {
+			stop, err = u.subs.add(ctx, l.client, uri, tell)
+			return false, err
+		})
+		if l == nil {
 			return &rpc.Error{Code: mcp.CodeInternalError, Message: err.Error()}
 		}
-		defer u.busy.RUnlock()
-		stop, err = u.subs.add(ctx, l.client, uri, tell)
 		return err
 	})
 	return stop, err

@@ -40,6 +40,9 @@ func fullMain(args []string) {
 		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
 			panic(err)
 		}
+		if m.Method != "" && strings.Contains(os.Getenv("SILENT"), m.Method) {
+			continue
+		}
 		answer := func(format string, args ...any) {
 			say(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, fmt.Sprintf(format, args...))
 		}
@@ -102,6 +105,8 @@ func fullMain(args []string) {
 				}
 				answer(`{}`)
 			}
+		case "tools/call":
+			answer(`{"content":[{"type":"text","text":%q}]}`, name)
 		case "notifications/initialized":
 			if os.Getenv("ROOTS") != "" {
 				say(`{"jsonrpc":"2.0","id":"roots","method":"roots/list"}`)
@@ -149,7 +154,7 @@ func serveSet(t *testing.T, set *Set) *player {
 	runner := tasks.NewRunner(tasks.Options{})
 	runner.Register(srv)
 	wraps := slices.ContainsFunc(set.servers, func(u *Server) bool { return u.name == WrappedName })
-	set.Serve(srv, runner, wraps, tools.ServeOptions{ImmediateWait: 100 * time.Millisecond, FallbackTools: "never"})
+	set.Serve(srv, runner, wraps, tools.ServeOptions{ImmediateWait: 100 * time.Millisecond, Heartbeat: 100 * time.Millisecond, FallbackTools: "never"})
 	inReader, in := io.Pipe()
 	out, outWriter := io.Pipe()
 	c := &player{t: t, in: in, lines: make(chan string, 1000)}
@@ -362,6 +367,9 @@ func TestCatalogIsKept(t *testing.T) {
 	if got := first.ask(1, "tools/list", `{}`); !strings.Contains(got, `"name":"a_tool"`) {
 		t.Fatalf("the first list is %s", got)
 	}
+	for _, method := range []string{promptList, resourceList, templateList} { // it is kept when it is whole
+		first.ask(2, method, `{}`)
+	}
 	<-opened
 	if err := os.WriteFile(more, []byte(`,{"name":"later","inputSchema":{"type":"object"}}`), 0o600); err != nil {
 		t.Fatal(err)
@@ -389,6 +397,62 @@ func TestCatalogIsKept(t *testing.T) {
 		if strings.Contains(line, "prompts/list_changed") {
 			t.Errorf("told of what has not changed: %s", line)
 		}
+	}
+}
+
+// A list waits for its own answer only: what the server does not answer hides nothing else.
+func TestListsWaitForTheirOwnAnswer(t *testing.T) {
+	t.Parallel()
+	for range 2 {
+		c := speak(t, "", full(t, WrappedName, "SILENT", "prompts/list resources/list"))
+		for range 2 {
+			if got := c.ask(1, "tools/list", `{}`); !strings.Contains(got, `"name":"wrapped_tool"`) {
+				t.Errorf("the list is %s", got)
+			}
+			if got := c.ask(2, "resources/templates/list", `{}`); !strings.Contains(got, `"name":"both"`) {
+				t.Errorf("the list of templates is %s", got)
+			}
+			if got := c.ask(3, "resources/read", `{"uri":"any://thing"}`); !strings.Contains(got, `"text":"wrapped"`) {
+				t.Errorf("the resource is %s", got)
+			}
+		}
+	}
+}
+
+// The first list of a wrapped server, and the first call of any server, wait as long as their client does, with signs of life.
+func TestFirstListAndCallWait(t *testing.T) {
+	t.Parallel()
+	const params = `{"name":"%s_tool","arguments":{},"_meta":{"progressToken":"p"}}`
+	for range 2 {
+		gate := processtest.NewGate(t)
+		u := full(t, WrappedName, "GATE", gate)
+		u.times.list, u.times.prepare = time.Millisecond, time.Millisecond
+		c := speak(t, "", u)
+		c.send(1, "tools/list", `{"_meta":{"progressToken":"p"}}`)
+		c.await(`"message":"waiting for wrapped for `)
+		if err := os.WriteFile(gate, []byte("go\n"), 0); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.await(`"id":1,`); !strings.Contains(got, `"name":"wrapped_tool"`) {
+			t.Errorf("the list is %s", got)
+		}
+
+		gate = processtest.NewGate(t)
+		u = full(t, "a", "GATE", gate)
+		u.times.list = time.Millisecond
+		c = speak(t, "", u)
+		if got := c.ask(1, "tools/list", `{}`); !strings.Contains(got, `"tools":[]`) {
+			t.Errorf("before the server is there the list is %s", got)
+		}
+		c.send(2, "tools/call", fmt.Sprintf(params, "a"))
+		c.await(`"message":"waiting for a for `)
+		if err := os.WriteFile(gate, []byte("go\n"), 0); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.await(`"id":2,`); !strings.Contains(got, `"text":"a"`) {
+			t.Errorf("the call's answer is %s", got)
+		}
+		c.await("notifications/tools/list_changed")
 	}
 }
 

@@ -80,7 +80,7 @@ var passingVariables = []string{"_", "OLDPWD", "PWD", "SHLVL", "SSH_AUTH_SOCK", 
 // loadCatalog reads a kept catalog; nil if it is missing or unreadable.
 func loadCatalog(file string) *catalog {
 	text, _, err := system.ReadRegular(file, maxCatalog)
-	c := &catalog{}
+	c := &catalog{Lists: map[string][]listEntry{}}
 	if err != nil || json.Unmarshal(text, c) != nil {
 		return nil
 	}

@@ -27,7 +27,7 @@ type link struct {
 	client  *rpc.Client
 	stderr  lastWords
 	silence silence
-	relist  chan struct{} // capacity 1: a list has changed
+	changed map[string]chan struct{} // by the method of a list, capacity 1: it has changed
 
 	ended context.Context // its cause is how the server ended; only the first call of end counts
 	end   context.CancelCauseFunc
@@ -38,7 +38,10 @@ type link struct {
 }
 
 func newLink(def *definition, session *session, subs *subscriptions) *link {
-	l := &link{definition: def, session: session, subs: subs, stderr: lastWords{log: def.log, hidden: def.secrets.Set().Stream()}, relist: make(chan struct{}, 1)}
+	l := &link{definition: def, session: session, subs: subs, stderr: lastWords{log: def.log, hidden: def.secrets.Set().Stream()}, changed: map[string]chan struct{}{}}
+	for _, kind := range listKinds {
+		l.changed[kind.method] = make(chan struct{}, 1)
+	}
 	l.ended, l.end = context.WithCancelCause(context.Background())
 	return l
 }
@@ -93,19 +96,28 @@ func (l *link) listen() {
 	}
 }
 
-// listsChanged has the lists read again.
-func (l *link) listsChanged() {
-	select {
-	case l.relist <- struct{}{}:
-	default:
+// listsChanged has all lists read again: a subscription to their changes was interrupted.
+func (l *link) listsChanged() { l.listChanged(toolList, promptList, resourceList, templateList) }
+
+// listChanged has lists read again.
+func (l *link) listChanged(methods ...string) {
+	for _, method := range methods {
+		select {
+		case l.changed[method] <- struct{}{}:
+		default:
+		}
 	}
 }
 
 // notification takes a notification from the server.
 func (l *link) notification(method string, params json.RawMessage) {
 	switch method {
-	case "notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed":
-		l.listsChanged()
+	case "notifications/tools/list_changed":
+		l.listChanged(toolList)
+	case "notifications/prompts/list_changed":
+		l.listChanged(promptList)
+	case "notifications/resources/list_changed":
+		l.listChanged(resourceList, templateList)
 	case "notifications/resources/updated":
 		l.subs.updated(params, l.secrets.Set())
 	case "notifications/elicitation/complete":

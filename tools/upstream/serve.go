@@ -39,13 +39,15 @@ const WrappedName = "wrapped"
 // Serve is tools.Serve for the tools of the set, and adds the methods that only upstreams need. With wraps, the server stands in front of
 // the upstream named WrappedName, and introduces itself as that one.
 func (s *Set) Serve(srv *rpc.Server, runner *tasks.Runner, wraps bool, o tools.ServeOptions) {
-	o.Source, o.Others = s, s
+	o.Source, o.Others, s.beat = s, s, o.Heartbeat
 	tools.Serve(srv, s.Tools, runner, o)
 	srv.Declare(func(_ *mcp.Version, caps *mcp.ServerCapabilities) { s.declare(caps) })
 	if wraps {
 		srv.Prepare(func(ctx context.Context, c *rpc.Caller) {
 			s.Meet(c)
-			s.needFresh(ctx, s.unknown)
+			ctx, cancel := context.WithTimeout(ctx, s.preparation())
+			defer cancel()
+			s.needFresh(ctx, nil, initialize, true, s.unknown)
 		})
 	}
 	srv.Introduce(func(c *rpc.Caller, info mcp.Implementation, instructions string) (mcp.Implementation, string) {
@@ -163,7 +165,7 @@ func (s *Set) listPrompts(ctx context.Context, c *rpc.Caller, params json.RawMes
 		NextCursor string            `json:"nextCursor,omitempty"`
 		*mcp.Cacheable
 	}
-	s.Need(ctx, c)
+	s.needList(ctx, c, promptList)
 	result.Prompts, result.NextCursor = entryPage(c.Version, s.joined()[promptList], cursor)
 	if c.Era == rpc.Stateless {
 		hints := s.Hints()
@@ -174,13 +176,13 @@ func (s *Set) listPrompts(ctx context.Context, c *rpc.Caller, params json.RawMes
 
 // Resources returns a page of the resources of all upstreams, and starts these first.
 func (s *Set) Resources(ctx context.Context, c *rpc.Caller, cursor string) (page []json.RawMessage, next string) {
-	s.Need(ctx, c)
+	s.needList(ctx, c, resourceList)
 	return entryPage(c.Version, s.joined()[resourceList], cursor)
 }
 
 // Templates returns a page of the resource templates of all upstreams, and starts these first.
 func (s *Set) Templates(ctx context.Context, c *rpc.Caller, cursor string) (page []json.RawMessage, next string) {
-	s.Need(ctx, c)
+	s.needList(ctx, c, templateList)
 	return entryPage(c.Version, s.joined()[templateList], cursor)
 }
 
@@ -213,7 +215,7 @@ func (s *Set) Hints() mcp.Cacheable {
 func (s *Set) forwardPrompt(ctx context.Context, c *rpc.Caller, name, method string, params func(theirs string) json.RawMessage) (json.RawMessage, error) {
 	u := owner(s.joined()[promptList], name)
 	if u == nil {
-		s.needFresh(ctx, func(u *Server) bool { return u.mayHave(name) })
+		s.needFresh(ctx, c, promptList, true, func(u *Server) bool { return u.mayHave(name) })
 		u = owner(s.joined()[promptList], name)
 	}
 	if u == nil {

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"encoding/json"
 
 	"runnel/rpc/mcp"
 	"runnel/tools"
@@ -35,21 +36,27 @@ func (t *servedTool) Describe() mcp.Tool {
 // Call calls the tool at the server and writes its output to out. Content of any kind, errors and questions are passed on as they are. If
 // the server dies or hangs, the error says so.
 func (t *servedTool) Call(ctx context.Context, in *tools.Call, out *tools.Output) (*mcp.CallToolResult, error) {
-	l, err := t.set.enter(ctx, t.u)
-	if err != nil {
-		return nil, err
-	}
-	defer t.u.busy.RUnlock()
-	if err := in.Begin(ctx); err != nil {
-		return nil, err
-	}
 	out.Log().SetLimit(int64(config.DefaultMaxOutput))
-	c, end := l.begin(in, out, &t.spec)
-	defer end()
-	raw, err := c.run(ctx, t.spec.Name)
+	var c *call
+	var raw json.RawMessage
+	var refused error
+	l, err := t.set.enter(ctx, t.u, func(l *link) (ran bool, err error) {
+		if c == nil { // not a second time
+			if refused = in.Begin(ctx); refused != nil {
+				return false, refused
+			}
+		}
+		var end func()
+		c, end = l.begin(in, out, &t.spec)
+		defer end()
+		raw, err = c.run(ctx, t.spec.Name)
+		return c.remote.Tracker().TaskID() != "", err
+	})
 	switch {
 	case err == nil:
 		return c.result(raw)
+	case l == nil || refused != nil:
+		return nil, err
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	}

@@ -28,20 +28,24 @@ type Server struct {
 	capabilities mcp.ClientCapabilities // shown to the server; set by remember
 	remember     sync.Once
 
-	ctx    context.Context // ends when the server is no longer wanted, or will not be started again; its cause says why
-	end    context.CancelCauseFunc
-	begin  sync.Once
-	opened context.Context // ends when the tools are known, the first start has failed, or it takes too long; set by begin
-	settle context.CancelFunc
-	busy   sync.RWMutex // read-locked by each call; retire takes it for good
+	ctx   context.Context // ends when the server is no longer wanted, or will not be started again; its cause says why
+	end   context.CancelCauseFunc
+	begin sync.Once
+	busy  sync.RWMutex // read-locked by each call; retire takes it for good
+
+	// What was awaited from the server is known: by the method of each list, and initialize. If it cannot be had from the first start, all are set.
+	answered map[string]*rpc.Latch
+	late     rpc.Latch  // it has taken long to start: lists do not wait any more
+	keeping  sync.Mutex // held while the catalog is stored
 
 	// Owned by the Set, and guarded by its lock.
-	session *session        // set before the server can be called
-	subs    *subscriptions  // likewise
-	told    bool            // its lists are known, or it will not be started again
-	catalog *catalog        // its lists, or those from the last time; nil: unknown, or it will not be started again
-	tools   []tools.Tool    // those that the config wants
-	clashes map[string]bool // taken names that a warning was logged for
+	session  *session        // set before the server can be called
+	subs     *subscriptions  // likewise
+	told     bool            // it has introduced itself, or it will not be started again
+	recalled bool            // its lists from the last time were known
+	catalog  *catalog        // its lists, or those from the last time; nil: unknown, or it will not be started again
+	tools    []tools.Tool    // those that the config wants
+	clashes  map[string]bool // taken names that a warning was logged for
 
 	mu      sync.Mutex
 	link    *link         // nil: it is starting, pauses before a start, or has ended
@@ -64,6 +68,10 @@ func New(name string, conf config.Upstream, env config.Base, log zerolog.Logger)
 		clashes:      map[string]bool{},
 		changed:      make(chan struct{}),
 		down:         errors.New("it has not started yet: try again later"),
+		answered:     map[string]*rpc.Latch{initialize: {}},
+	}
+	for _, kind := range listKinds {
+		u.answered[kind.method] = &rpc.Latch{}
 	}
 	u.ctx, u.end = context.WithCancelCause(context.Background())
 	return u, nil
@@ -101,13 +109,22 @@ func (u *Server) Probe(ctx context.Context, limit time.Duration) (Probed, error)
 	defer u.stop()
 	u.times.start = limit
 	began := time.Now()
-	l, has, err := u.start()
+	l, err := u.start()
 	if err != nil {
 		return Probed{}, err
 	}
-	p := Probed{l.client.Server(), l.client.Version().Name, len(has.tools(u.definition, zerolog.Nop())), time.Since(began)}
+	var has catalog
+	asking, cancel := context.WithDeadline(ctx, began.Add(limit))
+	defer cancel()
+	change, err := u.readList(asking, l.client, listKinds[0])
+	if err == nil {
+		change(&has)
+	}
 	_ = l.client.Close() // how it ends does not matter here
-	return p, nil
+	if err != nil {
+		return Probed{}, l.stderr.explain(err)
+	}
+	return Probed{l.client.Server(), l.client.Version().Name, len(has.specs), time.Since(began)}, nil
 }
 
 // stop ends the server.
@@ -121,31 +138,63 @@ func (u *Server) retire() {
 	}()
 }
 
-// open lets callers wait for the server, but not longer than times.list.
-func (u *Server) open() {
-	u.opened, u.settle = context.WithCancel(u.ctx)
-	time.AfterFunc(u.times.list, func() {
-		if u.opened.Err() == nil {
-			u.log.Warn().Stringer("after", u.times.list).Msg("upstream has not answered initialize and tools/list yet: its tools are missing until it does")
-			u.settle()
-		}
-	})
+// initialize is the key of Server.answered for the server's introduction.
+const initialize = "initialize"
+
+// settle ends all waiting for the server's first start.
+func (u *Server) settle() {
+	for _, latch := range u.answered {
+		latch.Set()
+	}
 }
 
-// run starts the server, and restarts it by its policy, until it is no longer wanted. publish takes its catalog; nil means that it will not
-// be back.
-func (u *Server) run(publish func(*catalog)) {
+// await waits until something is known of the server, by the key of answered; without patience no longer than times.list. Each beat it calls alive.
+func (u *Server) await(ctx context.Context, what string, patient bool, beat time.Duration, alive func()) {
+	late := u.late.Done()
+	if patient {
+		late = nil
+	}
+	var tick <-chan time.Time
+	if beat > 0 {
+		ticker := time.NewTicker(beat)
+		defer ticker.Stop()
+		tick = ticker.C
+	}
+	for {
+		select {
+		case <-u.answered[what].Done():
+			return
+		case <-late:
+			return
+		case <-u.ctx.Done():
+			return
+		case <-ctx.Done():
+			return
+		case <-tick:
+			alive()
+		}
+	}
+}
+
+// run starts the server, and restarts it by its policy, until it is no longer wanted. learn takes what it says of itself; nil means that it will
+// not be back.
+func (u *Server) run(learn func(change func(*catalog))) {
 	defer u.settle()
+	defer time.AfterFunc(u.times.list, func() {
+		if u.late.Set(); !u.answered[toolList].IsSet() {
+			u.log.Warn().Stringer("after", u.times.list).Msg("upstream has not answered initialize and tools/list yet: its tools are missing until it does")
+		}
+	}).Stop()
 	for pause := u.times.pause; u.ctx.Err() == nil; pause = min(2*pause, u.times.longest) {
 		began := time.Now()
-		err := u.serve(publish)
+		err := u.serve(learn)
 		if u.ctx.Err() != nil {
 			return
 		}
 		if !u.config.Restart.Again(err != errEnded) {
 			u.log.Error().Err(err).Str("restart", string(u.config.Restart)).Msg("upstream has ended: its tools are gone")
 			u.end(fmt.Errorf("%w; it is not started again (restart: %s)", err, u.config.Restart))
-			publish(nil)
+			learn(nil)
 			return
 		}
 		if time.Since(began) > u.times.steady {
@@ -164,8 +213,8 @@ func (u *Server) run(publish func(*catalog)) {
 // errEnded is the end of a server that has exited without an error.
 var errEnded = errors.New("the server ended (exit code 0)")
 
-// start starts or reaches the server and reads its catalog.
-func (u *Server) start() (*link, *catalog, error) {
+// start starts or reaches the server.
+func (u *Server) start() (*link, error) {
 	ctx, cancel := context.WithTimeoutCause(u.ctx, u.times.start, fmt.Errorf("it did not start within %v", u.times.start))
 	defer cancel()
 	l := newLink(u.definition, u.session, u.subs)
@@ -178,39 +227,23 @@ func (u *Server) start() (*link, *catalog, error) {
 		OnRequest:      l.request,
 	})
 	if err != nil {
-		return nil, nil, l.stderr.explain(err)
+		return nil, l.stderr.explain(err)
 	}
-	has, err := u.read(ctx, l)
-	if err != nil {
-		_ = l.client.Close()
-		return nil, nil, l.stderr.explain(err)
-	}
-	return l, has, nil
-}
-
-// read reads the server's catalog.
-func (u *Server) read(ctx context.Context, l *link) (*catalog, error) {
-	ctx, cancel := context.WithTimeout(ctx, u.times.start)
-	defer cancel()
-	c, err := readCatalog(ctx, l.client, u.log)
-	if s := u.secrets.Set(); s != nil && err == nil {
-		c.hide(s)
-	}
-	return c, err
+	return l, nil
 }
 
 // serve starts the server once and returns how it has ended.
-func (u *Server) serve(publish func(*catalog)) error {
+func (u *Server) serve(learn func(change func(*catalog))) error {
 	began := time.Now()
-	l, has, err := u.start()
+	l, err := u.start()
 	if err != nil {
 		return err
 	}
 	client := l.client
-	publish(has)
-	u.settle()
+	learn(func(c *catalog) { c.introduce(client, u.secrets.Set()) })
 	u.connect(l, nil)
-	u.log.Info().Str("server", client.Server().Name).Str("protocol", client.Version().Name).Int("tools", len(has.Tools)).
+	u.answered[initialize].Set()
+	u.log.Info().Str("server", client.Server().Name).Str("protocol", client.Version().Name).
 		Stringer("after", time.Since(began).Round(time.Millisecond)).Msg("upstream is up")
 	var background sync.WaitGroup
 	background.Go(func() { l.silence.watch(client, u.definition) })
@@ -219,7 +252,17 @@ func (u *Server) serve(publish func(*catalog)) error {
 		u.session.tellLevel(client.Context(), client, u.log)
 		u.subs.renew(client)
 	})
-	u.relist(l, has, publish)
+	for _, kind := range listKinds {
+		if kind.isOf(client.Capabilities()) {
+			background.Go(func() { u.follow(l, kind, learn) })
+		} else {
+			u.answered[kind.method].Set()
+		}
+	}
+	select {
+	case <-client.Context().Done():
+	case <-u.ctx.Done():
+	}
 	reason := client.Err()
 	u.connect(nil, errors.New("it is being stopped")) // before its calls end, so that a caller who tries again gets the next connection
 	if errors.Is(reason, errHung) {
@@ -243,34 +286,41 @@ func (u *Server) serve(publish func(*catalog)) error {
 	return err
 }
 
-// relist reads the lists again when they have changed, at most once a second. If one could not be read, it tries a few more times, after
-// growing pauses. It ends with the connection, or when the server is no longer wanted.
-func (u *Server) relist(l *link, has *catalog, publish func(*catalog)) {
+// follow reads a list of the server, and again when it has changed, at most once a second. If it cannot be read, it tries a few more times, after
+// growing pauses. Each list is read by itself, so that none waits for the answer to another. It ends with the connection.
+func (u *Server) follow(l *link, kind *listKind, learn func(change func(*catalog))) {
 	for retry := u.times.relist; ; {
-		var again <-chan time.Time // nil: the lists are whole
-		if len(has.unread) > 0 && retry <= u.times.longest {
-			again = time.After(retry)
-			retry *= 2
+		ctx, cancel := context.WithTimeout(l.client.Context(), u.times.start)
+		change, err := u.readList(ctx, l.client, kind)
+		cancel()
+		var again <-chan time.Time // nil: the list is known
+		switch {
+		case err == nil:
+			learn(func(c *catalog) {
+				change(c)
+				delete(c.unread, kind.method)
+			})
+		case l.client.Err() != nil || u.ctx.Err() != nil:
+			return
+		default:
+			u.log.Warn().Err(err).Msg("a list of an upstream cannot be read")
+			if retry <= u.times.longest || kind.method == toolList { // without tools it is of no use
+				again = time.After(min(retry, u.times.longest))
+				retry = min(2*retry, 2*u.times.longest)
+			}
 		}
+		u.answered[kind.method].Set()
+		pause := time.After(u.times.relist)
 		select {
 		case <-l.client.Context().Done():
 			return
-		case <-u.ctx.Done():
-			return
-		case <-l.relist:
+		case <-l.changed[kind.method]:
 		case <-again:
 		}
-		next, err := u.read(u.ctx, l)
-		if err == nil {
-			has = next
-			publish(has)
-		} else if l.client.Err() == nil && u.ctx.Err() == nil {
-			u.log.Warn().Err(err).Msg("upstream: its lists cannot be read again")
-		}
 		select {
 		case <-l.client.Context().Done():
-		case <-u.ctx.Done():
-		case <-time.After(u.times.relist):
+			return
+		case <-pause:
 		}
 	}
 }
@@ -291,15 +341,17 @@ func (u *Server) up() *link {
 	return u.link
 }
 
-// connected waits until the server is there, for a while.
-func (u *Server) connected(ctx context.Context) (*link, error) {
+// connected waits until the server is there: for its first start as long as the caller does, later for a while. before, if
+// not nil, is a connection that has ended.
+func (u *Server) connected(ctx context.Context, before *link) (*link, error) {
+	u.await(ctx, initialize, true, 0, nil)
 	late := time.NewTimer(u.times.down)
 	defer late.Stop()
 	for {
 		u.mu.Lock()
 		l, down, changed := u.link, u.down, u.changed
 		u.mu.Unlock()
-		if l != nil {
+		if l != nil && l != before {
 			return l, nil
 		}
 		select {

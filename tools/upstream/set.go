@@ -8,10 +8,12 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/rs/zerolog"
 
 	"runnel/rpc"
+	"runnel/rpc/mcp"
 	"runnel/tools"
 )
 
@@ -24,7 +26,8 @@ type Set struct {
 	Dir, Only string
 
 	runs    sync.WaitGroup
-	shown   atomic.Bool // somebody has seen a list
+	beat    time.Duration // a client that waits gets a sign of life so often; 0 = never
+	shown   atomic.Bool   // somebody has seen a list
 	session session
 
 	// Fleet waits, for a while, until the tools of workers are known (Lend); nil = there are no workers. Set before anything is asked.
@@ -109,40 +112,45 @@ func (s *Set) Meet(c *rpc.Caller) bool {
 	return len(s.all()) > 0
 }
 
-// Need starts the servers that have not been started, and waits until their lists are known, or until a server has taken too long: its
-// tools are then announced as a change of the list.
-func (s *Set) Need(ctx context.Context, c *rpc.Caller) {
+// Need starts the servers that have not been started, and waits until their tools are known, or until a server among others has taken too long: its
+// tools are then announced as a change of the list. A wrapped server is waited for as long as the client waits.
+func (s *Set) Need(ctx context.Context, c *rpc.Caller) { s.needList(ctx, c, toolList) }
+
+// needList is Need for one of the lists.
+func (s *Set) needList(ctx context.Context, c *rpc.Caller, method string) {
 	s.Meet(c)
 	defer s.shown.Store(true)
 	if s.Only != "" {
-		s.NeedTool(ctx, s.Only)
+		s.NeedTool(ctx, c, s.Only)
 		return
 	}
 	for _, u := range s.all() {
 		s.start(u)
 	}
-	s.needFresh(ctx, s.unknown)
+	s.needFresh(ctx, c, method, false, s.unknown)
 	s.needFleet(ctx)
 }
 
-// unknown reports whether a server's lists are not known yet.
+// unknown reports whether a server's lists are those of its first start, which may not be known yet.
 func (s *Set) unknown(u *Server) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return u.catalog == nil
+	return !u.recalled
 }
 
-// NeedTool is Need for the servers that may have a tool of this name. It does nothing if the tool is known.
-func (s *Set) NeedTool(ctx context.Context, name string) {
+// NeedTool starts the servers that may have a tool of this name, and waits for their lists as long as the client does. It does nothing if the tool
+// is known.
+func (s *Set) NeedTool(ctx context.Context, c *rpc.Caller, name string) {
 	s.recall()
 	if s.Tools.Lookup(name) == nil {
-		s.needFresh(ctx, func(u *Server) bool { return u.mayHave(name) })
+		s.needFresh(ctx, c, toolList, true, func(u *Server) bool { return u.mayHave(name) })
 		s.needFleet(ctx)
 	}
 }
 
-// needFresh waits for the current lists of some servers: lists from the last time do not count.
-func (s *Set) needFresh(ctx context.Context, wanted func(*Server) bool) {
+// needFresh waits for a list of some servers: lists from the last time do not count. With patience it waits as long as the client does. A client
+// that asked for progress gets signs of life.
+func (s *Set) needFresh(ctx context.Context, c *rpc.Caller, method string, patient bool, wanted func(*Server) bool) {
 	var begun []*Server
 	for _, u := range s.all() {
 		if wanted(u) {
@@ -150,21 +158,33 @@ func (s *Set) needFresh(ctx context.Context, wanted func(*Server) bool) {
 			begun = append(begun, u)
 		}
 	}
+	since, signs := time.Now(), 0
 	for _, u := range begun {
-		select {
-		case <-u.opened.Done():
-		case <-ctx.Done():
-		}
+		u.await(ctx, method, patient || u.name == WrappedName, s.beat, func() {
+			if c == nil || len(c.Meta.ProgressToken) == 0 {
+				return
+			}
+			signs++
+			progress := map[string]any{"progressToken": c.Meta.ProgressToken, "progress": float64(signs) * leastProgress}
+			if c.Version.ProgressMessage {
+				progress["message"] = fmt.Sprintf("waiting for %s for %v", u.name, time.Since(since).Round(time.Second))
+			}
+			_ = c.TryNotify("notifications/progress", progress)
+		})
 	}
 }
+
+// leastProgress is the step of a sign of life: the progress of the call itself, which comes after it, is larger.
+const leastProgress = 1e-6
 
 // recall reads the servers' lists from the last time.
 func (s *Set) recall() {
 	for _, u := range s.all() {
 		u.remember.Do(func() {
 			u.capabilities = s.session.capabilities()
-			if c := loadCatalog(catalogFile(s.Dir, u.definition, u.capabilities)); c != nil {
-				s.take(u, c, false)
+			if kept := loadCatalog(catalogFile(s.Dir, u.definition, u.capabilities)); kept != nil {
+				kept.specs = u.served(kept.Tools, zerolog.Nop())
+				s.learn(u, false, func(c *catalog) { *c = *kept })
 			}
 		})
 	}
@@ -176,69 +196,78 @@ func (s *Set) start(u *Server) {
 	u.begin.Do(func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		u.open()
 		if s.closed || u.ctx.Err() != nil { // taken out of the config before it was needed
 			u.settle()
 			return
 		}
 		file := catalogFile(s.Dir, u.definition, u.capabilities)
 		s.runs.Go(func() {
-			u.run(func(c *catalog) {
-				s.take(u, c, true)
-				if c == nil {
-					return
-				}
-				if err := c.keep(file); err != nil {
-					u.log.Debug().Err(err).Msg("what the upstream has is not kept: the next runnel has to start it for its lists")
-				}
-			})
+			u.run(func(change func(*catalog)) { s.keep(u, s.learn(u, true, change), file) })
 		})
 	})
 }
 
-// enter keeps the server for a call until u.busy.RUnlock. It waits for the server, and starts it if nobody has, since its tools may be
-// known from the last time.
-func (s *Set) enter(ctx context.Context, u *Server) (*link, error) {
+// keep stores a server's catalog for the next runnel.
+func (s *Set) keep(u *Server, c *catalog, file string) {
+	if c == nil {
+		return
+	}
+	u.keeping.Lock()
+	defer u.keeping.Unlock()
+	if err := c.keep(file); err != nil {
+		u.log.Debug().Err(err).Msg("what the upstream has is not kept: the next runnel has to start it for its lists")
+	}
+}
+
+// enter keeps the server while do makes a request. It waits for the server, and starts it if that has not happened, since its tools may be known
+// from the last time. If the server did not take the request, since it no longer knows the session (it was restarted, say), do is called again,
+// once, with a new session. enter returns the connection, nil if there is none.
+func (s *Set) enter(ctx context.Context, u *Server, do func(*link) (ran bool, err error)) (*link, error) {
 	if !u.busy.TryRLock() {
 		return nil, u.failure(errors.New("it was taken out of the config"))
 	}
+	defer u.busy.RUnlock()
 	s.start(u)
-	l, err := u.connected(ctx)
-	if err != nil {
-		u.busy.RUnlock()
+	var before *link
+	for {
+		l, err := u.connected(ctx, before)
+		if err != nil {
+			return nil, err
+		}
+		ran, err := do(l)
+		if wire, ok := errors.AsType[*rpc.Error](err); ran || before != nil || !ok || wire.Code != mcp.CodeSessionEnded {
+			return l, err
+		}
+		u.log.Info().Msg("the upstream no longer knows the session: the request is sent again in a new one")
+		before = l
 	}
-	return l, err
 }
 
-// take replaces a server's catalog. told: the server has just sent it.
-func (s *Set) take(u *Server, c *catalog, told bool) {
+// learn changes a server's catalog and returns it; a nil change means that the server will not be back. told: the server has just said so itself.
+func (s *Set) learn(u *Server, told bool, change func(*catalog)) *catalog {
+	s.mu.Lock()
+	if !slices.Contains(s.servers, u) || u.told && !told { // it has been taken out of the config, or has been faster
+		s.mu.Unlock()
+		return nil
+	}
+	var next *catalog
 	var list []tools.Tool
-	if c != nil {
-		log := u.log
-		if !told {
-			log = zerolog.Nop()
-		}
+	if change != nil {
+		next = u.catalog.copy()
+		change(next)
 		shown := map[string]bool{}
-		for _, spec := range c.tools(u.definition, log) {
+		for _, spec := range next.specs {
 			name := u.shownName(spec.Name, shown)
 			shown[name] = true
 			list = append(list, &servedTool{set: s, u: u, spec: spec, name: name})
 		}
 	}
-	s.mu.Lock()
-	if !slices.Contains(s.servers, u) || u.told && !told { // it has been taken out of the config, or has been faster
-		s.mu.Unlock()
-		return
-	}
-	if c != nil && u.catalog != nil {
-		for _, method := range c.unread {
-			c.Lists[method] = u.catalog.Lists[method]
-		}
-	}
-	u.tools, u.catalog, u.told = list, c, told
+	u.tools, u.catalog = list, next
+	u.told, u.recalled = u.told || told, u.recalled || !told
 	changed := s.join(s.Tools)
 	s.mu.Unlock()
 	s.tell(changed)
+	return next
 }
 
 // join makes the lists from those of the servers, and puts the servers' tools into a registry. It returns the broadcasts of the lists in which
@@ -287,7 +316,9 @@ func (s *Set) tell(changed []*rpc.Broadcast) {
 func (s *Set) Whole() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return !slices.ContainsFunc(s.servers, func(u *Server) bool { return !u.told })
+	return !slices.ContainsFunc(s.servers, func(u *Server) bool {
+		return !u.told || slices.ContainsFunc(listKinds, func(kind *listKind) bool { return !u.answered[kind.method].IsSet() })
+	})
 }
 
 // Replace replaces the tools and the servers by those of another set. Unchanged servers go on; the others end after their last call. Clients
@@ -342,4 +373,12 @@ func (s *Set) Came(hops int) error {
 	}
 	s.session.hops.came(hops)
 	return nil
+}
+
+// preparation returns how long the answer to initialize waits for the wrapped server.
+func (s *Set) preparation() (limit time.Duration) {
+	for _, u := range s.all() {
+		limit = max(limit, u.times.prepare)
+	}
+	return limit
 }

@@ -266,8 +266,12 @@ func TestSessionEnds(t *testing.T) {
 	for range 2 {
 		c := mustDial(t, f.options(), rpc.DialOptions{})
 		_, err := call(t, c, "tools/list", nil)
-		if !errors.Is(err, rpc.ErrClosed) || !strings.Contains(err.Error(), "the server has ended the session") || strings.Contains(err.Error(), secret) {
+		if wire, ok := errors.AsType[*rpc.Error](err); !ok || wire.Code != mcp.CodeSessionEnded || !strings.Contains(err.Error(), "the server has ended the session") || strings.Contains(err.Error(), secret) {
 			t.Error(err)
+		}
+		<-c.Context().Done()
+		if _, err := call(t, c, "tools/list", nil); !errors.Is(err, rpc.ErrClosed) {
+			t.Errorf("afterwards: %v", err)
 		}
 	}
 }

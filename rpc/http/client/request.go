@@ -88,11 +88,16 @@ func (c *request) run() {
 			if c.lost && c.method == "subscriptions/listen" {
 				code = mcp.CodeStreamLost // the subscriber needs to know that it may have missed something
 			}
-			refusal := rpc.Refusal(nil, rpc.Errorf(code, "%v", err))
-			_ = c.deliver(rawjson.WithMember(refusal, "id", json.RawMessage(c.sentID)), nil) // any id is sent back; this fails only when nobody is there to read it
+			c.refuse(code, err)
 		}
 		return
 	}
+}
+
+// refuse answers the request with an error.
+func (c *request) refuse(code int, err error) {
+	refusal := rpc.Refusal(nil, rpc.Errorf(code, "%v", err))
+	_ = c.deliver(rawjson.WithMember(refusal, "id", json.RawMessage(c.sentID)), nil) // any id is sent back; this fails only when the reader has closed
 }
 
 // exchange sends the line once, or resumes its stream, and delivers what arrives. again reports whether the line may be sent again after err.
@@ -252,7 +257,11 @@ func (c *request) refused(r *http.Request, response *http.Response) (again bool,
 		return false, err
 	case status == http.StatusNotFound && r.Header.Get(headers.Session) != "" && !c.stateless:
 		// "it MUST start a new session": the transport's user opens another one.
-		c.fail(errors.New("the server has ended the session"))
+		err = errors.New("the server has ended the session")
+		if c.id != nil && r.Method == http.MethodPost {
+			c.refuse(mcp.CodeSessionEnded, c.redacted(err))
+		}
+		c.fail(err)
 		return false, err
 	case (status == http.StatusNotFound || status == http.StatusMethodNotAllowed) && !c.opened() && !bytes.Equal(rawjson.Member(text, "id"), c.sentID) && path.Base(r.URL.Path) != "mcp":
 		c.elsewhere.Store(true)
