@@ -3,6 +3,7 @@ package tools
 import (
 	"context"
 	"errors"
+	"io"
 	"sync"
 
 	"runnel/partials"
@@ -143,7 +144,13 @@ func (r *rejoin) write(ctx context.Context, log *partials.Log, segments *partial
 	if m == nil {
 		return errMark
 	}
-	// A process that was killed may have sent slightly more than it had stored.
+	// The process that runs the task may have sent more than it has stored by now. If it was killed, it never stores that, and the log is
+	// closed with the task's end.
+	if r.Spelling != byProgress {
+		if err := log.Grown(ctx, r.pos-1); err != nil && err != io.EOF {
+			return err
+		}
+	}
 	pos := min(r.pos, log.Size())
 	if r.Spelling == bySEP1905 { // all later numbers are written with the first output that is read
 		unsent := segments.EndOf(r.count)

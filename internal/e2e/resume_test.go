@@ -257,6 +257,44 @@ func TestResumeAfterKill(t *testing.T) {
 	}
 }
 
+// A task that runs in one process goes on by Last-Event-ID in another one with the same state, which reads what the first has stored: that lags
+// behind what the client has, and the client gets nothing again.
+func TestResumeInAnotherProcess(t *testing.T) {
+	t.Parallel()
+	config := writeConfig(t, "tools: {near: {shell: 'for i in $(seq 200); do echo \"line $i\"; sleep 0.01; done'}}")
+	args := append(config, "--state", stateDir(t), "--pace", "0")
+	first, second := serveHTTP(t, args...), serveHTTP(t, args...)
+	want := &strings.Builder{}
+	for i := range 200 {
+		fmt.Fprintf(want, "line %d\n", i+1)
+	}
+	for name, d := range dialects {
+		for n := range 3 {
+			t.Run(fmt.Sprint(name, " ", n), func(t *testing.T) {
+				t.Parallel()
+				r := &resumed{t: t, s: first}
+				r.call("near", d.capabilities, d.params)
+				r.read(10 + rand.IntN(50))
+				r.response.Body.Close()
+				r.s = second
+				r.response = r.send("GET", "")
+				r.read(1 << 30)
+				if name != "progress" && r.text.String() != want.String() {
+					t.Errorf("%q", r.text.String())
+				}
+				for i, seq := range r.seqs {
+					if seq != i {
+						t.Fatalf("numbers %v", r.seqs)
+					}
+				}
+				if fmt.Sprint(r.ends) != "[completed]" {
+					t.Errorf("it ended %q", r.ends)
+				}
+			})
+		}
+	}
+}
+
 // result is the response to a request in the session.
 func (r *resumed) result(method, params string) string {
 	r.t.Helper()
