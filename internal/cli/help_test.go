@@ -48,7 +48,7 @@ func TestHelpShowsExamplesFirst(t *testing.T) {
 // There is a man page of each command, which man can read.
 func TestManPages(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "man", "man1")
-	if out, err := exec.Command("go", "run", "../../testdata/man", dir).CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "run", "../../internal/cmd/man", dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	i := &invocation{Setup: serve.Setup{Env: environ(t)}}

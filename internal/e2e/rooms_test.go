@@ -59,6 +59,10 @@ var rooms = map[string][]string{
 	"runnel/internal/cli":     nil,                                                                                                                   // so may this
 	"runnel/internal/e2e":     {},                                                                                                                    // tests alone
 	"runnel":                  {"runnel/internal/cli"},
+
+	"runnel/internal/cmd/cast":  {}, // programs that build something for the repository
+	"runnel/internal/cmd/count": {},
+	"runnel/internal/cmd/man":   nil,
 }
 
 // The top level is main.go and folders.

@@ -1,8 +1,8 @@
 // Count prints the figures of the house that anybody can count again: of each room the files, lines, exported names, largest file and the
 // references between its files, then what a request and a chunk pass in a runnel that runs.
 //
-//	go run ./testdata/count        # from the top of the project
-//	go run ./testdata/count -v     # with the names of the functions
+//	go run ./internal/cmd/count        # from the top of the project
+//	go run ./internal/cmd/count -v     # with the names of the functions
 //
 // Neither tests nor what only tests import counts; files for other systems do, but for their references.
 package main
