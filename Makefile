@@ -1,4 +1,4 @@
-# The two commands to begin with: make demo, make test.
+# The two commands to begin with: make demo, make test. What else there is: make help.
 
 GOLANGCI_LINT = go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
@@ -8,8 +8,12 @@ DEMO_PACKAGES = ./partials
 # How many inputs make fuzz tries on each target. A number and no duration: before Go 1.27 the end of a duration
 # can be reported as a failure, "context deadline exceeded" (https://go.dev/issue/75804).
 FUZZTIME ?= 500000x
-# How many random sessions make fuzz plays; make test plays 200.
+# How many random sessions make fuzz plays; make race plays 200.
 RANDOM_SESSIONS ?= 10000
+
+# All Go files of the repository, those of the modules below testdata included.
+formatted = unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
+	if [ -n "$$unformatted" ]; then echo "not formatted (gofmt -w):"; echo "$$unformatted"; exit 1; fi
 
 # How long make hostile goes on, and from which seed (one of its own if it is empty).
 RUNNEL_HOSTILE_TIME ?= 2h
@@ -19,7 +23,12 @@ RUNNEL_FLEET_ROUNDS ?= 200
 RUNNEL_FLEET_TIME ?= 1h
 RUNNEL_FLEET_SEED ?=
 
-.PHONY: build demo cast man packages wine count test check lint vuln race crash states soak hostile fleet fuzz fuzz-short hosts hosts-short browser browser-short pictures bench clean
+.PHONY: help build demo cast man packages wine count test ci nightly check lint vuln race crash states soak streams hostile fleet fuzz fuzz-short hosts hosts-short browser browser-short pictures bench clean
+
+.DEFAULT_GOAL = build
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## bin/runnel; without cgo, which would be there only to look up names and costs a tenth of the start
 	CGO_ENABLED=0 go build -o bin/runnel .
@@ -28,21 +37,27 @@ demo: build ## this project's own go test -v as a task: its output as it comes, 
 	bin/runnel call test packages=$(DEMO_PACKAGES) --summary --tool 'test=go test -v -p 1 -count=1 {{packages}}'
 
 cast: build ## testdata/cast/session.svg, the picture in the README: a real session in a terminal, drawn anew
-	go run ./testdata/cast -o testdata/cast/session.svg bin/runnel
+	go run ./internal/cmd/cast -o testdata/cast/session.svg bin/runnel
 
 man: ## the man pages, in bin/man/man1
-	go run ./testdata/man bin/man/man1
+	go run ./internal/cmd/man bin/man/man1
 
-count: ## the rooms in figures (files, lines, names, references that run up), and what a request and a chunk pass; with the names: go run ./testdata/count -v
-	go run ./testdata/count
+count: ## the rooms in figures (files, lines, names, references that run up), and what a request and a chunk pass; with the names: go run ./internal/cmd/count -v
+	go run ./internal/cmd/count
 
-test: check lint vuln race fuzz-short hosts-short browser-short ## all that CI checks
+test: ## three minutes, with Go alone: format, vet, and the tests that need no other program and no long wait
+	@$(formatted)
+	go vet ./...
+	go test -short ./...
+
+ci: check lint vuln race fuzz-short hosts-short browser-short ## all that a change must pass: lint, every test under the race detector, real hosts, a browser (needs npm, tmux, Chromium, jq, redis-server, too)
+
+nightly: ci fuzz crash states soak streams fleet hostile hosts browser ## all of that at length: some eight hours
 
 check: ## format, modules, vet, also for systems that the tests do not run on
-	@unformatted=$$(gofmt -l main.go internal rpc partials tasks tools testdata/bench testdata/browser testdata/cast testdata/count testdata/examples testdata/hosts testdata/interop/go testdata/man); \
-	if [ -n "$$unformatted" ]; then echo "not formatted (gofmt -w):"; echo "$$unformatted"; exit 1; fi
+	@$(formatted)
 	go mod tidy -diff
-	go vet ./... ./testdata/cast ./testdata/count ./testdata/examples/... ./testdata/man
+	go vet ./... ./testdata/examples/...
 	go vet -tags nats,dynamodb ./internal/serve ./internal/cli
 	go -C testdata/hosts vet ./...
 	go -C testdata/browser vet ./...
@@ -51,7 +66,7 @@ check: ## format, modules, vet, also for systems that the tests do not run on
 	for arch in amd64 arm64; do GOOS=windows GOARCH=$$arch go vet $$(go list ./... | grep -v /internal/e2e) || exit 1; done # whose tests are for Unix
 
 lint:
-	$(GOLANGCI_LINT) run ./... ./testdata/cast ./testdata/count ./testdata/examples/... ./testdata/man
+	$(GOLANGCI_LINT) run ./... ./testdata/examples/...
 
 vuln: ## known vulnerabilities; says so where it cannot know
 	.ci/vuln
@@ -60,16 +75,16 @@ race: ## every test, under the race detector, which sleeps a second at each exit
 	GORACE="atexit_sleep_ms=100 $$GORACE" go test -race -parallel 4 -timeout 30m ./...
 	go test -run TestMemoryOfALongAnswer ./rpc # which the detector's own memory would hide
 
-crash: ## kill -9 of runnel 200 times, of supervisors 100 times, processes that share a state for a minute (make test does some of each)
+crash: ## kill -9 of runnel 200 times, of supervisors 100 times, processes that share a state for a minute (make race does some of each)
 	RUNNEL_TEST_CRASH_ROUNDS=200 RUNNEL_TEST_SHARED_TIME=1m go test -race -count=1 -v -timeout 1h -run 'AnyMoment$$|TestProcessesShareAState' ./internal/e2e
 
-states: ## what every state must do, at length: 10,000 races for an end, 1 GiB of output, 100,000 tasks (make test does some of each)
+states: ## what every state must do, at length: 10,000 races for an end, 1 GiB of output, 100,000 tasks (make race does some of each)
 	RUNNEL_TEST_STATE_LONG=1 go test -race -count=1 -v -timeout 2h -run 'TestState|TestShared' ./tasks/sqlite ./tasks/nats ./tasks/redis ./tasks/dynamodb
 
-streams: ## a thousand clients whose calls stream all at once over HTTP: memory, fairness, nothing lost (make test has fifty)
+streams: ## a thousand clients whose calls stream all at once over HTTP: memory, fairness, nothing lost (make race has fifty)
 	RUNNEL_TEST_STREAMS=1000 go test -count=1 -v -run '^TestManyStreams$$' ./rpc/http
 
-soak: ## 100,000 short tasks and one that streams all the time: what the process holds and how large the state is (make test runs 3,000)
+soak: ## 100,000 short tasks and one that streams all the time: what the process holds and how large the state is (make race runs 3,000)
 	RUNNEL_TEST_SOAK_TASKS=100000 go test -count=1 -v -timeout 2h -run TestSoak ./internal/e2e
 
 hostile: ## on Linux, several runnels on one state for $(RUNNEL_HOSTILE_TIME), and all that can go wrong around them; .ci/run does ten minutes of it

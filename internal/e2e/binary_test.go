@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -29,6 +30,12 @@ var (
 	childMark  string // stands in the environment of every process that the tests start, and of their children
 )
 
+// shortRun is what go test -short runs of this package unless -run says more: the wire, in process and with the real program, the rooms, and
+// a little of each command. It needs no other program than Go. The other tests wait for processes, servers, packages of npm or long output.
+const shortRun = `^(TestAuditRefuses|TestTranscripts|TestSchemasAreClosed|TestStatelessSchemasAreClosed|TestMethodsAreTheGoldenList|TestEveryRuleHasATranscript` +
+	`|TestEveryRequirementHasATranscript|TestTopLevelIsMain|TestImportsPointDownwards|TestSecurityNamesTests|TestStdoutIsClean|TestChildDiesWithKilledProgram` +
+	`|TestWrongUseExitsTwo|TestConfigCommands|TestCallInEveryDialect|TestCall|TestTrust|TestDoctor|TestKilledWhileStreaming)$`
+
 // TestMain runs the tests at the top of the repository. After them no process that they started is left, and no goroutine of the program.
 func TestMain(m *testing.M) {
 	syscall.Umask(0o022) // a state that the user's group may write is refused
@@ -44,6 +51,10 @@ func TestMain(m *testing.M) {
 		if err := os.Chdir(".."); err != nil {
 			panic(err)
 		}
+	}
+	flag.Parse()
+	if testing.Short() && flag.Lookup("test.run").Value.String() == "" {
+		_ = flag.Set("test.run", shortRun)
 	}
 	var err error
 	if executable, err = os.Executable(); err != nil {

@@ -21,7 +21,7 @@ import (
 )
 
 // Rounds of faults of a fleet: three NATS servers, two fronts and three workers, each a process of its own, and tasks that stream all the time
-// while one of them is killed or cut off. make fleet plays 200 rounds, make test a few. A seed gives the same faults again, as far as processes
+// while one of them is killed or cut off. make fleet plays 200 rounds, make race a few. A seed gives the same faults again, as far as processes
 // allow.
 const (
 	fleetRoundsVariable = "RUNNEL_FLEET_ROUNDS"

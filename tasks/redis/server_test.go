@@ -45,6 +45,9 @@ func startServer(t testing.TB, more ...string) *server {
 
 // program is the server that tests run: another one than redis-server may be named by RUNNEL_TEST_REDIS.
 func program(t testing.TB) string {
+	if testing.Short() {
+		t.Skip("it takes a server: make race runs it")
+	}
 	name := os.Getenv("RUNNEL_TEST_REDIS")
 	if name == "" {
 		name = "redis-server"

@@ -57,6 +57,9 @@ func StartOnDisk(t testing.TB) *Server {
 
 func run(t testing.TB, file string) *Server {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("it takes a server: make race runs it")
+	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

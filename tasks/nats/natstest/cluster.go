@@ -46,6 +46,9 @@ const (
 // Start runs a cluster of n nodes, 1 or 3, whose processes have the environment env.
 func Start(t testing.TB, n int, env []string) *Cluster {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("it takes a server: make race runs it")
+	}
 	c := &Cluster{t: t, env: env}
 	ports := freePorts(t, 2*n)
 	var routes []string
