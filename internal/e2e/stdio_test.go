@@ -95,9 +95,11 @@ func TestPipesThatDoNotBlock(t *testing.T) {
 			var files [4]*os.File // stdin and stdout, and their other ends
 			for n := range 2 {
 				ends := make([]int, 2)
-				if err := syscall.Pipe2(ends, syscall.O_CLOEXEC); err != nil {
+				if err := syscall.Pipe(ends); err != nil {
 					t.Fatal(err)
 				}
+				syscall.CloseOnExec(ends[0])
+				syscall.CloseOnExec(ends[1])
 				if err := syscall.SetNonblock(ends[n], true); err != nil {
 					t.Fatal(err)
 				}

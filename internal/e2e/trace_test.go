@@ -146,3 +146,24 @@ func TestTraceOfACall(t *testing.T) {
 		}
 	}
 }
+
+// A trace that is killed leaves nothing of its server, neither one that waits for more than the end of its input nor what that started.
+func TestKilledTraceLeavesNoServer(t *testing.T) {
+	t.Parallel()
+	for range 2 {
+		cmd := programCommand(t, "trace", "-o", os.DevNull, "--", "sh", "-c", "sleep 600 & echo $! $$; exec sleep 600")
+		in, out := pipes(t, cmd)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		var helper, server int
+		if _, err := fmt.Fscan(out, &helper, &server); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		gone(t, helper)
+		gone(t, server)
+		_ = in.Close()
+	}
+}

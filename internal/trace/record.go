@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"runnel/internal/term"
 	"runnel/partials/tracker"
@@ -160,7 +161,28 @@ func (t *Record) message(d direction, line []byte, length int) {
 	if len(t.notes) > 0 {
 		what += ": " + term.Printable(strings.Join(t.notes, "; "))
 	}
-	t.print("%12.6f %s %s | %s\n", at, arrow, t.secrets.String(what), t.secrets.JSON(line))
+	t.print("%12.6f %s %s | %s\n", at, arrow, escaped(t.secrets.String(what)), escaped(string(t.secrets.JSON(line))))
+}
+
+// escaped writes as JSON does the characters that could move the cursor, change colours, write to the clipboard or change the direction of the
+// text when the record is shown on a terminal: a record shows what was said, so they are not dropped. A byte that is not UTF-8, which may be
+// such a character on an old terminal, becomes \xNN.
+func escaped(text string) string {
+	var b strings.Builder
+	for len(text) > 0 {
+		switch r, size := utf8.DecodeRuneInString(text); {
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&b, `\x%02x`, text[0])
+			text = text[1:]
+		case term.Printable(string(r)) != string(r):
+			fmt.Fprintf(&b, `\u%04x`, r)
+			text = text[size:]
+		default:
+			b.WriteRune(r)
+			text = text[size:]
+		}
+	}
+	return b.String()
 }
 
 func (t *Record) request(d direction, id json.RawMessage, method string, params []byte) (what string) {

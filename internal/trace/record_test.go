@@ -2,10 +2,15 @@ package trace
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 	"testing"
+	"unicode/utf8"
+
+	"runnel/internal/term"
 )
 
 const (
@@ -58,6 +63,36 @@ func TestTraceOfABrokenServer(t *testing.T) {
 	broken := New(failing{}, "", nil)
 	if broken.Failure() == nil {
 		t.Error("a file that cannot be written is no error")
+	}
+}
+
+// The record shows what was said in a way that no terminal obeys, and a JSON message still says the same.
+func TestRecordIsPrintable(t *testing.T) {
+	t.Parallel()
+	const evil = "\u009b31m\u202egnp\u2028\x7f"
+	text := `"` + evil + `\u001b]52;c;eA==\u0007"`
+	for range 2 {
+		var out bytes.Buffer
+		r := New(&out, "", nil)
+		for _, line := range []string{
+			`{"jsonrpc":"2.0","id":1,"method":` + text + `}`, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":` + text + `}}`,
+			`{"jsonrpc":"2.0","id":2,"error":{"code":1,"message":` + text + `}}`, "\x1b[31mno message \x9b", `{"jsonrpc":"2.0","id":` + text + `,"result":{}}`,
+			`{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{"taskId":` + text + `,"status":` + text + `}}`,
+		} {
+			for _, d := range []direction{FromHost, fromServer} {
+				before := out.Len()
+				r.Lines(d)([]byte(line + "\n"))
+				noted := strings.TrimSuffix(out.String()[before:], "\n")
+				if noted != term.Printable(noted) || !utf8.ValidString(noted) {
+					t.Errorf("not printable: %q", noted)
+				}
+				_, message, _ := strings.Cut(noted, " | ")
+				var said, noted2 any
+				if json.Unmarshal([]byte(line), &said) == nil && (json.Unmarshal([]byte(message), &noted2) != nil || !reflect.DeepEqual(said, noted2)) {
+					t.Errorf("%q became %q", line, message)
+				}
+			}
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"slices"
 	"syscall"
 	"time"
 
@@ -32,7 +33,8 @@ type Session struct {
 // Goroutines: one for each direction. The one from the host may be in a read that nothing can end; it stays until the process exits.
 func Run(ctx context.Context, t *Record, s *Session) (code int, err error) {
 	cmd := exec.CommandContext(ctx, s.Command[0], s.Command[1:]...)
-	cmd.Env, cmd.Stderr = s.Env, s.Stderr
+	mark := process.NewMark()
+	cmd.Env, cmd.Stderr = append(slices.Clip(s.Env), mark), s.Stderr
 	cmd.SysProcAttr = process.NewGroup() // Ctrl-C is passed on, and must arrive only once
 	cmd.WaitDelay = restGrace
 	cmd.Cancel = func() error {
@@ -48,14 +50,24 @@ func Run(ctx context.Context, t *Record, s *Session) (code int, err error) {
 	toHost := &Tap{To: s.Stdout, Note: t.Lines(fromServer)}
 	toServer := &Tap{To: stdin, Note: t.Lines(FromHost)}
 	cmd.Stdout = toHost
+	process.SealInherited()
 	process.TieChildren()
-	if err := cmd.Start(); err != nil {
+	release := process.GuardMark(mark)
+	err = cmd.Start()
+	if err != nil {
+		release()
 		return 0, fmt.Errorf("cannot start the server: %w", err)
 	}
+	pgid := cmd.Process.Pid
+	if err := process.Guard(pgid); err != nil {
+		t.event("the server is not guarded, and may outlive a runnel that is killed: " + err.Error())
+	}
+	release()
+	defer process.Release(pgid)
 	go s.passOn(t, toServer, func() { _ = stdin.Close() })
 	waited := cmd.Wait()
 	toHost.Note(nil)
-	process.SignalGroup(cmd.Process.Pid, syscall.SIGKILL) // children that it left
+	process.EndFamily(pgid, mark) // what it left
 	state := cmd.ProcessState
 	t.event(fmt.Sprintf("the server ended: %v", state))
 	switch status, ok := state.Sys().(syscall.WaitStatus); {

@@ -24,6 +24,13 @@ func guardChild(pgid int) { _ = Guard(pgid) }
 // Guard names a process group that must not outlive this program, until Release.
 func Guard(pgid int) error { return guards.hold(strconv.Itoa(pgid)) }
 
+// GuardMark has the guard end, on Linux, whatever has a mark if this program is killed, until release is called: a program that is being started
+// has no group yet that Guard could name.
+func GuardMark(mark string) (release func()) {
+	_ = guards.hold(mark) // Guard, which follows, says what is wrong
+	return func() { guards.release(mark) }
+}
+
 // Release undoes Guard.
 func Release(pgid int) { guards.release(strconv.Itoa(pgid)) }
 

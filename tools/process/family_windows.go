@@ -79,6 +79,9 @@ func Guard(pid int) error {
 	return nil
 }
 
+// GuardMark does nothing: TieChildren ties all children to the life of this program.
+func GuardMark(string) (release func()) { return func() {} }
+
 // Release ends the job of a family, with all that is left in it.
 func Release(pid int) {
 	jobs.Lock()

@@ -34,6 +34,7 @@ func (l *link) dial(ctx context.Context, o rpc.DialOptions) (err error) {
 	o.Stderr, o.OnStart = &l.stderr, l.stderr.forget
 	o.Guard = l.guard
 	o.EndGroup = func(pgid int) { process.EndFamily(pgid, mark) }
+	defer process.GuardMark(mark)() // l.guard follows
 	if l.client, err = rpc.Dial(ctx, o); err != nil {
 		return fmt.Errorf("cannot start: %w", err)
 	}
