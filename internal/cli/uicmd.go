@@ -29,7 +29,6 @@ Anybody who has the address can do all of this: it holds a token that is new eac
   runnel ui --addr 127.0.0.1:8080 --no-open`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			i.Hangups = nil // the context ends with them already
 			ctx, unwritten := cmd.Context(), error(nil)
 			err := i.ServeView(ctx, address, func(url string) {
 				if _, unwritten = fmt.Fprintln(i.Stdout, url); unwritten == nil && !noOpen {

@@ -46,15 +46,18 @@ type Setup struct {
 
 var errHangup = errors.New("the terminal has gone (SIGHUP)")
 
-// UntilHangup returns a context that ends with ctx or at SIGHUP, for a command that does not read its config again.
+// UntilHangup returns a context that ends with ctx or at SIGHUP, for a command that does not read its config again. It takes the signals: a
+// server that the command starts gets none.
 func (s *Setup) UntilHangup(ctx context.Context) context.Context {
-	if s.Hangups == nil {
+	hangups := s.Hangups
+	if hangups == nil {
 		return ctx
 	}
+	s.Hangups = nil
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
 		select {
-		case <-s.Hangups:
+		case <-hangups:
 			cancel(errHangup)
 		case <-ctx.Done():
 		}

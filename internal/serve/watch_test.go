@@ -150,3 +150,18 @@ func TestConfigIsAPipe(t *testing.T) {
 		t.Errorf("it is read again: %v", err)
 	}
 }
+
+// A command that ends at a SIGHUP takes the signals before it goes on: the view, which is a server of its own, does not wait for them as well.
+func TestUntilHangup(t *testing.T) {
+	hangups := make(chan os.Signal, 1)
+	s := Setup{Hangups: hangups}
+	ctx := s.UntilHangup(t.Context())
+	if s.Hangups != nil {
+		t.Error("a server would wait for the signals that end the command")
+	}
+	hangups <- syscall.SIGHUP
+	<-ctx.Done()
+	if err := context.Cause(ctx); err != errHangup {
+		t.Errorf("the cause is %v", err)
+	}
+}
