@@ -18,6 +18,7 @@ import (
 type Progress struct {
 	head    []byte // a line up to the progress
 	message bool
+	relays  bool // see Relay
 
 	scale    float64 // factor for the tool's reports: more than 1 if lines of output had come further than its first report
 	done     float64 // the tool's last report, scaled
@@ -53,8 +54,36 @@ func NewProgress(head []byte, token json.RawMessage, taskID string, message bool
 	return &Progress{head: fmt.Appendf(h, `"progressToken":%s,"progress":`, token), message: message, scale: 1}
 }
 
+// Relay makes it pass on the notifications of another server (Pass), which are numbered there. All others, such as heartbeats, then raise the
+// progress by so little that the server's next number is still above them, and show no lines of the log.
+// Call it first.
+func (p *Progress) Relay() { p.relays, p.reported = true, true }
+
+// Pass appends a notification of another server with its own params, except for the token.
+// Call it after Relay.
+func (p *Progress) Pass(dst []byte, params json.RawMessage, done, total float64, message string) []byte {
+	p.Passed(done, total, message)
+	dst = append(dst, bytes.TrimSuffix(p.head, []byte(`,"progress":`))...)
+	for it := rawjson.Over(params); it.Next(); {
+		if name := string(it.Name); name != "progressToken" && name != "_meta" {
+			dst = append(append(append(append(dst, ','), it.Quoted...), ':'), it.Value...)
+		}
+	}
+	return append(dst, '}', '}', '\n')
+}
+
+// Passed notes a notification that was passed in another way.
+func (p *Progress) Passed(done, total float64, message string) {
+	p.done, p.total, p.last, p.extra, p.begun = done, total, done, 0, true
+	p.written++
+	p.remember(message)
+}
+
 // Encode implements Dialect: it shows the last line that is not blank or, in a version without messages, that there is one.
 func (p *Progress) Encode(dst []byte, b Batch) []byte {
+	if p.relays {
+		b = NewBatch(b.Start, slices.DeleteFunc(b.Chunks(), func(c Chunk) bool { return c.Stream == Stderr })...)
+	}
 	line := []byte(b.LastLine())
 	if len(line) == 0 || p.reported && p.total > 0 && p.last >= p.total || slices.Contains(p.reports[:], string(shorten.Cut(line, maxMessage))) {
 		return dst // after the total there is no more progress to show

@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,6 +23,7 @@ type Client struct {
 	version      *mcp.Version
 	server       mcp.Implementation
 	capabilities mcp.ServerCapabilities
+	declared     json.RawMessage // the capabilities as they are written
 	instructions string
 
 	closing sync.Once
@@ -67,6 +67,9 @@ func (c *Client) Server() mcp.Implementation { return c.server }
 
 // Capabilities are the server's capabilities, as far as runnel knows them. Do not use anything that is not declared.
 func (c *Client) Capabilities() *mcp.ServerCapabilities { return &c.capabilities }
+
+// Declared are the server's capabilities as it wrote them; nil if it wrote none.
+func (c *Client) Declared() json.RawMessage { return c.declared }
 
 // Instructions are the server's instructions for a model, "" if it gave none.
 func (c *Client) Instructions() string { return c.instructions }
@@ -140,13 +143,18 @@ func (c *Client) Notify(method string, params any) error {
 	return notify(lineHead, method, params, c.w.now)
 }
 
+// TryNotify is Notify for what may be dropped: it is while too much is unread.
+func (c *Client) TryNotify(method string, params any) error {
+	return notify(lineHead, method, params, c.w.try)
+}
+
 // Request is a request to the server, for [Client.Do].
 type Request struct {
 	Method string
 	Params any // encodes to an object; nil = none
 
 	// Capabilities replace those of DialOptions for this request, in the stateless era; nil = those of DialOptions.
-	Capabilities *mcp.ClientCapabilities
+	Capabilities any
 
 	// OnResponse, if set, gets all responses in the order on the wire, on the goroutine that reads; the first one before Do returns. It
 	// reports whether more may come with the same id, as in SEP-1905.
@@ -174,16 +182,18 @@ func (c *Client) params(r *Request) (any, error) {
 	case !stateless:
 		return json.RawMessage(params), nil
 	}
-	meta := map[string]json.RawMessage{
-		mcp.MetaProtocolVersion:    rawjson.Encode(c.version.Name),
-		mcp.MetaClientCapabilities: rawjson.Encode(cmp.Or(r.Capabilities, &c.opt.Capabilities)),
-		mcp.MetaClientInfo:         rawjson.Encode(c.opt.Info),
-	}
-	theirs := rawjson.Member(params, "_meta")
-	if rawjson.IsObject(theirs) {
-		_ = json.Unmarshal(theirs, &meta) // it is valid
-	} else if theirs != nil && string(theirs) != "null" {
+	meta := rawjson.Member(params, "_meta")
+	if meta != nil && !rawjson.IsObject(meta) && string(meta) != "null" {
 		return nil, errors.New("params._meta must be an object")
 	}
-	return rawjson.WithMember(params, "_meta", meta), nil
+	capabilities := r.Capabilities
+	if capabilities == nil {
+		capabilities = c.opt.Capabilities
+	}
+	meta = rawjson.WithMember(meta, mcp.MetaProtocolVersion, c.version.Name)
+	meta = rawjson.WithMember(meta, mcp.MetaClientCapabilities, capabilities)
+	if rawjson.Member(meta, mcp.MetaClientInfo) == nil {
+		meta = rawjson.WithMember(meta, mcp.MetaClientInfo, c.opt.Info)
+	}
+	return rawjson.WithMember(params, "_meta", json.RawMessage(meta)), nil
 }

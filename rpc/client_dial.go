@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 )
 
 // probeTime is how long a server may take to answer server/discover. A server that only knows the handshake answers an unknown method at
@@ -70,6 +71,12 @@ func dialOnce(o *DialOptions) (*Client, error) {
 	var child *child
 	opt := *o
 	opt.MaxLine = cmp.Or(opt.MaxLine, DefaultMaxLine)
+	if opt.Info == nil {
+		opt.Info = mcp.Implementation{}
+	}
+	if opt.Capabilities == nil {
+		opt.Capabilities = mcp.ClientCapabilities{}
+	}
 	if len(o.Command) > 0 {
 		if o.OnStart != nil {
 			o.OnStart()
@@ -114,6 +121,7 @@ func (c *Client) discover(ctx context.Context) error {
 		return err
 	}
 	c.server, c.capabilities, c.instructions = r.Meta.Server, r.Capabilities, r.Instructions
+	c.declared = rawjson.Member(raw, "capabilities")
 	return nil
 }
 
@@ -123,10 +131,10 @@ var sameAs = map[string]string{"2024-10-07": mcp.Versions[0].Name}
 // initialize opens a session of the handshake era (basic/lifecycle, "Initialization").
 func (c *Client) initialize(ctx context.Context, version *mcp.Version) error {
 	var r mcp.InitializeResult
-	raw, err := c.Do(ctx, &Request{Method: "initialize", Params: mcp.InitializeParams{
-		ProtocolVersion: version.Name,
-		Capabilities:    c.opt.Capabilities,
-		ClientInfo:      c.opt.Info,
+	raw, err := c.Do(ctx, &Request{Method: "initialize", Params: map[string]any{
+		"protocolVersion": version.Name,
+		"capabilities":    c.opt.Capabilities,
+		"clientInfo":      c.opt.Info,
 	}})
 	if err != nil {
 		return err
@@ -139,5 +147,6 @@ func (c *Client) initialize(ctx context.Context, version *mcp.Version) error {
 	}
 	c.version = v
 	c.server, c.capabilities, c.instructions = r.ServerInfo, r.Capabilities, r.Instructions
+	c.declared = rawjson.Member(raw, "capabilities")
 	return c.Notify("notifications/initialized", nil)
 }

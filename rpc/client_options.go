@@ -6,8 +6,6 @@ import (
 	"io"
 
 	"github.com/rs/zerolog"
-
-	"runnel/rpc/mcp"
 )
 
 // DialOptions tell [Dial] which server to reach, how, and as which client. Either Command, or both In and Out must be set; everything else
@@ -33,8 +31,8 @@ type DialOptions struct {
 
 	// Version is the protocol version to speak; "" = try server/discover, then initialize.
 	Version      string
-	Info         mcp.Implementation
-	Capabilities mcp.ClientCapabilities
+	Info         any // encodes to a mcp.Implementation
+	Capabilities any // encodes to the client's capabilities; nil = none
 	MaxLine      int // bytes of the longest incoming line; 0 = 16 MiB
 	Log          zerolog.Logger
 

@@ -54,6 +54,8 @@ type Server struct {
 	declare []func(*mcp.Version, *mcp.ServerCapabilities)
 	onDrain []func(context.Context)
 	notices map[string]func(*Caller, json.RawMessage)
+	other   func(ctx context.Context, c *Caller, method string, params json.RawMessage) (any, error)
+	others  func(c *Caller, method string, params json.RawMessage)
 	about   func(*Caller, mcp.Implementation, string) (mcp.Implementation, string)
 	prepare func(context.Context, *Caller)
 	onOpen  []func(*Caller)
@@ -107,6 +109,23 @@ func (s *Server) Declare(f func(v *mcp.Version, caps *mcp.ServerCapabilities)) {
 // HandleNotification registers the handler of a notification from a session's client. The reader calls f, so it must not wait.
 func (s *Server) HandleNotification(method string, f func(c *Caller, params json.RawMessage)) {
 	s.notices[method] = f
+}
+
+// HandleOthers registers what answers the requests and takes the notifications whose methods are in no era's table, such as another server that
+// knows them. The reader calls notification, so it must not wait.
+func (s *Server) HandleOthers(request func(ctx context.Context, c *Caller, method string, params json.RawMessage) (any, error),
+	notification func(c *Caller, method string, params json.RawMessage)) {
+	s.other, s.others = request, notification
+}
+
+// knows reports whether a method is in some era's table.
+func (s *Server) knows(method string) bool {
+	for _, era := range []Era{Handshake, Stateless} {
+		if k := (methodKey{era, method}); s.methods[k] != nil || slices.Contains(builtin, k) {
+			return true
+		}
+	}
+	return false
 }
 
 // Introduce lets f replace the Info and Instructions of Options each time they are sent to a client. It is called before the functions of

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 )
 
 // Caller is the sender of a request, with what it can take. It outlives the request: a task notifies through it.
@@ -144,9 +145,14 @@ func (c *Caller) Request(ctx context.Context, method string, params, result any)
 		req.w = c.call.w
 		defer req.w.release()
 	}
-	if asked, ok := params.(mcp.ElicitParams); ok {
-		// "All requests, notifications, and responses related to a task MUST include" its id (2025-11-25 basic/utilities/tasks)
+	// "All requests, notifications, and responses related to a task MUST include" its id (2025-11-25 basic/utilities/tasks)
+	switch asked := params.(type) {
+	case mcp.ElicitParams:
 		req.meta = asked.Meta
+	case json.RawMessage:
+		if related := rawjson.Member(rawjson.Member(asked, "_meta"), mcp.MetaRelatedTask); related != nil {
+			req.meta = map[string]any{mcp.MetaRelatedTask: json.RawMessage(related)}
+		}
 	}
 	answer, err := c.session.send(ctx, req)
 	switch {

@@ -28,6 +28,9 @@ func (s *session) request(c *call) {
 		s.answer(c, nil, err)
 		return
 	}
+	if who.Era == Handshake {
+		meta.ClientInfo, meta.ClientCapabilities = who.Meta.ClientInfo, who.Meta.ClientCapabilities
+	}
 	who.Meta = meta
 	caller := s.callerOf(c, who)
 	c.start(func(ctx context.Context) (any, error) { return h(ctx, caller, c.params) })
@@ -36,12 +39,16 @@ func (s *session) request(c *call) {
 // notification handles a cancellation, and passes other notifications to their handlers.
 func (s *session) notification(m *message) {
 	method := rawjson.Unquote(m.method)
-	if method == "notifications/cancelled" {
+	caller := s.negotiated
+	caller.session, caller.head = s, m.head()
+	f := s.srv.notices[method]
+	switch {
+	case method == "notifications/cancelled":
 		s.cancelled(m.params)
-	} else if f := s.srv.notices[method]; f != nil && s.negotiated.Version != nil { // unknown ones are ignored
-		caller := s.negotiated
-		caller.session, caller.head = s, m.head()
+	case f != nil && caller.Version != nil:
 		f(&caller, bytes.Clone(m.params))
+	case f == nil && s.srv.others != nil && !s.srv.knows(method):
+		s.srv.others(&caller, method, bytes.Clone(m.params))
 	}
 }
 

@@ -1,6 +1,9 @@
 package rpc
 
 import (
+	"context"
+	"encoding/json"
+
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 )
@@ -11,20 +14,22 @@ import (
 func (s *session) admit(method string, meta *mcp.RequestMeta) (Caller, Handler, *Error) {
 	if isStateless(meta) {
 		c, err := s.stateless(meta)
-		h := s.srv.stateless(method)
+		h := s.srv.handler(Stateless, method)
 		if err == nil && h == nil {
 			err = Errorf(mcp.CodeMethodNotFound, "method not found: %.100q", method)
 		}
 		return c, h, err
 	}
-	h := s.srv.methods[methodKey{Handshake, method}]
+	h := s.srv.handler(Handshake, method)
 	switch {
-	case h == nil && s.srv.stateless(method) != nil:
+	case h == nil && s.srv.handler(Stateless, method) != nil:
 		// "A request missing any required field is malformed" (2026-07-28 basic, "_meta")
 		return s.negotiated, nil, Errorf(mcp.CodeInvalidParams, "%s needs params._meta with %q and %q", method, mcp.MetaProtocolVersion, mcp.MetaClientCapabilities)
 	case h == nil:
 		// This comes before the check for initialize: clients probe for other eras with methods that are unknown here, and rely on this
 		// answer.
+		return s.negotiated, nil, Errorf(mcp.CodeMethodNotFound, "method not found: %.100q", method)
+	case s.negotiated.Version == nil && !s.srv.knows(method):
 		return s.negotiated, nil, Errorf(mcp.CodeMethodNotFound, "method not found: %.100q", method)
 	case s.negotiated.Version == nil:
 		// "The client SHOULD NOT send requests other than pings before the server has responded to the initialize request" (basic/lifecycle).
@@ -33,12 +38,18 @@ func (s *session) admit(method string, meta *mcp.RequestMeta) (Caller, Handler, 
 	return s.negotiated, h, nil
 }
 
-// stateless returns the handler of a method in the stateless era, nil if there is none.
-func (s *Server) stateless(method string) Handler {
-	if method == "server/discover" {
+// handler returns the handler of a method in an era, nil if there is none.
+func (s *Server) handler(era Era, method string) Handler {
+	switch h := s.methods[methodKey{era, method}]; {
+	case era == Stateless && method == "server/discover":
 		return s.discover
+	case h == nil && s.other != nil && !s.knows(method):
+		return func(ctx context.Context, c *Caller, params json.RawMessage) (any, error) {
+			return s.other(ctx, c, method, params)
+		}
+	default:
+		return h
 	}
-	return s.methods[methodKey{Stateless, method}]
 }
 
 // isStateless reports whether a request is of the stateless era: only such requests have its fields in _meta.

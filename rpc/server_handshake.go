@@ -62,6 +62,8 @@ func (s *session) open(c *call) *Error {
 		v = mcp.NewestHandshake()
 	}
 	s.negotiated = Caller{Era: Handshake, Version: v, Client: p.ClientInfo, Capabilities: p.Capabilities}
+	s.negotiated.Meta.ClientInfo = rawjson.Member(c.params, "clientInfo")
+	s.negotiated.Meta.ClientCapabilities = rawjson.Member(c.params, "capabilities")
 	s.log.Info().Str("client", p.ClientInfo.Name).Str("clientVersion", p.ClientInfo.Version).
 		Str("protocol", v.Name).Str("asked", p.ProtocolVersion).Msg("session opened")
 	return nil

@@ -37,10 +37,11 @@ func HideResult(s *secrets.Set, result *mcp.CallToolResult) *mcp.CallToolResult 
 	}
 	masked := *result
 	masked.Content = HideContent(s, result.Content)
-	masked.StructuredContent = s.JSON(result.StructuredContent)
+	masked.StructuredContent, masked.Others = s.JSON(result.StructuredContent), s.JSON(result.Others)
 	if meta := rawjson.Encode(result.Meta); !bytes.Equal(s.JSON(meta), meta) {
-		masked.Meta = nil
-		_ = json.Unmarshal(s.JSON(meta), &masked.Meta) // an object stays an object
+		var raw map[string]json.RawMessage
+		_ = json.Unmarshal(s.JSON(meta), &raw) // an object stays an object
+		masked.Meta = mcp.RawMeta(raw)
 	}
 	return &masked
 }

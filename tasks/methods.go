@@ -24,7 +24,7 @@ func (r *Runner) Register(srv *rpc.Server) {
 		}
 		if v.Stateless {
 			// It must be exactly {}: with any key inside, the official client treats tasks as absent.
-			caps.Extensions = map[string]mcp.Present{mcp.ExtensionTasks: {}, mcp.ExtensionTaskPartials: {}}
+			caps.Extensions = map[string]json.RawMessage{mcp.ExtensionTasks: json.RawMessage("{}"), mcp.ExtensionTaskPartials: json.RawMessage("{}")}
 		}
 	})
 	srv.Handle(rpc.Handshake, "tasks/get", r.limited(withTask(r.getTask)))

@@ -30,6 +30,7 @@ func (s *service) callStateless(ctx context.Context, c *rpc.Caller, params json.
 	// A tool that requires a task gets one before it starts, so that a refusal leaves nothing running.
 	task := canTask(c, e) && e.taskSupport() == mcp.TaskRequired
 	d := s.deliver(c, false, chooseSpelling(c, false, ""))
+	d.params = p.Raw
 	variables, err := callVariables(c)
 	if err != nil {
 		return nil, err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 
-	"runnel/rpc"
 	"runnel/rpc/mcp"
 )
 
@@ -41,25 +40,12 @@ func (c *Call) CanAsk() bool {
 	return asks.AsksByForm()
 }
 
-// Lacks returns the error for a client that cannot answer a request, nil if it can.
-func (c *Call) Lacks(method string) error {
-	switch {
-	case c.caller == nil && c.audience != nil && asksFor(&c.audience.far.Asks, method, nil):
-		return nil
-	case c.caller != nil && (c.caller.Version.Stateless || canDo(c.caller, method, nil)):
-		return need(c.caller, method, nil)
-	}
-	return errCannotDo(method)
-}
-
-// Request sends the call's client a request that is not a form, such as sampling/createMessage. A client of the stateless era finds it in
-// the answer to the call, or in its task.
+// Request sends the call's client a request of another server, and returns its answer; both pass as they are. Only a client of the handshake era can be
+// sent what runnel does not know. A client of the stateless era finds the request in the answer to the call, or in its task. A form is a question of
+// the call's task: if it cannot be put, Request returns ErrCannotAsk.
 func (c *Call) Request(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 	if c.audience == nil {
 		return nil, errCannotDo(method)
 	}
-	if c.caller != nil && c.caller.Era == rpc.Handshake {
-		return Request(ctx, c.caller, method, c.run.Secrets().JSON(params))
-	}
-	return c.audience.askOther(ctx, method, params)
+	return c.audience.pass(ctx, method, c.run.Secrets().JSON(params))
 }

@@ -29,27 +29,15 @@ func (a *audience) ask(ctx context.Context, q Question) (Answer, error) {
 	}
 	s := a.run.Secrets()
 	q.Message, q.Schema = shorten.Clip(s.String(q.Message), maxQuestion), s.JSON(q.Schema)
-	params := mcp.ElicitParams{Message: q.Message, RequestedSchema: q.Schema}
-	question := &tasks.Question{
-		Request: mcp.InputRequest{Method: "elicitation/create", Params: rawjson.Encode(params)},
-		Message: q.Message,
-		Sent:    c != nil && !c.Version.Stateless,
-		Check:   q.check,
-	}
-	var request func(context.Context) (json.RawMessage, error)
-	if question.Sent {
-		if err := a.current.Load().await(ctx); err != nil {
-			return Answer{}, err
-		}
-		params.Meta = a.related()
-		request = func(ctx context.Context) (json.RawMessage, error) {
-			return a.request(ctx, question.Request.Method, params)
-		}
-	}
-	response, err := a.put(ctx, question, request)
+	params := rawjson.Encode(mcp.ElicitParams{Message: q.Message, RequestedSchema: q.Schema})
+	question := &tasks.Question{Request: mcp.InputRequest{Method: "elicitation/create", Params: params}, Message: q.Message, Check: q.check}
+	response, err := a.putForm(ctx, question)
 	if refused, ok := errors.AsType[*rpc.Error](err); ok { // by the client, or by the runnel that should have asked it
-		if err = errors.New(refused.Message); refused.Code == mcp.CodeMethodNotFound {
+		switch err = errors.New(refused.Message); {
+		case refused.Code == mcp.CodeMethodNotFound && !question.Sent:
 			err = ErrCannotAsk
+		case question.Sent: // the client's error is not an error of its own call: it is for the tool to handle
+			err = fmt.Errorf("the client could not ask its user: %s", refused.Message)
 		}
 	}
 	if err != nil {
@@ -62,38 +50,55 @@ func (a *audience) ask(ctx context.Context, q Question) (Answer, error) {
 	return Answer{Action: r.Action, Content: r.Content}, nil
 }
 
-// related returns the _meta of a question of a task.
-func (a *audience) related() map[string]any {
-	if a.run.HasHandle() && a.caller().Version.Tasks {
-		return tasks.Related(a.run.ID())
+// putForm asks the user by a form, and returns the answer as it came.
+func (a *audience) putForm(ctx context.Context, q *tasks.Question) (json.RawMessage, error) {
+	c := a.caller() // nil in a worker
+	if q.Sent = c != nil && !c.Version.Stateless; !q.Sent {
+		return a.put(ctx, q, nil)
 	}
-	return nil
+	if err := a.current.Load().await(ctx); err != nil {
+		return nil, err
+	}
+	params := a.related(q.Request.Params)
+	return a.put(ctx, q, func(ctx context.Context) (json.RawMessage, error) { return a.request(ctx, q.Request.Method, params) })
+}
+
+// related returns the params of a question with the task that it belongs to, if the client knows that.
+func (a *audience) related(params json.RawMessage) json.RawMessage {
+	if a.run.HasHandle() && a.caller().Version.Tasks {
+		return rawjson.Merge(params, rawjson.WithMember(nil, "_meta", tasks.Related(a.run.ID())))
+	}
+	return params
 }
 
 // request sends a question to a client of the handshake era.
-func (a *audience) request(ctx context.Context, method string, params any) (response json.RawMessage, err error) {
-	err = a.caller().Request(ctx, method, params, &response)
-	if refused, ok := errors.AsType[*rpc.Error](err); ok && method == "elicitation/create" {
-		// The client's error is not an error of its own call: it is for the tool to handle.
-		err = fmt.Errorf("the client could not ask its user: %s", refused.Message)
-	} else if errors.Is(err, rpc.ErrClosed) {
+func (a *audience) request(ctx context.Context, method string, params json.RawMessage) (response json.RawMessage, err error) {
+	if err = a.caller().Request(ctx, method, params, &response); errors.Is(err, rpc.ErrClosed) {
 		err = errNobody
 	}
 	return response, err
 }
 
-// askOther asks the client of the stateless era for something other than a form. The request goes out with the answer to the call, or with its
-// task, like the forms of ask.
-func (a *audience) askOther(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
-	if !a.canDo(method, params) || a.handedOver(a.caller()) {
+// pass asks the client what another server asks. A client of the stateless era gets it with the answer to the call, or with its task.
+func (a *audience) pass(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+	c, form := a.caller(), method == "elicitation/create" && !isByURL(params)
+	handshake := c != nil && c.Era == rpc.Handshake
+	switch {
+	case form && (!a.canDo(method, params) || a.handedOver(c)):
+		return nil, ErrCannotAsk
+	case !a.canDo(method, params) || a.handedOver(c):
 		return nil, errCannotDo(method)
-	}
-	params = a.run.Secrets().JSON(params)
-	if len(params) > maxAsked/maxTurns {
+	case handshake && !form:
+		return Request(ctx, c, method, params)
+	case !handshake && len(params) > maxAsked/maxTurns:
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "%s: the params have %d bytes: the limit is %d", method, len(params), maxAsked/maxTurns)
 	}
 	question := &tasks.Question{Request: mcp.InputRequest{Method: method, Params: params}, Message: "waits for the client: " + method}
-	return a.put(ctx, question, nil)
+	if !form {
+		return a.put(ctx, question, nil)
+	}
+	question.Message = shorten.Clip(rawjson.StringMember(params, "message"), maxQuestion)
+	return a.putForm(ctx, question)
 }
 
 // canDo reports whether the client accepts a request.
@@ -219,6 +224,5 @@ const maxTurns = 4
 
 const _ = uint(mcp.MaxContent - maxTurns*(6*maxQuestion+MaxQuestionSchema))
 
-// MaxQuestionSchema limits the schema of a server's question, in bytes as written to runnel's client. A Tool that passes on questions
-// checks it.
+// MaxQuestionSchema limits the schema of a tool's question, in bytes.
 const MaxQuestionSchema = 64 << 10

@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"encoding/json"
 	"sync"
 	"sync/atomic"
 
@@ -20,6 +21,7 @@ type audience struct {
 	turn    chan struct{}   // holds an element for each open question; its capacity is the limit
 	left    atomic.Bool     // the client was told to come back for the task, and no longer waits for the call
 	far     tasks.FarClient // in a worker, instead of a caller
+	relays  bool            // see Traits.Relays
 
 	mu        sync.Mutex
 	end       rpc.Latch      // set when the task has ended
@@ -42,13 +44,24 @@ func (a *audience) Silence() {
 	a.current.Load().silence() // the call may have come back meanwhile; if it comes back later, it finds a.end
 }
 
-// report passes on the progress that the tool reports.
-func (a *audience) report(done, total float64, message string) {
+// report passes on the progress that the tool reports. params are those of another server's notification, nil if there is none.
+func (a *audience) report(p tasks.Progress, params json.RawMessage) {
 	if a.far.Progress {
 		a.run.PublishProgress()
 		return
 	}
-	a.current.Load().report(done, total, message)
+	a.current.Load().report(p, params)
+}
+
+// dress converts the call's result to what a version knows. Of another server's result, only what no client of the era reads is converted.
+func (a *audience) dress(v *mcp.Version, r *mcp.CallToolResult) *mcp.CallToolResult {
+	switch {
+	case !a.relays:
+		return dressResult(v, r)
+	case len(r.StructuredContent) > 0 && r.StructuredContent[0] != '{':
+		return r.For(v)
+	}
+	return r
 }
 
 // caller returns the sender of the latest request of the call: capabilities belong to a request.

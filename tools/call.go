@@ -28,6 +28,7 @@ func (s *service) call(ctx context.Context, c *rpc.Caller, params json.RawMessag
 		return s.callTask(ctx, c, e, p)
 	}
 	d := s.deliver(c, false, chooseSpelling(c, false, ""))
+	d.params = p.Raw
 	if _, err := s.start(ctx, e, p.Arguments, d, tasks.Spec{Late: !e.traits.bounded}); err != nil {
 		return nil, err
 	}
@@ -55,6 +56,7 @@ func (s *service) callTask(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.
 	tasks.Used(c).Set()
 	mode, fallback := chooseMode(e, p.Task.ResponseModes)
 	d := s.deliver(c, true, chooseSpelling(c, true, mode))
+	d.params = p.Raw
 	ttl, err := ttl(p.Task)
 	if err != nil {
 		return nil, err
@@ -112,7 +114,7 @@ func (d *delivery) immediate() (any, error) {
 	if outcome.Err != nil {
 		return nil, outcome.Err
 	}
-	return tasks.WithRelated(dressResult(d.caller.Version, outcome.Result), run.ID()), nil
+	return tasks.WithRelated(d.audience.dress(d.caller.Version, outcome.Result), run.ID()), nil
 }
 
 // firstResponse is case 3 of SEP-1905: the task, and its output so far. It waits a little for the first segment: lastSeqNr 0 is invalid, so

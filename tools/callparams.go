@@ -24,7 +24,7 @@ func callParams(v *mcp.Version, params json.RawMessage) (*mcp.CallToolParams, er
 	if !rawjson.IsObject(params) {
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params must be an object with a name and arguments")
 	}
-	p := &mcp.CallToolParams{}
+	p := &mcp.CallToolParams{Raw: params}
 	var seen [len(callMembers)]bool
 	for it := rawjson.Over(params); it.Next(); {
 		name, value := string(it.Name), it.Value

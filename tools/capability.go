@@ -12,6 +12,9 @@ import (
 // canDo reports whether a client accepts a request from a server.
 func canDo(c *rpc.Caller, method string, params json.RawMessage) bool {
 	form := method == "elicitation/create" && !isByURL(params)
+	if _, known := requiredFor[method]; !known {
+		return c.Era == rpc.Handshake // the client answers that it does not know it
+	}
 	return asksFor(&c.Capabilities, method, params) && (c.Version.Elicitation || !form)
 }
 

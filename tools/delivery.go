@@ -2,6 +2,7 @@ package tools
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"sync"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"runnel/partials"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 	"runnel/tasks"
 )
 
@@ -20,7 +22,8 @@ import (
 //	silence  nothing more is written
 type delivery struct {
 	audience *audience
-	caller   *rpc.Caller // nil: nothing is sent
+	caller   *rpc.Caller     // nil: nothing is sent
+	params   json.RawMessage // of the request that made the call; nil: it was made in another way
 	spelling spelling
 	handle   bool  // the request is answered with a task
 	from     int64 // position in the log up to which another request has delivered
@@ -48,6 +51,7 @@ type delivery struct {
 	told   bool                    // the ending was written, including what the result has beyond the output
 	held   []mcp.Task              // statuses from before begun
 	early  func(dst []byte) []byte // encodes the last progress from before begun; nil if there is none
+	passed []json.RawMessage       // another server's progress from before begun
 }
 
 // open begins to read the output, as its spelling requires.
@@ -66,12 +70,17 @@ func (d *delivery) open() {
 		}
 		d.progress = partials.NewProgress(c.Head(), c.Meta.ProgressToken, id, c.Version.ProgressMessage)
 	}
+	if d.progress != nil && d.relays() {
+		d.progress.Relay()
+	}
 	switch d.spelling {
 	case bySEP1905:
 		d.streamed = c.Stream()
 		d.dialect = streaming{partials.NewSEP1905(c.Head(), c.ID(), d.run.ID(), d.run.Segments()), d.streamed}
 	case byPR383:
-		d.dialect = dressed{partials.NewPR383(d.progress, d.ending), c.Version}
+		if d.dialect = partials.NewPR383(d.progress, d.ending); !d.audience.relays {
+			d.dialect = dressed{d.dialect, c.Version}
+		}
 	case bySEP2998:
 		d.dialect = partials.NewSEP2998(c.Head(), c.Meta.PartialResultToken)
 	case bySEP2679:
@@ -189,7 +198,10 @@ func (d *delivery) begin() (early func(dst []byte) []byte) {
 		d.notify(t)
 	}
 	early = d.early
-	d.held, d.early = nil, nil
+	for _, params := range d.passed {
+		_ = d.caller.TryNotify("notifications/progress", params) // fails only if nobody is there to read it
+	}
+	d.held, d.early, d.passed = nil, nil, nil
 	return early
 }
 
@@ -230,16 +242,32 @@ func (d *delivery) mark() string {
 	return d.marked.now()
 }
 
+// relays reports whether progress is another server's and passes as it is. PR #383 numbers it itself.
+func (d *delivery) relays() bool { return d.audience.relays && d.spelling != byPR383 }
+
+// maxPassed bounds the progress of another server that is kept before begin.
+const maxPassed = 256
+
 // report passes on the progress that the tool reports. It waits for its turn on the output, as long as the call lasts. Of the progress from
-// before begin only the last is kept: a tool that had to wait there would never finish in time for an immediate result.
-func (d *delivery) report(done, total float64, message string) {
+// before begin only the last is kept: a tool that had to wait there would never finish in time for an immediate result. params are those of
+// another server's notification.
+func (d *delivery) report(p tasks.Progress, params json.RawMessage) {
 	if d.progress == nil {
 		return
 	}
-	encode := func(dst []byte) []byte { return d.progress.Report(dst, done, total, message) }
+	pass := params != nil && d.relays()
+	encode := func(dst []byte) []byte { return d.progress.Report(dst, p.Done, p.Total, p.Message) }
+	if pass {
+		encode = func(dst []byte) []byte { return d.progress.Pass(dst, params, p.Done, p.Total, p.Message) }
+	}
 	d.mu.Lock()
 	begun := d.begun.IsSet()
-	if !begun {
+	switch {
+	case begun:
+	case pass && len(d.passed) < maxPassed:
+		d.passed = append(d.passed, rawjson.WithMember(params, "progressToken", d.caller.Meta.ProgressToken))
+		d.early = func(dst []byte) []byte { d.progress.Passed(p.Done, p.Total, p.Message); return dst }
+	case !pass:
 		d.early = encode
 	}
 	d.mu.Unlock()
@@ -274,6 +302,11 @@ func (d *delivery) ending() partials.Ending {
 	d.mu.Lock()
 	d.told = true
 	d.mu.Unlock()
+	if d.audience.relays {
+		if ending := d.run.Segments().Ending(); ending != nil {
+			return *ending
+		}
+	}
 	return dressedEnding(d.caller.Version, d.run.Segments())
 }
 
@@ -284,7 +317,7 @@ func (d *delivery) answer() (any, error) {
 	if outcome.Err != nil {
 		return nil, outcome.Err
 	}
-	dressed := dressResult(d.caller.Version, outcome.Result)
+	dressed := d.audience.dress(d.caller.Version, outcome.Result)
 	if d.spelling != byPR383 || len(outcome.Result.Content) == 0 { // with no content, dressed has the structured content as text, which was not sent
 		return dressed, nil
 	}

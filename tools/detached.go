@@ -89,7 +89,7 @@ func (c *Call) tellWaiting() {
 	for told := ""; ; {
 		if t := c.run.Task(); t.Waiting && t.StatusMessage != told {
 			told = t.StatusMessage
-			c.audience.report(0, 0, told)
+			c.audience.report(tasks.Progress{Message: told}, nil)
 		}
 		select {
 		case <-changed:

@@ -10,6 +10,7 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 	"runnel/tools/secrets"
 )
 
@@ -98,7 +99,7 @@ func (r *Registry) list(k listKey, cursor string) (rpc.Encoded, error) {
 		if e.extra && !k.extra || e.forApp && k.app == "" {
 			continue
 		}
-		encoded := []byte(k.secrets.JSON(encode(dressTool(k.version, e.withPage(k.app)))))
+		encoded := []byte(k.secrets.JSON(listed(k.version, e.withPage(k.app))))
 		if size += len(encoded); size > limit && len(page.Tools) > 0 {
 			page.NextCursor = base64.RawURLEncoding.EncodeToString([]byte(cursorPrefix + last))
 			break
@@ -110,6 +111,37 @@ func (r *Registry) list(k listKey, cursor string) (rpc.Encoded, error) {
 		r.pages.Store(k, encoded)
 	}
 	return encoded, nil
+}
+
+// listed encodes a tool as it stands in the list for a version. A tool of another server stands there as that wrote it, with what runnel changes: its
+// name, how it can be called and its page, and without what the era cannot hold.
+func listed(v *mcp.Version, t mcp.Tool) []byte {
+	if t.Raw == nil {
+		return encode(dressTool(v, t))
+	}
+	entry := t.Raw
+	for it := rawjson.Over(t.Raw); it.Next(); {
+		if string(it.Value) == "null" { // the schema forbids it, but some servers write it
+			entry = rawjson.WithMember(entry, string(it.Name), nil)
+		}
+	}
+	if rawjson.StringMember(entry, "name") != t.Name {
+		entry = rawjson.WithMember(entry, "name", t.Name)
+	}
+	if t.OutputSchema != nil && !v.AnyStructured && rawjson.StringMember(t.OutputSchema, "type") != "object" {
+		entry = rawjson.WithMember(entry, "outputSchema", nil)
+	}
+	if !bytes.Equal(t.InputSchema, rawjson.Member(entry, "inputSchema")) {
+		entry = rawjson.WithMember(entry, "inputSchema", t.InputSchema)
+	}
+	if !bytes.Equal(t.Meta, rawjson.Member(entry, "_meta")) {
+		entry = rawjson.WithMember(entry, "_meta", t.Meta)
+	}
+	entry = rawjson.WithMember(entry, "execution", nil)
+	if v.Tasks {
+		entry = rawjson.WithMember(entry, "execution", t.Execution)
+	}
+	return entry
 }
 
 // encode encodes a value that cannot fail to encode, without escaping HTML.

@@ -2,6 +2,7 @@ package tools
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 
 	"runnel/partials"
@@ -13,8 +14,9 @@ import (
 // run calls the tool. Mistakes that a model can correct (bad arguments, a tool's plain error) become a result with isError: "Input
 // validation errors" are tool execution errors, which "contain actionable feedback that language models can use to self-correct"
 // (2025-11-25 server/tools, "Error Handling").
-func (e *entry) run(ctx context.Context, in *Call, log *partials.Log, progress func(done, total float64, message string)) *tasks.Done {
-	out := NewOutput(ctx, log, progress)
+func (e *entry) run(ctx context.Context, in *Call, log *partials.Log, report func(p tasks.Progress, params json.RawMessage)) *tasks.Done {
+	out := NewOutput(ctx, log, nil)
+	out.report = report
 	out.hide(in.run.Secrets())
 	result, err := e.tool.Call(ctx, in, out)
 	out.end()

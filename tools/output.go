@@ -2,6 +2,7 @@ package tools
 
 import (
 	"context"
+	"encoding/json"
 	"hash/maphash"
 	"io"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
+	"runnel/tasks"
 	"runnel/tools/secrets"
 	"runnel/tools/text"
 )
@@ -19,10 +21,10 @@ import (
 // lags too far (partials.LogOptions.MaxPending). It fails when the call has ended, or is cancelled while it waits, and with
 // [partials.ErrLost] when the output cannot be stored: the tool should then return. Several goroutines may use an Output.
 type Output struct {
-	ctx      context.Context
-	log      *partials.Log
-	progress func(done, total float64, message string)
-	secrets  *secrets.Set // nil = none
+	ctx     context.Context
+	log     *partials.Log
+	report  func(p tasks.Progress, params json.RawMessage) // nil: nobody wants to know
+	secrets *secrets.Set                                   // nil = none
 
 	stdout, stderr textWriter
 
@@ -37,7 +39,10 @@ var itemSeed = maphash.MakeSeed()
 
 // NewOutput makes the output of one call, for a test of a Tool. progress may be nil.
 func NewOutput(ctx context.Context, log *partials.Log, progress func(done, total float64, message string)) *Output {
-	o := &Output{ctx: ctx, log: log, progress: progress}
+	o := &Output{ctx: ctx, log: log}
+	if progress != nil {
+		o.report = func(p tasks.Progress, _ json.RawMessage) { progress(p.Done, p.Total, p.Message) }
+	}
 	o.stdout = textWriter{out: o, stream: partials.Stdout}
 	o.stderr = textWriter{out: o, stream: partials.Stderr}
 	return o
@@ -116,8 +121,16 @@ func (o *Output) beyond(content []mcp.ContentBlock) (rest []mcp.ContentBlock, ok
 // Progress reports how much is done, in any unit; a total of 0 means unknown. It waits for a client no longer than the call lasts, and does
 // nothing if the client did not ask for progress.
 func (o *Output) Progress(done, total float64, message string) {
-	if o.progress != nil {
-		o.progress(done, total, o.secrets.String(message))
+	if o.report != nil {
+		o.report(tasks.Progress{Done: done, Total: total, Message: o.secrets.String(message)}, nil)
+	}
+}
+
+// PassProgress is Progress with the params of another server's notification, which a client gets as they are.
+// Use it in a Tool whose Traits say Relays.
+func (o *Output) PassProgress(done, total float64, message string, params json.RawMessage) {
+	if o.report != nil {
+		o.report(tasks.Progress{Done: done, Total: total, Message: o.secrets.String(message)}, o.secrets.JSON(params))
 	}
 }
 

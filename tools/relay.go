@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 
 	"runnel/rpc/mcp"
-	"runnel/rpc/rawjson"
 	"runnel/tasks"
 )
 
@@ -53,8 +52,8 @@ func (a *audience) forward(q *tasks.Question) {
 		return
 	}
 	params := q.Request.Params
-	if related := a.related(); related != nil && q.Request.Method == "elicitation/create" {
-		params = rawjson.WithMember(params, "_meta", related)
+	if q.Request.Method == "elicitation/create" {
+		params = a.related(params)
 	}
 	response, err := a.request(ctx, q.Request.Method, params)
 	if ctx.Err() != nil {
@@ -69,4 +68,4 @@ func (a *audience) forward(q *tasks.Question) {
 }
 
 // Progress implements tasks.Client: it gets the progress of the worker that runs the call.
-func (a *audience) Progress(p tasks.Progress) { a.report(p.Done, p.Total, p.Message) }
+func (a *audience) Progress(p tasks.Progress) { a.report(p, nil) }

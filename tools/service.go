@@ -67,7 +67,8 @@ func (s *service) start(ctx context.Context, e *entry, arguments json.RawMessage
 func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec tasks.Spec) tasks.Spec {
 	spec.Tool, spec.Arguments = e.spec.Name, arguments
 	spec.Client = d.audience
-	in := &Call{Arguments: arguments, Confirmed: s.taken.Confirmed, caller: d.caller, audience: d.audience, server: s}
+	d.audience.relays = e.traits.Relays
+	in := &Call{Arguments: arguments, Params: d.params, Confirmed: s.taken.Confirmed, caller: d.caller, audience: d.audience, server: s}
 	// The check runs on the goroutine of the request: it needs stack, which the goroutine of a task would keep.
 	if err := e.check(arguments, s.runner.Secrets()); err != nil {
 		spec.Work = func(context.Context, *tasks.Run) tasks.Done {
@@ -77,9 +78,9 @@ func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec ta
 	}
 	spec.Work = func(ctx context.Context, run *tasks.Run) tasks.Done {
 		in.TaskID, in.run = run.ID(), run
-		return *e.run(ctx, in, run.Log(), func(done, total float64, message string) {
-			run.Report(tasks.Progress{Done: done, Total: total, Message: message})
-			d.audience.report(done, total, message)
+		return *e.run(ctx, in, run.Log(), func(p tasks.Progress, params json.RawMessage) {
+			run.Report(p)
+			d.audience.report(p, params)
 		})
 	}
 	return spec

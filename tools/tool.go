@@ -43,6 +43,7 @@ type Traits struct {
 	Grace    time.Duration // how long a call may take to end after it is stopped
 	Detached bool          // a call runs in another process, and outlives this one
 	Confirms bool          // a call may have to wait for its user before it starts
+	Relays   bool          // a call is another server's: its progress and its result pass as they are
 	AtOnce   int           // how many calls run at once, the others wait; 0 = no limit
 	bounded  bool          // a call ends soon: it is never handed over
 
@@ -55,6 +56,10 @@ type Traits struct {
 type Call struct {
 	// Arguments is a JSON object that is valid for the tool's input schema. Defaults are not filled in.
 	Arguments json.RawMessage
+
+	// Params are the params of the request as the client wrote them; nil if the call was made in another way. A Tool that passes the call on
+	// passes those that it does not know.
+	Params json.RawMessage
 
 	// TaskID is the id of the task that this call runs as.
 	TaskID string

@@ -22,7 +22,7 @@ var ways = map[string]*struct{ to, from string }{
 	// One of 2025-06-18, without tasks: plain calls, and PR #383.
 	"pr383": {to: `s#"server/discover"#"none"#; s#"protocolVersion":"2025-11-25"#"protocolVersion":"2025-06-18"#`},
 	// One that has no partial results either: progress, with the last line of output.
-	"progress": {to: `s#"server/discover"#"none"#; s#"protocolVersion":"2025-11-25"#"protocolVersion":"2025-06-18"#; s#"partialResults":true,##`},
+	"progress": {to: `s#"server/discover"#"none"#; s#"protocolVersion":"2025-11-25"#"protocolVersion":"2025-06-18"#; s#,"partialResults":true##`},
 }
 
 // chain are the flags of a runnel behind which stands another one, behind which stands one with these flags. The tools are those of

@@ -331,8 +331,8 @@ func TestDetachedTaskHasVariables(t *testing.T) {
 		w.must(&set, "runnel/tasks/variables", map[string]any{"taskId": id, "set": map[string]any{"set" + strconv.Itoa(n): n}})
 	}
 	var result struct {
-		mcp.CallToolResult
-		Meta struct {
+		Content []mcp.ContentBlock
+		Meta    struct {
 			Variables map[string]int `json:"runnel/variables"`
 		} `json:"_meta"`
 	}

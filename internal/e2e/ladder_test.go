@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 )
 
 // A model that follows a call to its end by polling pays for its output once, and little for each poll.
@@ -44,7 +45,7 @@ tools:
 		output, _ := mcp.TextOf(c)
 		got.WriteString(output)
 	}
-	id := result.Meta[mcp.MetaTask].(map[string]any)["taskId"]
+	id := rawjson.StringMember(rawjson.Encode(result.Meta[mcp.MetaTask]), "taskId")
 	polled := 1 // the answer that handed it over
 	for ended := false; !ended; polled++ {
 		page, size := call("get_task_result", map[string]any{"task_id": id, "wait_ms": 50})
@@ -52,7 +53,7 @@ tools:
 		shown, _ := mcp.TextOf(page.Content[0])
 		last := strings.LastIndexByte(shown, '[')
 		got.WriteString(shown[:last])
-		if ended = page.Meta[mcp.MetaTask].(map[string]any)["status"] != "working"; ended != page.IsError || ended != strings.HasPrefix(shown[last:], "[failed, exit code 2, ") {
+		if ended = rawjson.StringMember(rawjson.Encode(page.Meta[mcp.MetaTask]), "status") != "working"; ended != page.IsError || ended != strings.HasPrefix(shown[last:], "[failed, exit code 2, ") {
 			t.Fatalf("isError %t: %s", page.IsError, shown[last:])
 		}
 	}
@@ -82,7 +83,7 @@ func TestAStoppedTaskTellsWhy(t *testing.T) {
 	w := newWitness(t, programCommand(t, flags...))
 	var result mcp.CallToolResult
 	w.must(&result, "tools/call", map[string]any{"name": "start_task", "arguments": map[string]any{"tool": "slow"}})
-	id := result.Meta[mcp.MetaTask].(map[string]any)["taskId"]
+	id := rawjson.StringMember(rawjson.Encode(result.Meta[mcp.MetaTask]), "taskId")
 	for !strings.Contains(firstTextOf(&result), "begun") {
 		w.must(&result, "tools/call", map[string]any{"name": "get_task_result", "arguments": map[string]any{"task_id": id, "after": 0, "wait_ms": 50}})
 	}

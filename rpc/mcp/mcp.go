@@ -192,7 +192,25 @@ type ServerCapabilities struct {
 	Completions *Present             `json:"completions,omitempty"` // since 2025-03-26
 	Logging     *Present             `json:"logging,omitempty"`
 	Tasks       *ServerTasks         `json:"tasks,omitempty"`
-	Extensions  map[string]Present   `json:"extensions,omitempty"` // since 2026-07-28
+
+	Extensions map[string]json.RawMessage `json:"extensions,omitempty"` // since 2026-07-28
+	// Others are the members of another server's capabilities that are none of these, such as experimental.
+	Others map[string]json.RawMessage `json:"-"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (c ServerCapabilities) MarshalJSON() ([]byte, error) {
+	type known ServerCapabilities
+	encoded, err := json.Marshal(known(c))
+	if err != nil || len(c.Others) == 0 {
+		return encoded, err
+	}
+	others, err := json.Marshal(c.Others)
+	if len(encoded) > len("{}") {
+		others[0] = ','
+		return append(encoded[:len(encoded)-1], others...), err
+	}
+	return others, err
 }
 
 // Answers reports whether the server declared a response mode (SEP-1905).
@@ -224,7 +242,7 @@ type RequestMeta struct {
 	PartialResultToken json.RawMessage `json:"partialResultToken,omitempty"` // SEP-2998
 	Variables          json.RawMessage `json:"runnel/variables,omitempty"`
 
-	// The stateless era: nil = absent.
+	// The stateless era: nil = absent. What the client says about itself, a rpc.Caller also has in a session, from its initialize.
 	ProtocolVersion    json.RawMessage `json:"io.modelcontextprotocol/protocolVersion,omitempty"`
 	ClientInfo         json.RawMessage `json:"io.modelcontextprotocol/clientInfo,omitempty"`
 	ClientCapabilities json.RawMessage `json:"io.modelcontextprotocol/clientCapabilities,omitempty"`

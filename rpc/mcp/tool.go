@@ -13,6 +13,8 @@ type Tool struct {
 	Execution    *ToolExecution   `json:"execution,omitempty"`    // since 2025-11-25
 	Icons        json.RawMessage  `json:"icons,omitempty"`        // likewise
 	Meta         json.RawMessage  `json:"_meta,omitempty"`        // since 2025-06-18
+
+	Raw json.RawMessage `json:"-"` // the entry as another server wrote it; nil = this one describes it
 }
 
 // ToolAnnotations are hints about a tool; nil = the schema's default.
@@ -54,6 +56,8 @@ type CallToolParams struct {
 
 	InputResponses map[string]json.RawMessage `json:"inputResponses,omitempty"` // since 2026-07-28, as RequestState
 	RequestState   string                     `json:"requestState,omitempty"`
+
+	Raw json.RawMessage `json:"-"` // the params as they were written
 }
 
 // CallToolResult is what a tool returns. IsError marks an error that the model should see and may correct.
@@ -61,12 +65,14 @@ type CallToolResult struct {
 	Content           []ContentBlock  `json:"content"`
 	StructuredContent json.RawMessage `json:"structuredContent,omitempty"` // since 2025-06-18; an object before 2026-07-28
 	IsError           bool            `json:"isError,omitempty"`
-	Meta              map[string]any  `json:"_meta,omitempty"`
+	Meta              map[string]any  `json:"_meta,omitempty"` // what was decoded has values of type json.RawMessage
+	// Others is an object with the members of another server's result that are none of these; nil = none.
+	Others json.RawMessage `json:"-"`
 }
 
 // Size is roughly the length of the result on the wire without its _meta, in bytes.
 func (r *CallToolResult) Size() int {
-	n := len(r.StructuredContent)
+	n := len(r.StructuredContent) + len(r.Others)
 	for _, c := range r.Content {
 		n += len(c)
 	}

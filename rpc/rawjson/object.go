@@ -29,10 +29,27 @@ func WithMember(object []byte, member string, value any) json.RawMessage {
 			add(it.Quoted, it.Value)
 		}
 	}
-	if value != nil {
+	switch raw, ok := value.(json.RawMessage); {
+	case value == nil:
+	case ok && len(raw) > 0:
+		add(Encode(member), raw)
+	default:
 		add(Encode(member), Encode(value))
 	}
 	return append(changed, '}')
+}
+
+// Merge returns an object with the members of another one. Of two objects with the same name the members are merged, of other values the second
+// one stays.
+func Merge(object, with json.RawMessage) json.RawMessage {
+	for it := Over(with); it.Next(); {
+		value := json.RawMessage(it.Value)
+		if before := Member(object, string(it.Name)); IsObject(before) && IsObject(value) {
+			value = Merge(before, value)
+		}
+		object = WithMember(object, string(it.Name), value)
+	}
+	return object
 }
 
 // Encode encodes a value as JSON. Use it only for values that can certainly be encoded: it panics otherwise.

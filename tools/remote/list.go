@@ -73,6 +73,7 @@ func ReadTools(entries []json.RawMessage) (list []mcp.Tool, unreadable []json.Ra
 	for _, raw := range entries {
 		var t mcp.Tool
 		if json.Unmarshal(raw, &t) == nil {
+			t.Raw = raw
 			list = append(list, t)
 		} else if len(unreadable) < maxUnreadable {
 			unreadable = append(unreadable, raw)

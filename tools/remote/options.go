@@ -37,8 +37,10 @@ type Params struct {
 	Task *mcp.TaskMetadata
 	// In the stateless era: the client's capabilities for this call, nil = those of the connection; and the lowest level of log lines that the
 	// server may send with it, "" = none.
-	Capabilities *mcp.ClientCapabilities
+	Capabilities any
 	LogLevel     string
+	// Base are the params of another request for the same, whose members are sent, too; nil = none. Arguments then stands in it.
+	Base json.RawMessage
 }
 
 // Capabilities returns the capabilities of a client that uses Call. asks: it answers questions.

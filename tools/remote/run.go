@@ -78,20 +78,23 @@ func (c *Call) run(ctx context.Context, call *Params) (json.RawMessage, error) {
 
 // params returns the params of the request.
 func (c *Call) params(call *Params) json.RawMessage {
-	meta := map[string]any{"progressToken": c.o.Token}
-	params := map[string]any{"name": call.Tool, "arguments": call.Arguments, "_meta": meta}
+	params, meta := call.Base, json.RawMessage(rawjson.Member(call.Base, "_meta"))
+	if params == nil {
+		params = rawjson.WithMember(nil, "arguments", call.Arguments)
+	}
+	meta = rawjson.WithMember(meta, "progressToken", c.o.Token)
 	switch {
 	case call.Task != nil:
-		params["task"] = call.Task
+		params = rawjson.WithMember(params, "task", call.Task)
 	case c.client.Era() == rpc.Stateless:
-		meta["partialResultToken"] = c.o.Token
+		meta = rawjson.WithMember(meta, "partialResultToken", c.o.Token)
 		if call.LogLevel != "" {
-			meta[mcp.MetaLogLevel] = call.LogLevel
+			meta = rawjson.WithMember(meta, mcp.MetaLogLevel, call.LogLevel)
 		}
 	case !c.o.Whole:
-		meta["partialResults"] = true
+		meta = rawjson.WithMember(meta, "partialResults", true)
 	}
-	return rawjson.Encode(params)
+	return rawjson.WithMember(rawjson.WithMember(params, "name", call.Tool), "_meta", meta)
 }
 
 // send sends the request and returns its first response.

@@ -15,7 +15,7 @@ import (
 )
 
 // await waits until the task has ended and its output has come. When ctx ends, it cancels the task and waits up to cancelGrace.
-func (c *Call) await(ctx context.Context, capabilities *mcp.ClientCapabilities) error {
+func (c *Call) await(ctx context.Context, capabilities any) error {
 	if c.client.Era() == rpc.Stateless {
 		c.start(func() { c.listen(capabilities) })
 	}
@@ -138,7 +138,7 @@ func (c *Call) answer(id, key string, q mcp.InputRequest) {
 }
 
 // listen subscribes to a task of the stateless era: its states and its output.
-func (c *Call) listen(capabilities *mcp.ClientCapabilities) {
+func (c *Call) listen(capabilities any) {
 	err := c.client.Listen(c.all, &rpc.Request{
 		Method:       "subscriptions/listen",
 		Params:       mcp.ListenParams{Notifications: &mcp.SubscriptionFilter{TaskIDs: []string{c.tracker.TaskID()}}},

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -21,7 +22,7 @@ import (
 const (
 	// taskTTL is the ttl, in milliseconds, that runnel asks a server for: a day. Runnel's own task has another ttl.
 	taskTTL = "86400000"
-	// logLevel is the lowest level of log lines that a server of the stateless era sends with a call.
+	// logLevel is the lowest level of log lines that a server of the stateless era sends to a session that has set none.
 	logLevel = "info"
 )
 
@@ -57,12 +58,9 @@ func (c *call) follow(tool *mcp.Tool) {
 	})
 }
 
-// request answers a request of a server of the stateless era.
+// request answers a request of the server.
 func (c *call) request(ctx context.Context, method string, params json.RawMessage) (any, error) {
-	if isForm(method, params) {
-		return c.ask(ctx, params)
-	}
-	return c.in.Request(ctx, method, forwarded(params))
+	return c.in.Request(ctx, method, toClient(params))
 }
 
 // isForm reports whether a request puts a question by form.
@@ -72,11 +70,17 @@ func isForm(method string, params json.RawMessage) bool {
 
 // run makes the call and returns the result as it came.
 func (c *call) run(ctx context.Context, tool string) (json.RawMessage, error) {
-	capabilities, asks := remote.Capabilities(c.in.CanAsk()), c.in.Asks()
-	capabilities.Roots, capabilities.Sampling = asks.Roots, asks.Sampling
-	raw, err := c.remote.Run(ctx, c.client, &remote.Params{
-		Tool: tool, Arguments: c.in.Arguments, Task: c.task, Capabilities: &capabilities, LogLevel: logLevel,
-	})
+	params := &remote.Params{Tool: tool, Arguments: c.in.Arguments, Task: c.task, Capabilities: capabilities(c.caller), LogLevel: c.level(ctx)}
+	if c.caller == nil {
+		params.Capabilities = rawjson.Merge(rawjson.Encode(remote.Capabilities(false)), rawjson.Encode(c.in.Asks()))
+	}
+	if c.in.Params != nil {
+		params.Base = toServer(c.in.Params, c.client.Era())
+		for _, member := range []string{"task", "inputResponses", "requestState"} { // runnel's client has a task of runnel's
+			params.Base = rawjson.WithMember(params.Base, member, nil)
+		}
+	}
+	raw, err := c.remote.Run(ctx, c.client, params)
 	if n := c.remote.Tracker().Stats().Malformed; n > 0 {
 		c.log.Warn().Int("count", n).Str("tool", tool).Msg("an upstream sent output that makes no sense: it is left out")
 	}
@@ -140,7 +144,7 @@ func (c *call) progress(params json.RawMessage) {
 		}
 	}
 	c.silence.deliver(func() {
-		c.out.Progress(done, total, message)
+		c.out.PassProgress(done, total, message, params)
 		if message != "" && !c.streams.Load() {
 			_ = c.out.WriteString(message + "\n")
 		}
@@ -175,18 +179,13 @@ func (c *call) logLine(params json.RawMessage) {
 	c.stderr(fmt.Sprintf("%s: %s\n", rawjson.StringMember(params, "level"), strings.TrimRight(text, "\n")))
 }
 
-// ask puts the server's question to the user.
-func (c *call) ask(ctx context.Context, params json.RawMessage) (mcp.ElicitResult, error) {
-	var p struct {
-		mcp.ElicitParams
-		Mode string `json:"mode"`
+// level returns the lowest level of log lines that a server of the stateless era sends with the call: what the client asks for. One of the handshake
+// era is told to send what its client asks for.
+func (c *call) level(ctx context.Context) string {
+	if c.caller == nil || c.caller.Era == rpc.Handshake {
+		return cmp.Or(c.session.least(), logLevel)
 	}
-	if err := rawjson.Unmarshal(params, &p); err != nil || p.Mode != "" && p.Mode != "form" {
-		return mcp.ElicitResult{}, rpc.Errorf(mcp.CodeInvalidParams, "only questions by form can be asked")
-	}
-	if n := len(rawjson.Encode(p.RequestedSchema)); n > tools.MaxQuestionSchema {
-		return mcp.ElicitResult{}, rpc.Errorf(mcp.CodeInvalidParams, "the requestedSchema has %d bytes: the limit is %d", n, tools.MaxQuestionSchema)
-	}
-	answer, err := c.in.Ask(ctx, tools.Question{Message: p.Message, Schema: p.RequestedSchema})
-	return mcp.ElicitResult{Action: answer.Action, Content: answer.Content}, err
+	level := rawjson.Unquote(c.caller.Meta.LogLevel)
+	c.session.lower(ctx, c.client, level, c.log)
+	return level
 }

@@ -28,6 +28,7 @@ type catalog struct {
 	Info         mcp.Implementation     `json:"server"`
 	Instructions string                 `json:"instructions,omitempty"`
 	Capabilities mcp.ServerCapabilities `json:"capabilities"`
+	Declared     json.RawMessage        `json:"declared,omitempty"` // the capabilities as the server wrote them
 
 	Tools []json.RawMessage      `json:"tools"`
 	Lists map[string][]listEntry `json:"lists"` // all others, by their methods
@@ -94,9 +95,8 @@ func (c *catalog) copy() *catalog {
 
 // introduce sets how a server has introduced itself. Its lists are unread.
 func (c *catalog) introduce(client *rpc.Client, hide *secrets.Set) {
-	c.Info, c.Capabilities = client.Server(), *client.Capabilities()
+	c.Info, c.Capabilities, c.Declared = client.Server(), *client.Capabilities(), slices.Clone(client.Declared())
 	c.Instructions = hide.String(shorten.Clip(client.Instructions(), maxInstructions))
-	c.Capabilities.Extensions = nil // nobody asks for them here
 	if c.Info.Icons != nil && c.Info.Icons[0] != '[' || len(c.Info.Icons) > maxIcons {
 		c.Info.Icons = nil
 	}

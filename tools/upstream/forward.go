@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"path"
 	"strings"
+	"sync"
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
@@ -22,7 +25,9 @@ func (s *Set) forward(ctx context.Context, c *rpc.Caller, u *Server, method stri
 	var result json.RawMessage
 	l, err := s.enter(ctx, u, func(l *link) (ran bool, err error) {
 		defer l.silence.owe()()
-		result, err = do(ctx, c, l.client, method, forwarded(params), hide)
+		theirs, done := l.forwards.begin(c, toServer(params, l.client.Era()))
+		defer done()
+		result, err = do(ctx, c, l.client, method, theirs, hide)
 		return false, err
 	})
 	switch {
@@ -37,15 +42,11 @@ func (s *Set) forward(ctx context.Context, c *rpc.Caller, u *Server, method stri
 	if !ok {
 		return nil, &rpc.Error{Code: mcp.CodeInternalError, Message: hide.String(u.failure(l.why(err)).Error())}
 	}
-	passed := *tasks.HideError(hide, wire)
-	switch {
-	case wire.Code == mcp.CodeResourceNotFound && strings.HasPrefix(method, "resources/") && c.Era == rpc.Stateless:
-		passed.Code = mcp.CodeInvalidParams // as in logs.NotFound
-	case wire.Code == mcp.CodeResourceNotFound:
-	case ownCode(wire.Code) && wire.Code != mcp.CodeMethodNotFound:
-		passed.Code, passed.Data = mcp.CodeInternalError, nil
+	wire = tasks.HideError(hide, wire)
+	if wire.Code == mcp.CodeResourceNotFound && strings.HasPrefix(method, "resources/") && c.Era == rpc.Stateless && l.client.Era() == rpc.Handshake {
+		wire = &rpc.Error{Code: mcp.CodeInvalidParams, Message: wire.Message, Data: wire.Data} // as in logs.NotFound
 	}
-	return nil, &passed
+	return nil, wire
 }
 
 // do sends a request. If a server of the stateless era asks something first, a session is asked; a client of the stateless era gets the
@@ -56,30 +57,23 @@ func do(ctx context.Context, c *rpc.Caller, client *rpc.Client, method string, p
 		if rounds++; rounds > maxRounds {
 			return nil, false, errors.New("it asks without end")
 		}
-		result, err = client.Do(ctx, &rpc.Request{Method: method, Params: params, Capabilities: askable(c)})
+		result, err = client.Do(ctx, &rpc.Request{Method: method, Params: params, Capabilities: capabilities(c)})
 		return result, c.Era == rpc.Handshake && rawjson.StringMember(result, "resultType") == string(mcp.ResultInputRequired), err
 	}
 	return remote.Rounds(ctx, params, send, func(mcp.InputRequest) bool { return true }, func(ctx context.Context, q mcp.InputRequest) (json.RawMessage, error) {
-		return tools.Request(ctx, c, q.Method, hide.JSON(forwarded(q.Params)))
+		return tools.Request(ctx, c, q.Method, hide.JSON(toClient(q.Params)))
 	})
 }
 
 // maxRounds limits how often a request is sent: a client may answer a server's questions for ever, without a person.
 const maxRounds = 16
 
-// askable returns the capabilities of a client that a server may use in one request.
-func askable(c *rpc.Caller) *mcp.ClientCapabilities {
-	return &mcp.ClientCapabilities{Elicitation: c.Capabilities.Elicitation, Roots: c.Capabilities.Roots, Sampling: c.Capabilities.Sampling}
-}
-
 // dressForwarded converts a result of either era to the client's version.
 func dressForwarded(c *rpc.Caller, result json.RawMessage, method string) json.RawMessage {
 	if !rawjson.IsObject(result) {
 		return result
 	}
-	if rawjson.Member(rawjson.Member(result, "_meta"), mcp.MetaServerInfo) != nil {
-		result = withoutMeta(result, func(name string, _ json.RawMessage) bool { return name == mcp.MetaServerInfo })
-	}
+	result = withoutMeta(result, mcp.MetaServerInfo)
 	if c.Era == rpc.Handshake {
 		for _, member := range []string{"resultType", "ttlMs", "cacheScope"} {
 			if rawjson.Member(result, member) != nil {
@@ -92,6 +86,122 @@ func dressForwarded(c *rpc.Caller, result json.RawMessage, method string) json.R
 		result = rawjson.WithMember(rawjson.WithMember(result, "ttlMs", 0), "cacheScope", "private")
 	}
 	return result
+}
+
+// forwards are the requests on a link that are not calls, with the progress that their clients want.
+type forwards struct {
+	mu   sync.Mutex
+	last int
+	by   map[string]*rpc.Caller // by runnel's own token
+}
+
+// begin gives a request a token of its own, if its client wants progress.
+func (f *forwards) begin(c *rpc.Caller, params json.RawMessage) (_ json.RawMessage, done func()) {
+	if len(c.Meta.ProgressToken) == 0 {
+		return params, func() {}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.last++
+	token := fmt.Sprintf("forward-%d", f.last)
+	if f.by == nil {
+		f.by = map[string]*rpc.Caller{}
+	}
+	f.by[token] = c
+	meta := rawjson.WithMember(rawjson.Member(params, "_meta"), "progressToken", token)
+	return rawjson.WithMember(params, "_meta", meta), func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.by, token)
+	}
+}
+
+// progress passes on the progress of a request, with its client's token.
+func (f *forwards) progress(params json.RawMessage, hide *secrets.Set) {
+	f.mu.Lock()
+	c := f.by[rawjson.StringMember(params, "progressToken")]
+	f.mu.Unlock()
+	if c != nil {
+		_ = c.TryNotify("notifications/progress", hide.JSON(rawjson.WithMember(params, "progressToken", c.Meta.ProgressToken))) // fails only if nobody is there to read it
+	}
+}
+
+// other passes on a request with a method that runnel does not know.
+func (s *Set) other(ctx context.Context, c *rpc.Caller, method string, params json.RawMessage) (any, error) {
+	u := s.knows(ctx, c, method)
+	if u == nil {
+		return nil, rpc.Errorf(mcp.CodeMethodNotFound, "method not found: %.100q", method)
+	}
+	return s.forward(ctx, c, u, method, params)
+}
+
+// maxNotices bounds the notifications that wait for a server to start.
+const maxNotices = 64
+
+// otherNotice passes on a notification with a method that runnel does not know. A server that does not run is started for it.
+func (s *Set) otherNotice(c *rpc.Caller, method string, params json.RawMessage) {
+	notify := func(l *link) { _ = l.client.TryNotify(method, toServer(params, l.client.Era())) } // fails only when the server is gone
+	u := s.declares(method)
+	switch {
+	case u == nil:
+	case u.up() != nil:
+		notify(u.up())
+	case s.notices.Add(1) > maxNotices:
+		s.notices.Add(-1)
+	default:
+		s.Meet(c)
+		s.runs.Go(func() {
+			defer s.notices.Add(-1)
+			_, _ = s.enter(u.ctx, u, func(l *link) (ran bool, err error) { notify(l); return true, nil }) // fails only when the server is gone
+		})
+	}
+}
+
+// knows returns the server for a method that runnel does not know, nil if there is none.
+func (s *Set) knows(ctx context.Context, c *rpc.Caller, method string) *Server {
+	s.Meet(c)
+	if u := s.declares(method); u != nil || strings.HasPrefix(method, "tasks/") {
+		return u
+	}
+	s.needFresh(ctx, c, initialize, true, s.unknown)
+	return s.declares(method)
+}
+
+// declares returns the server that is wrapped. Among several upstreams, it is the only one that declares a capability or an extension named like the
+// beginning of the method, such as io.modelcontextprotocol/skills for skills/list. The tasks are runnel's own.
+func (s *Set) declares(method string) (only *Server) {
+	method = strings.TrimPrefix(method, "notifications/")
+	name, _, _ := strings.Cut(method, "/")
+	for _, u := range s.all() {
+		switch {
+		case name == "tasks":
+		case u.name == WrappedName:
+			return u
+		case u.declares(s, name) && only != nil:
+			return nil
+		case u.declares(s, name):
+			only = u
+		}
+	}
+	return only
+}
+
+// declares reports whether a server declares a capability or an extension by its name or the last part of it.
+func (u *Server) declares(s *Set, name string) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if u.catalog == nil {
+		return false
+	}
+	caps := u.catalog.Declared
+	for _, among := range [][]byte{caps, rawjson.Member(caps, "experimental"), rawjson.Member(caps, "extensions")} {
+		for it := rawjson.Over(among); it.Next(); {
+			if path.Base(string(it.Name)) == name {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // serversOf returns the servers that may have a URI or a template, the most likely first.

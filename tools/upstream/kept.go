@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"runnel/internal/system"
-	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 	"runnel/tools/remote"
 )
@@ -29,8 +28,8 @@ const (
 )
 
 // catalogFile returns the file for a server's catalog, "" if none is kept. Its name depends on all that may decide what the server answers: the
-// program with its arguments, files and environment, or the URL, and the client's capabilities.
-func catalogFile(dir string, def *definition, client mcp.ClientCapabilities) string {
+// program with its arguments, files and environment, or the URL, and the client that it sees.
+func catalogFile(dir string, def *definition, client shownClient) string {
 	if dir == "" {
 		return ""
 	}
@@ -40,10 +39,10 @@ func catalogFile(dir string, def *definition, client mcp.ClientCapabilities) str
 		Files   []string
 		Env     []string
 		Dir     string
-		Client  mcp.ClientCapabilities
+		Client  shownClient
 		URL     string      `json:",omitempty"`
 		Header  http.Header `json:",omitempty"`
-	}{3, def.config.Command, def.files(), def.lastingEnv(), def.dir, client, def.at.URL, def.at.Header}))
+	}{4, def.config.Command, def.files(), def.lastingEnv(), def.dir, client, def.at.URL, def.at.Header}))
 	return filepath.Join(dir, catalogFolder, hex.EncodeToString(sum[:16])+".json")
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"runnel/tools/config"
-	"runnel/tools/remote"
 )
 
 // Two servers share their kept lists only if nothing that they get differs. A host gives runnel the environment of a server's entry, so two
@@ -29,7 +28,7 @@ func TestKeptListsAreOfOneServer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return catalogFile("state", u.definition, remote.Capabilities(true))
+		return catalogFile("state", u.definition, shown(nil, "1"))
 	}
 	first := file("B=1", "A=1", "WINDOWID=1")
 	if again := file("A=1", "B=1", "WINDOWID=2"); again != first {

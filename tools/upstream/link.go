@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -28,6 +29,8 @@ type link struct {
 	stderr  lastWords
 	silence silence
 	changed map[string]chan struct{} // by the method of a list, capacity 1: it has changed
+
+	forwards forwards
 
 	ended context.Context // its cause is how the server ended; only the first call of end counts
 	end   context.CancelCauseFunc
@@ -120,8 +123,6 @@ func (l *link) notification(method string, params json.RawMessage) {
 		l.listChanged(resourceList, templateList)
 	case "notifications/resources/updated":
 		l.subs.updated(params, l.secrets.Set())
-	case "notifications/elicitation/complete":
-		l.session.tell(method, l.secrets.Set().JSON(params))
 	case "notifications/message":
 		c := l.only(params)
 		params = l.secrets.Set().JSON(params)
@@ -136,10 +137,18 @@ func (l *link) notification(method string, params json.RawMessage) {
 		if c := l.find(params); c != nil {
 			c.remote.Notification(method, params)
 			c.progress(params)
+		} else {
+			l.forwards.progress(params, l.secrets.Set())
 		}
+	case "notifications/cancelled": // package rpc has ended the request
 	default:
 		if c := l.find(params); c != nil {
 			c.remote.Notification(method, params)
+			return
+		}
+		if method != "notifications/tasks" && method != "notifications/subscriptions/acknowledged" && !strings.HasPrefix(method, "notifications/tasks/") &&
+			method != "notifications/tools/partial_result" {
+			l.session.tell(method, l.secrets.Set().JSON(toClient(params)))
 			return
 		}
 		// It belongs to a task whose handle has not come yet, or to nothing.
@@ -151,38 +160,33 @@ func (l *link) notification(method string, params json.RawMessage) {
 	}
 }
 
-// request answers a request from the server. Forms go to the user through a call. Anything else goes to the client of the call that it
-// belongs to, or to the session if no call can be found.
+// request passes a request from the server to the client of the call that it belongs to, or to the session if no call can be found.
 func (l *link) request(ctx context.Context, method string, params json.RawMessage) (any, error) {
-	switch {
-	case isForm(method, params):
-		c, err := l.asks(params)
-		if err != nil {
+	c := l.only(params)
+	if c == nil && isForm(method, params) {
+		var err error
+		if c, err = l.asks(); err != nil {
 			return nil, err
 		}
-		return c.ask(ctx, params)
-	case method == "elicitation/create", method == "sampling/createMessage", method == "roots/list":
-		c := l.only(params)
-		params = forwarded(params)
-		if c != nil {
-			return c.in.Request(ctx, method, params)
-		}
-		return l.session.request(ctx, method, l.secrets.Set().JSON(params))
 	}
-	return nil, rpc.Errorf(mcp.CodeMethodNotFound, "method not found: %.100q", method)
+	if c == nil {
+		return l.session.request(ctx, method, l.secrets.Set().JSON(toClient(params)))
+	}
+	answer, err := c.request(ctx, method, params)
+	if errors.Is(err, tools.ErrCannotAsk) {
+		err = rpc.Errorf(mcp.CodeMethodNotFound, "%v", err)
+	}
+	return answer, err
 }
 
-// asks returns the call that a question belongs to. If the question names no task and several calls are in flight, it is put in the newest,
-// unless the calls come from several clients.
-func (l *link) asks(params json.RawMessage) (*call, error) {
-	if c := l.only(params); c != nil {
-		return c, nil
-	}
+// asks returns the call that a form belongs to if it names no task and several calls are in flight: the newest, unless the calls come from several
+// clients. It returns nil if there is none.
+func (l *link) asks() (newest *call, err error) {
 	calls := l.inFlight()
 	if len(calls) == 0 {
-		return nil, rpc.Errorf(mcp.CodeInternalError, "no call is under way: there is nobody to ask")
+		return nil, nil
 	}
-	newest := calls[len(calls)-1]
+	newest = calls[len(calls)-1]
 	for _, c := range calls {
 		if c != newest && (c.caller == nil || newest.caller == nil || !bytes.Equal(c.caller.Head(), newest.caller.Head())) {
 			return nil, rpc.Errorf(mcp.CodeInternalError, "whose question is this? %d calls of several clients are under way, and it names no task", len(calls))

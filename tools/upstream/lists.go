@@ -78,14 +78,14 @@ func owner(list []shownEntry, key string) *Server {
 	return nil
 }
 
-// entryPage returns a page of a list, without members that a version does not know: mostly the whole list, as for the tools of other servers. A
+// entryPage returns a page of a list: mostly the whole list, as for the tools of other servers. A
 // cursor holds the number of entries shown so far.
-func entryPage(v *mcp.Version, list []shownEntry, cursor string) (page []json.RawMessage, next string) {
+func entryPage(list []shownEntry, cursor string) (page []json.RawMessage, next string) {
 	shown, _ := readShown(cursor)
 	page = []json.RawMessage{}
 	room := mcp.MaxPassed
 	for i := min(shown, len(list)); i < len(list); i++ {
-		entry := dressEntry(v, list[i].Raw)
+		entry := list[i].Raw
 		if room -= len(entry); room < 0 && len(page) > 0 {
 			return page, shownPrefix + strconv.Itoa(i)
 		}
@@ -102,16 +102,6 @@ func readShown(cursor string) (shown int, ok bool) {
 	number, ours := strings.CutPrefix(cursor, shownPrefix)
 	shown, err := strconv.Atoi(number)
 	return shown, ours && err == nil && shown >= 0
-}
-
-// dressEntry removes the members of an entry that a version does not know.
-func dressEntry(v *mcp.Version, entry json.RawMessage) json.RawMessage {
-	for member, known := range map[string]bool{"title": v.Titles, "icons": v.Icons, "_meta": v.ContentMeta} {
-		if !known && rawjson.Member(entry, member) != nil {
-			entry = rawjson.WithMember(entry, member, nil)
-		}
-	}
-	return entry
 }
 
 // matchTemplate returns how well a URI fits a template (RFC 6570): the number of literal bytes that match, or -1. It only finds the server for a

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 
 	"runnel/partials/tracker"
 	"runnel/rpc"
@@ -18,20 +18,9 @@ import (
 
 // result converts the server's result to one of this call.
 func (c *call) result(raw json.RawMessage) (*mcp.CallToolResult, error) {
-	result := &mcp.CallToolResult{}
-	if err := json.Unmarshal(raw, result); err != nil {
+	result, err := readResult(raw)
+	if err != nil {
 		return nil, c.failure(fmt.Errorf("its result cannot be read: %w", err))
-	}
-	for i, item := range result.Content {
-		var ok bool
-		if result.Content[i], ok = mcp.Received(item); !ok {
-			return nil, c.failure(fmt.Errorf("its result cannot be read: content[%d] is not an object", i))
-		}
-	}
-	for key := range result.Meta {
-		if strings.HasPrefix(key, "io.modelcontextprotocol/") || key == mcp.MetaVariables {
-			delete(result.Meta, key) // it is about the server's task, not this one
-		}
 	}
 	came := c.remote.Tracker()
 	if _, message := came.End(); result.IsError {
@@ -60,6 +49,48 @@ func (c *call) result(raw json.RawMessage) (*mcp.CallToolResult, error) {
 			c.in.Said.Truncated = true // the log has it
 		}
 		c.in.Said.Rest = &[]mcp.ContentBlock{}
+	}
+	return result, nil
+}
+
+// readResult reads a result, whose members and values stay as they are written.
+func readResult(raw json.RawMessage) (*mcp.CallToolResult, error) {
+	if !rawjson.IsObject(raw) {
+		return nil, errors.New("it is not an object")
+	}
+	result := &mcp.CallToolResult{}
+	for it := rawjson.Over(raw); it.Next(); {
+		switch name := string(it.Name); name {
+		case "content":
+			for items := rawjson.Over(it.Value); items.Next(); {
+				item, ok := mcp.Received(items.Value)
+				if !ok {
+					return nil, fmt.Errorf("content[%d] is not an object", len(result.Content))
+				}
+				result.Content = append(result.Content, item)
+			}
+		case "structuredContent":
+			result.StructuredContent = it.Value
+		case "isError":
+			result.IsError = string(it.Value) == "true"
+		case "_meta":
+			for meta := rawjson.Over(it.Value); meta.Next(); {
+				key := string(meta.Name)
+				if slices.Contains(ownMeta, key) || key == mcp.MetaServerInfo { // it is about the server's task and connection
+					continue
+				}
+				if result.Meta == nil {
+					result.Meta = map[string]any{}
+				}
+				result.Meta[key] = json.RawMessage(meta.Value)
+			}
+		case "resultType", "ttlMs", "cacheScope": // of the stateless era, and runnel's own
+		default:
+			if result.Others == nil {
+				result.Others = json.RawMessage("{}")
+			}
+			result.Others = rawjson.WithMember(result.Others, name, json.RawMessage(it.Value))
+		}
 	}
 	return result, nil
 }
@@ -106,44 +137,13 @@ func (c *call) renameLog(id string, result *mcp.CallToolResult) {
 	rename(&result.StructuredContent)
 }
 
-// callError returns the error of a call that got no result.
+// callError returns the error of a call that got no result: that of the server as it is.
 func (c *call) callError(err error) error {
-	var wire *rpc.Error
-	switch {
-	case errors.Is(err, tools.ErrCannotAsk), errors.Is(err, tasks.ErrEnded):
+	if errors.Is(err, tools.ErrCannotAsk) || errors.Is(err, tasks.ErrEnded) {
 		return err
-	case errors.As(err, &wire) && wire.Code == mcp.CodeMissingCapability && c.lacks(wire) != nil:
-		return c.lacks(wire)
-	case errors.As(err, &wire):
-		passed := *wire
-		if passed.Message = c.failure(errors.New(wire.Message)).Error(); ownCode(wire.Code) {
-			passed.Code, passed.Data = mcp.CodeInternalError, nil
-		}
-		return &passed
+	}
+	if wire, ok := errors.AsType[*rpc.Error](err); ok {
+		return tasks.HideError(c.secrets.Set(), wire)
 	}
 	return c.failure(err)
-}
-
-// lacks returns the error for a client without a capability that the server requires.
-func (c *call) lacks(said *rpc.Error) error {
-	required := rawjson.Member(rawjson.Encode(said.Data), "requiredCapabilities")
-	switch {
-	case rawjson.Member(required, "sampling") != nil:
-		return c.in.Lacks("sampling/createMessage")
-	case rawjson.Member(required, "roots") != nil:
-		return c.in.Lacks("roots/list")
-	case !c.in.CanAsk():
-		return tools.ErrCannotAsk
-	}
-	return nil
-}
-
-// ownCode reports whether an error is about runnel's own request instead of its client's, or has a code that a server may not choose
-// freely: -32020 to -32099 belong to the specification, and -32002 no longer means anything (2026-07-28 basic, "Error Codes").
-func ownCode(code int) bool {
-	switch code {
-	case mcp.CodeParseError, mcp.CodeInvalidRequest, mcp.CodeMethodNotFound, mcp.CodeResourceNotFound:
-		return true
-	}
-	return -32099 <= code && code <= -32020
 }

@@ -27,9 +27,6 @@ import (
 //	list_changed                             all who listen, when the lists have been read again, at most once a second
 //	elicitation, sampling, roots             the client of the call; outside of calls the session
 //
-// Some things cannot be passed on: questions outside of a tool call to a client of 2026-07-28, since servers send no requests there;
-// progress of requests other than calls; experimental capabilities and extensions; elicitation/create with URLs in a call of 2026-07-28.
-
 // listTTL is how long clients may keep a complete list. Clients that listen are notified of changes at once.
 const listTTL = time.Minute
 
@@ -69,6 +66,7 @@ func (s *Set) Serve(srv *rpc.Server, runner *tasks.Runner, wraps bool, o tools.S
 		s.handle(srv, era, "completion/complete", s.complete)
 	}
 	s.handle(srv, rpc.Handshake, "logging/setLevel", s.setLevel)
+	srv.HandleOthers(s.other, s.otherNotice)
 }
 
 // handle registers the handler of a method that only exists with upstreams.
@@ -84,7 +82,7 @@ func (s *Set) handle(srv *rpc.Server, era rpc.Era, method string, h rpc.Handler)
 // rootsChanged notifies the servers that the client's roots have changed.
 func (s *Set) rootsChanged() {
 	for _, u := range s.all() {
-		if l := u.up(); l != nil && l.client.Era() == rpc.Handshake && u.capabilities.Roots != nil {
+		if l := u.up(); l != nil && l.client.Era() == rpc.Handshake && rawjson.Member(u.client.Capabilities, "roots") != nil {
 			_ = l.client.Notify("notifications/roots/list_changed", nil) // fails only when the server is gone
 		}
 	}
@@ -123,10 +121,39 @@ func (s *Set) declare(caps *mcp.ServerCapabilities) {
 		if unknown || has.Logging != nil {
 			caps.Logging = &mcp.Present{}
 		}
+		for it := rawjson.Over(declared(u.catalog)); it.Next(); {
+			switch name := string(it.Name); name {
+			case "tools", "prompts", "resources", "completions", "logging", "tasks": // runnel has its own
+			case "extensions":
+				for ext := rawjson.Over(it.Value); ext.Next(); {
+					if caps.Extensions[string(ext.Name)] == nil {
+						caps.Extensions = with(caps.Extensions, string(ext.Name), ext.Value)
+					}
+				}
+			default:
+				caps.Others = with(caps.Others, name, rawjson.Merge(it.Value, caps.Others[name]))
+			}
+		}
 		if caps.Resources != nil {
 			caps.Resources.ListChanged = true
 		}
 	}
+}
+
+// declared returns the capabilities of a server as it wrote them, nil if they are unknown.
+func declared(c *catalog) json.RawMessage {
+	if c == nil {
+		return nil
+	}
+	return c.Declared
+}
+
+func with(members map[string]json.RawMessage, name string, value json.RawMessage) map[string]json.RawMessage {
+	if members == nil {
+		members = map[string]json.RawMessage{}
+	}
+	members[name] = value
+	return members
 }
 
 // introduce names the wrapped server, if it is known, and joins the instructions of all servers.
@@ -166,7 +193,7 @@ func (s *Set) listPrompts(ctx context.Context, c *rpc.Caller, params json.RawMes
 		*mcp.Cacheable
 	}
 	s.needList(ctx, c, promptList)
-	result.Prompts, result.NextCursor = entryPage(c.Version, s.joined()[promptList], cursor)
+	result.Prompts, result.NextCursor = entryPage(s.joined()[promptList], cursor)
 	if c.Era == rpc.Stateless {
 		hints := s.Hints()
 		result.Cacheable = &hints
@@ -177,13 +204,13 @@ func (s *Set) listPrompts(ctx context.Context, c *rpc.Caller, params json.RawMes
 // Resources returns a page of the resources of all upstreams, and starts these first.
 func (s *Set) Resources(ctx context.Context, c *rpc.Caller, cursor string) (page []json.RawMessage, next string) {
 	s.needList(ctx, c, resourceList)
-	return entryPage(c.Version, s.joined()[resourceList], cursor)
+	return entryPage(s.joined()[resourceList], cursor)
 }
 
 // Templates returns a page of the resource templates of all upstreams, and starts these first.
 func (s *Set) Templates(ctx context.Context, c *rpc.Caller, cursor string) (page []json.RawMessage, next string) {
 	s.needList(ctx, c, templateList)
-	return entryPage(c.Version, s.joined()[templateList], cursor)
+	return entryPage(s.joined()[templateList], cursor)
 }
 
 // Ours reports whether a cursor came from Resources or Templates.
@@ -228,7 +255,7 @@ func (s *Set) getPrompt(ctx context.Context, c *rpc.Caller, params json.RawMessa
 	result, err := s.forwardPrompt(ctx, c, rawjson.StringMember(params, "name"), "prompts/get", func(theirs string) json.RawMessage {
 		return rawjson.WithMember(params, "name", theirs)
 	})
-	return dressPrompt(c.Version, result), err
+	return result, err
 }
 
 // complete answers completion/complete: "ref" names a prompt, or the template of a resource.
@@ -243,21 +270,4 @@ func (s *Set) complete(ctx context.Context, c *rpc.Caller, params json.RawMessag
 		return s.forwardURI(ctx, c, rawjson.StringMember(ref, "uri"), "completion/complete", params)
 	}
 	return nil, rpc.Errorf(mcp.CodeInvalidParams, `params.ref.type must be "ref/prompt" or "ref/resource"`)
-}
-
-// dressPrompt converts the messages of a prompt to what a version knows.
-func dressPrompt(v *mcp.Version, result json.RawMessage) json.RawMessage {
-	messages := rawjson.Member(result, "messages")
-	if v.Audio && v.ResourceLinks && v.ContentMeta || len(messages) == 0 || messages[0] != '[' {
-		return result
-	}
-	dressed := []json.RawMessage{}
-	for it := rawjson.Over(messages); it.Next(); {
-		message := it.Value
-		if content := rawjson.Member(message, "content"); rawjson.IsObject(content) {
-			message = rawjson.WithMember(message, "content", tools.DressContent(v, content))
-		}
-		dressed = append(dressed, message)
-	}
-	return rawjson.WithMember(result, "messages", dressed)
 }

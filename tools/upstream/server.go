@@ -15,7 +15,6 @@ import (
 	"runnel/rpc/mcp"
 	"runnel/tools"
 	"runnel/tools/config"
-	"runnel/tools/remote"
 )
 
 // Server is another MCP server, whose tools stand among runnel's own.
@@ -25,8 +24,8 @@ import (
 // it is down, its tools stay in the list, and a call waits a little for it; if it will not be started again, they leave the list.
 type Server struct {
 	*definition
-	capabilities mcp.ClientCapabilities // shown to the server; set by remember
-	remember     sync.Once
+	client   shownClient // set by remember
+	remember sync.Once
 
 	ctx   context.Context // ends when the server is no longer wanted, or will not be started again; its cause says why
 	end   context.CancelCauseFunc
@@ -61,18 +60,18 @@ func New(name string, conf config.Upstream, env config.Base, log zerolog.Logger)
 		return nil, err
 	}
 	u := &Server{
-		definition:   def,
-		capabilities: remote.Capabilities(true),
-		session:      &session{},
-		subs:         &subscriptions{log: def.log, byURI: map[string]*subscription{}},
-		clashes:      map[string]bool{},
-		changed:      make(chan struct{}),
-		down:         errors.New("it has not started yet: try again later"),
-		answered:     map[string]*rpc.Latch{initialize: {}},
+		definition: def,
+		session:    &session{},
+		subs:       &subscriptions{log: def.log, byURI: map[string]*subscription{}},
+		clashes:    map[string]bool{},
+		changed:    make(chan struct{}),
+		down:       errors.New("it has not started yet: try again later"),
+		answered:   map[string]*rpc.Latch{initialize: {}},
 	}
 	for _, kind := range listKinds {
 		u.answered[kind.method] = &rpc.Latch{}
 	}
+	u.client = shown(nil, u.version)
 	u.ctx, u.end = context.WithCancelCause(context.Background())
 	return u, nil
 }
@@ -219,8 +218,8 @@ func (u *Server) start() (*link, error) {
 	defer cancel()
 	l := newLink(u.definition, u.session, u.subs)
 	err := l.dial(ctx, rpc.DialOptions{
-		Info:           mcp.Implementation{Name: "runnel", Version: u.version},
-		Capabilities:   u.capabilities,
+		Info:           u.client.Info,
+		Capabilities:   u.client.Capabilities,
 		Log:            u.log,
 		OnMessage:      func([]byte) { l.silence.seen.Add(1) },
 		OnNotification: l.notification,

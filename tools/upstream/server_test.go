@@ -24,6 +24,7 @@ import (
 	"runnel/partials"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 	"runnel/tools"
 	"runnel/tools/config"
 	"runnel/tools/process/processtest"
@@ -233,12 +234,14 @@ func TestUpstreamAsks(t *testing.T) {
 	if got := c.await(`"id":1,`); !strings.Contains(got, `got {\"action\":\"accept\",\"content\":{\"name\":\"Ada\"}}`) {
 		t.Errorf("the answer becomes %s", got)
 	}
-	if got := c.ask(2, "tools/call", `{"name":"askAtLength"}`); !strings.Contains(got, "the limit is 65536") {
-		t.Errorf("a long question: %s", got)
+	c.send(2, "tools/call", `{"name":"askAtLength"}`)
+	c.answer(c.await(`"method":"elicitation/create"`), `{"action":"decline"}`)
+	if got := c.await(`"id":2,`); !strings.Contains(got, `got {\"action\":\"decline\"}`) {
+		t.Errorf("the answer to a long question becomes %.300s", got)
 	}
 	b := newBehind(t, fake(t, "other", nil, "ask"))
 	result, _, err := b.call("ask", &tools.Call{})
-	if err != nil || !strings.Contains(firstText(result), tools.ErrCannotAsk.Error()) {
+	if err != nil || !strings.Contains(firstText(result), "the client does not support it") {
 		t.Errorf("%+v, %v", result, err)
 	}
 }
@@ -261,7 +264,7 @@ func TestWhoseQuestionIsIt(t *testing.T) {
 		asked     int // which call, from 1
 		complaint string
 	}{
-		{nil, 0, "nobody to ask"},
+		{nil, 0, ""},
 		{[]*rpc.Caller{one}, 1, ""},
 		{[]*rpc.Caller{one, one}, 2, ""},
 		{[]*rpc.Caller{one, other}, 0, "whose question is this? 2 calls of several clients"},
@@ -271,7 +274,7 @@ func TestWhoseQuestionIsIt(t *testing.T) {
 		for _, caller := range test.callers {
 			l.calls = append(l.calls, &call{caller: caller})
 		}
-		c, err := l.asks(json.RawMessage(`{"message":"Who?"}`))
+		c, err := l.asks()
 		if asked := slices.Index(l.calls, c) + 1; asked != test.asked || (err == nil) != (test.complaint == "") || err != nil && !strings.Contains(err.Error(), test.complaint) {
 			t.Errorf("of %d calls %d is asked, %v; want %d, %q", len(test.callers), asked, err, test.asked, test.complaint)
 		}
@@ -310,27 +313,22 @@ func TestUpstreamRefuses(t *testing.T) {
 	b := newBehind(t, fake(t, "fake", nil, "wrong"))
 	_, _, err := b.call("wrong", &tools.Call{})
 	var wire *rpc.Error
-	if !errors.As(err, &wire) || wire.Code != mcp.CodeInvalidParams || wire.Message != "upstream fake: no such thing" || wire.Data == nil {
+	if !errors.As(err, &wire) || wire.Code != mcp.CodeInvalidParams || wire.Message != "no such thing" || wire.Data == nil {
 		t.Errorf("got %+v", err)
 	}
 }
 
-// A code that means something of its own between runnel and its client is not passed on: "Implementations MUST NOT emit" what is
-// reserved, and -32022 would tell the client that runnel does not speak its version.
+// Every error is passed with its code and its data.
 func TestUpstreamCodes(t *testing.T) {
 	t.Parallel()
-	codes := []string{"-32002", "-32020", "-32022", "-32042", "-32099"}
-	b := newBehind(t, fake(t, "fake", nil, append(codes, "-32001")...))
-	for _, code := range codes {
+	codes := []string{"-32001", "-32002", "-32020", "-32022", "-32042", "-32099"}
+	b := newBehind(t, fake(t, "fake", nil, codes...))
+	for _, code := range slices.Concat(codes, codes) {
 		_, _, err := b.call(code, &tools.Call{})
 		var wire *rpc.Error
-		if !errors.As(err, &wire) || wire.Code != mcp.CodeInternalError || wire.Message != "upstream fake: no" || wire.Data != nil {
+		if !errors.As(err, &wire) || fmt.Sprint(wire.Code) != code || wire.Message != "no" || string(rawjson.Encode(wire.Data)) != `{"x":1}` {
 			t.Errorf("%s comes as %+v", code, err)
 		}
-	}
-	_, _, err := b.call("-32001", &tools.Call{})
-	if wire, ok := err.(*rpc.Error); !ok || wire.Code != -32001 || wire.Data == nil {
-		t.Errorf("-32001 comes as %+v", err)
 	}
 }
 

@@ -3,9 +3,7 @@ package upstream
 import (
 	"context"
 	"encoding/json"
-	"maps"
 	"slices"
-	"strings"
 	"sync/atomic"
 
 	"github.com/rs/zerolog"
@@ -37,24 +35,15 @@ func (s *session) least() string {
 	return level
 }
 
-// capabilities returns the capabilities that servers see: runnel's and the client's. A client of the stateless era declares its capabilities
-// with each request, so a call may allow more than the first request did.
-func (s *session) capabilities() mcp.ClientCapabilities {
-	c := s.first.Load()
+// client returns the client that servers see.
+func (s *session) client(version string) shownClient {
+	client := shown(s.first.Load(), version)
 	if s.elsewhere {
 		caps := remote.Capabilities(true)
 		caps.Sampling = &mcp.SamplingCapability{}
-		return caps
+		client.Capabilities = rawjson.Encode(caps)
 	}
-	if c == nil {
-		return remote.Capabilities(true)
-	}
-	caps := remote.Capabilities(c.Era == rpc.Stateless || c.Version.Elicitation && c.Capabilities.AsksByForm())
-	caps.Roots, caps.Sampling = c.Capabilities.Roots, c.Capabilities.Sampling
-	if e := c.Capabilities.Elicitation; c.Era == rpc.Handshake && c.Version.Elicitation && e != nil && e.URL != nil {
-		caps.Elicitation = e
-	}
-	return caps
+	return client
 }
 
 // tell passes a notification on, if there is a session. The notification is dropped while too much is unread.
@@ -100,7 +89,7 @@ func (s *session) logMessage(caller *rpc.Caller, params json.RawMessage) {
 		}
 	}
 	if to != nil && slices.Index(logLevels, rawjson.StringMember(params, "level")) >= slices.Index(logLevels, least) {
-		_ = to.TryNotify("notifications/message", forwarded(params))
+		_ = to.TryNotify("notifications/message", toClient(params))
 	}
 }
 
@@ -113,6 +102,14 @@ func (s *session) setLevel(level string) error {
 	return nil
 }
 
+// lower has a server of the handshake era send what a call of the stateless era asks for, in addition to what others have asked for.
+func (s *session) lower(ctx context.Context, client *rpc.Client, level string, log zerolog.Logger) {
+	if wanted := slices.Index(logLevels, level); wanted >= 0 && (s.least() == "" || wanted < slices.Index(logLevels, s.least())) {
+		s.level.Store(level)
+		s.tellLevel(ctx, client, log)
+	}
+}
+
 // tellLevel tells a server the lowest level of log messages to send, if somebody has set one.
 func (s *session) tellLevel(ctx context.Context, client *rpc.Client, log zerolog.Logger) {
 	level := s.least()
@@ -122,29 +119,4 @@ func (s *session) tellLevel(ctx context.Context, client *rpc.Client, log zerolog
 	if err := client.Call(ctx, "logging/setLevel", map[string]string{"level": level}, nil); err != nil {
 		log.Debug().Err(err).Msg("upstream does not take the level of log messages")
 	}
-}
-
-// forwarded returns params without the _meta that concerns only runnel and its own client.
-func forwarded(params json.RawMessage) json.RawMessage {
-	if len(params) == 0 {
-		return json.RawMessage("{}")
-	}
-	return withoutMeta(params, func(name string, _ json.RawMessage) bool {
-		return strings.HasPrefix(name, "io.modelcontextprotocol/") || name == "progressToken"
-	})
-}
-
-// withoutMeta returns params or a result without some members of its _meta.
-func withoutMeta(object json.RawMessage, drop func(name string, _ json.RawMessage) bool) json.RawMessage {
-	raw := rawjson.Member(object, "_meta")
-	if raw == nil {
-		return object
-	}
-	var meta map[string]json.RawMessage
-	_ = json.Unmarshal(raw, &meta) // anything but an object reads as empty
-	maps.DeleteFunc(meta, drop)
-	if len(meta) == 0 {
-		return rawjson.WithMember(object, "_meta", nil)
-	}
-	return rawjson.WithMember(object, "_meta", meta)
 }

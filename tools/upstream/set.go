@@ -28,6 +28,7 @@ type Set struct {
 	runs    sync.WaitGroup
 	beat    time.Duration // a client that waits gets a sign of life so often; 0 = never
 	shown   atomic.Bool   // somebody has seen a list
+	notices atomic.Int32  // that wait for a server (otherNotice)
 	session session
 
 	// Fleet waits, for a while, until the tools of workers are known (Lend); nil = there are no workers. Set before anything is asked.
@@ -181,8 +182,8 @@ const leastProgress = 1e-6
 func (s *Set) recall() {
 	for _, u := range s.all() {
 		u.remember.Do(func() {
-			u.capabilities = s.session.capabilities()
-			if kept := loadCatalog(catalogFile(s.Dir, u.definition, u.capabilities)); kept != nil {
+			u.client = s.session.client(u.version)
+			if kept := loadCatalog(catalogFile(s.Dir, u.definition, u.client)); kept != nil {
 				kept.specs = u.served(kept.Tools, zerolog.Nop())
 				s.learn(u, false, func(c *catalog) { *c = *kept })
 			}
@@ -200,7 +201,7 @@ func (s *Set) start(u *Server) {
 			u.settle()
 			return
 		}
-		file := catalogFile(s.Dir, u.definition, u.capabilities)
+		file := catalogFile(s.Dir, u.definition, u.client)
 		s.runs.Go(func() {
 			u.run(func(change func(*catalog)) { s.keep(u, s.learn(u, true, change), file) })
 		})

@@ -136,7 +136,7 @@ func (s *subscriptions) updated(params json.RawMessage, hide *secrets.Set) {
 	}
 	s.mu.Unlock()
 	for _, t := range tell {
-		(*t)(forwarded(hide.JSON(params)))
+		(*t)(toClient(hide.JSON(params)))
 	}
 }
 

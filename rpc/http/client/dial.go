@@ -58,7 +58,7 @@ func Dial(ctx context.Context, o Options, d rpc.DialOptions) (*rpc.Client, error
 const lookTime = 5 * time.Second
 
 // servesMCP reports whether a server answers at the URL with /mcp added. Dial only says so, because the user has not named that URL.
-func servesMCP(ctx context.Context, o Options, info mcp.Implementation) bool {
+func servesMCP(ctx context.Context, o Options, info any) bool {
 	u, err := url.Parse(o.URL)
 	if err != nil {
 		return false
