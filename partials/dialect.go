@@ -42,7 +42,7 @@ func (d EndlessDialect) Resume(int64) {}
 // ("Two notifications with content: ["a"] then content: ["b"] are semantically
 // equivalent to one notification", SEP-2679 1.3.11, holds within one as well).
 func appendContent(dst []byte, b *Batch) []byte {
-	return append(appendItems(append(dst, '['), b, mcp.MaxContent), ']')
+	return append(appendItems(append(dst, '['), b, mcp.MaxPassed), ']')
 }
 
 // appendItems appends the items of a batch, separated by commas. A note replaces one of more than longest bytes that is not text.

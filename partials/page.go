@@ -76,7 +76,7 @@ func (s *numbering) page(last int64, limit int) (_ Page, err error) {
 	}
 	for ; last < total; last++ {
 		var item []byte
-		if item, err = s.item(last+1, mcp.MaxContent); err != nil || !c.add(last+1, item) {
+		if item, err = s.item(last+1, mcp.MaxPassed); err != nil || !c.add(last+1, item) {
 			break
 		}
 	}

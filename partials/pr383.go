@@ -39,7 +39,7 @@ func (d *pr383) End(dst []byte) []byte {
 		if len(content) > 1 {
 			content = append(content, ',')
 		}
-		content = appendItem(content, item, mcp.MaxContent)
+		content = appendItem(content, item, mcp.MaxPassed)
 	}
 	return d.chunk(dst, append(content, ']'), true)
 }

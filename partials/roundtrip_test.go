@@ -90,7 +90,7 @@ func scriptChunk(rng *rand.Rand, huge bool) Chunk {
 
 func chunkPiece(t *testing.T, c Chunk) piece {
 	switch {
-	case c.Kind == Item && len(c.Data) > mcp.MaxContent:
+	case c.Kind == Item && len(c.Data) > mcp.MaxPassed:
 		return piece{"text", "", fmt.Sprintf("[an item of %d bytes: it is in the task's result]", len(c.Data))}
 	case c.Kind == Item:
 		return pieceOf(t, c.Data)

@@ -98,10 +98,10 @@ func (d *sep1905) item(n int64) []byte {
 	if d.pending.Start == begin {
 		item := d.pending.cut(end)
 		if d.pending.Start == end {
-			return appendItems(nil, &item, mcp.MaxContent)
+			return appendItems(nil, &item, mcp.MaxPassed)
 		}
 	}
-	item, _ := d.segments.item(n, mcp.MaxContent) // a part of it is no longer kept, or cannot be read: a note says so
+	item, _ := d.segments.item(n, mcp.MaxPassed) // a part of it is no longer kept, or cannot be read: a note says so
 	return item
 }
 

@@ -42,7 +42,11 @@ func (c *Call) outcome(ctx context.Context, out *Output, result *mcp.CallToolRes
 	if result.IsError && c.Said.Status == "" {
 		c.Said.Status = firstText(result)
 	}
-	result = fit(c.hide(out, result))
+	if result = c.hide(out, result); c.Said.Passed {
+		result = c.pass(ctx, out, result)
+	} else {
+		result = fit(result)
+	}
 	if c.Said.Rest == nil {
 		if rest, some := out.beyond(result.Content); some {
 			c.Said.Rest = &rest

@@ -78,6 +78,7 @@ func (s *service) getTaskResult(ctx context.Context, in *Call, p *fallbackParams
 	}
 	result := aboutTask(output+"["+s.statusLine(&t)+"]", taskMeta{TaskID: t.ID, Status: t.Status, Next: read.next})
 	result.Content = append(result.Content, content...)
+	in.Said.Passed = true // an image of the task's result passes as it does in the result
 	if t.Status.Terminal() {
 		s.runner.RecordRetrieved(t.ID)
 		result.IsError = t.Status != mcp.TaskCompleted || t.Outcome.Result != nil && t.Outcome.Result.IsError

@@ -101,6 +101,9 @@ type Said struct {
 	// Truncated: the result does not show all of the output. A link to the task's log is added to it.
 	Truncated bool
 
+	// Passed: the result is that of another server. It passes as it is up to [mcp.MaxPassed].
+	Passed bool
+
 	// Rest, if not nil, are the only items of the result that do not repeat what was written to the Output. A client that got the output as
 	// it came gets only these after it, and nothing twice.
 	Rest *[]mcp.ContentBlock

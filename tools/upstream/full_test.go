@@ -69,6 +69,10 @@ func fullMain(args []string) {
 			}
 			answer(`{"prompts":[{"name":"p","description":%q},{"name":"only-%s"},{"name":"empty"}]}`, "of "+name, name)
 		case "prompts/get":
+			if strings.Contains(string(m.Params), "large") {
+				answer(`{"messages":[{"role":"user","content":{"type":"text","text":%q}}]}`, strings.Repeat("p", 4<<20))
+				continue
+			}
 			if rawjson.StringMember(m.Params, "name") == "empty" {
 				answer(`{"messages":[]}`)
 				continue
@@ -91,6 +95,10 @@ func fullMain(args []string) {
 				say(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32002,"message":"no such resource"}}`, m.ID)
 				continue
 			}
+			if strings.Contains(uri, "large") {
+				answer(`{"contents":[{"uri":%q,"blob":%q}]}`, uri, strings.Repeat("rrrr", 1<<20))
+				continue
+			}
 			answer(`{"contents":[{"uri":%q,"text":%q}]}`, uri, name)
 		case "completion/complete":
 			answer(`{"completion":{"values":[%q,%q]}}`, name, rawjson.StringMember(rawjson.Member(m.Params, "ref"), "name")+rawjson.StringMember(rawjson.Member(m.Params, "ref"), "uri"))
@@ -106,6 +114,10 @@ func fullMain(args []string) {
 				answer(`{}`)
 			}
 		case "tools/call":
+			if large := largeResult(m.Params); large != "" {
+				answer("%s", large)
+				continue
+			}
 			answer(`{"content":[{"type":"text","text":%q}]}`, name)
 		case "notifications/initialized":
 			if os.Getenv("ROOTS") != "" {
@@ -150,11 +162,17 @@ type player struct {
 
 func serveSet(t *testing.T, set *Set) *player {
 	t.Helper()
+	return serveSetWith(t, set, tools.ServeOptions{FallbackTools: "never"})
+}
+
+func serveSetWith(t *testing.T, set *Set, o tools.ServeOptions) *player {
+	t.Helper()
+	o.ImmediateWait, o.Heartbeat = 100*time.Millisecond, 100*time.Millisecond
 	srv := rpc.NewServer(nil)
 	runner := tasks.NewRunner(tasks.Options{})
 	runner.Register(srv)
 	wraps := slices.ContainsFunc(set.servers, func(u *Server) bool { return u.name == WrappedName })
-	set.Serve(srv, runner, wraps, tools.ServeOptions{ImmediateWait: 100 * time.Millisecond, Heartbeat: 100 * time.Millisecond, FallbackTools: "never"})
+	set.Serve(srv, runner, wraps, o)
 	inReader, in := io.Pipe()
 	out, outWriter := io.Pipe()
 	c := &player{t: t, in: in, lines: make(chan string, 1000)}

@@ -60,6 +60,7 @@ func (t *servedTool) Call(ctx context.Context, in *tools.Call, out *tools.Output
 	})
 	switch {
 	case err == nil:
+		in.Said.Passed = true
 		return c.result(raw)
 	case l == nil || refused != nil:
 		return nil, err
