@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,11 +25,23 @@ func Run(t *testing.T, open func(t *testing.T) tasks.State) {
 		"deletes for the owner":     deletes,
 		"variables":                 variables,
 		"head":                      head,
+		"large results":             largeResults,
 		"arguments":                 arguments,
 		"ends without a handle":     endsHidden,
 		"hears who asks":            asks,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
+	}
+}
+
+// The largest result that passes to a client is stored whole: most states have a limit for one item or message.
+func largeResults(t *testing.T, s tasks.State) {
+	large := strings.Repeat("x", mcp.MaxPassed)
+	Put(t, s, Ended(Working("one"), mcp.TaskCompleted, large))
+	for range 2 {
+		if text, _ := mcp.TextOf(Get(t, s, "one").Outcome.Result.Content[0]); text != large {
+			t.Errorf("%d bytes of %d", len(text), len(large))
+		}
 	}
 }
 
