@@ -26,6 +26,7 @@ type incoming struct {
 	byID    map[string]*call
 	streams map[string]bool // ids under which more responses will come
 	slots   int
+	waiting int       // requests that wait, and have no slot yet
 	moved   time.Time // when a slot was last taken or freed
 	bytes   int64
 	running int           // handlers
@@ -43,6 +44,7 @@ type call struct {
 	key      string          // the id in its canonical form
 	head     []byte          // the beginning of every line that belongs to the request
 	params   json.RawMessage // nil if there are none
+	waits    bool            // it waits for something to happen (mcp.Waits), and takes a slot only for its response
 	batch    *batch          // the batch it came in; nil if it came alone
 
 	method string // set when the Conn has passed the request on
@@ -59,6 +61,9 @@ type call struct {
 // longer time hurts where slots become free only now and then: everything after the waiting call, such as a cancellation, waits with it.
 const slotPatience = 250 * time.Millisecond
 
+// maxWaits is how many requests of a session may wait: each takes some 10 KiB, and its response is small or waits for its turn.
+const maxWaits = 1000
+
 // admit takes a slot for a request, whose id must not be in flight. The handler must then run, and leave must follow. It waits for a slot
 // while slots become free (slotPatience).
 func (f *incoming) admit(c *call) *Error {
@@ -67,7 +72,10 @@ func (f *incoming) admit(c *call) *Error {
 	if err := f.inFlight(c); err != nil {
 		return err
 	}
-	for f.slots >= f.max && !f.closed {
+	if c.waits && f.waiting >= maxWaits {
+		return Errorf(mcp.CodeBusy, "too many requests wait: the limit is %d", maxWaits)
+	}
+	for !c.waits && f.slots >= f.max && !f.closed {
 		left := slotPatience - time.Since(f.moved)
 		if left <= 0 {
 			return Errorf(mcp.CodeBusy, "too many requests in flight: the limit is %d", f.max)
@@ -87,8 +95,12 @@ func (f *incoming) admit(c *call) *Error {
 	}
 	c.ctx, c.cancel = context.WithCancelCause(c.parent)
 	f.byID[c.key] = c
-	f.slots++
-	f.moved = time.Now()
+	if c.waits {
+		f.waiting++
+	} else {
+		f.slots++
+		f.moved = time.Now()
+	}
 	f.running++
 	f.bytes += int64(len(c.params))
 	return nil
@@ -136,6 +148,10 @@ func (f *incoming) finish(c *call) (wanted bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.byID, c.key)
+	if c.waits {
+		f.waiting--
+		f.slots++
+	}
 	return context.Cause(c.ctx) != f.cause
 }
 

@@ -22,6 +22,7 @@ func (s *session) request(c *call) {
 	}
 	who, h, err := s.admit(c.method, &meta)
 	if err == nil {
+		c.waits = mcp.Waits(c.method)
 		err = s.incoming.admit(c)
 	}
 	if err != nil {

@@ -41,7 +41,7 @@ func Listen(ctx context.Context, address string, o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{o: o, listener: netutil.LimitListener(shortBuffers{listener}, maxConnections), guard: guard{o.Origins, o.host(), Loopback(listener.Addr().String())},
-		ended: make(chan struct{}), sessions: map[sessionKey]*session{}, notes: notes, brief: map[*rpc.Session]struct{}{}, inFlight: map[string]int{}, limits: sessionLimits{maxSessions, maxSessionsInAll}, held: map[string]int64{}}
+		ended: make(chan struct{}), sessions: map[sessionKey]*session{}, notes: notes, brief: map[*rpc.Session]struct{}{}, inFlight: places{}, waiting: places{}, limits: sessionLimits{maxSessions, maxSessionsInAll}, held: map[string]int64{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/mcp", s.serve)
 	mux.HandleFunc("/", elsewhere)

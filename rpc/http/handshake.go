@@ -2,7 +2,6 @@ package httpserver
 
 import (
 	"net/http"
-	"strings"
 	"time"
 
 	"runnel/rpc/http/headers"
@@ -79,14 +78,12 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, owner string) {
 		return
 	}
 	defer s.release(c)
-	last := r.Header.Get("Last-Event-ID")
-	if strings.Count(last, "-") > 1 { // continuing may take as much as a call
-		if problem := s.enter(owner); problem != "" {
-			refuse(w, http.StatusServiceUnavailable, nil, mcp.CodeBusy, problem)
-			return
-		}
-		defer s.leave(owner)
+	if problem := s.enterWait(owner); problem != "" {
+		refuse(w, http.StatusServiceUnavailable, nil, mcp.CodeBusy, problem)
+		return
 	}
+	defer s.leaveWait(owner)
+	last := r.Header.Get("Last-Event-ID")
 	from, err := c.resume(r.Context(), last)
 	switch {
 	case err == errForgotten:

@@ -40,11 +40,15 @@ func (s *Server) post(w *statusWriter, r *http.Request, owner string) {
 		m = readMessage(body)
 	}
 	w.call = m.method[:min(len(m.method), 100)]
-	if problem := s.enter(owner); problem != "" {
+	enter, leave := s.enter, s.leave
+	if mcp.Waits(m.method) {
+		enter, leave = s.enterWait, s.leaveWait
+	}
+	if problem := enter(owner); problem != "" {
 		refuse(w, http.StatusServiceUnavailable, m.id, mcp.CodeBusy, problem)
 		return
 	}
-	defer s.leave(owner)
+	defer leave(owner)
 	if isStateless(r, &m) {
 		s.postStateless(w, r, owner, body, &m)
 	} else {

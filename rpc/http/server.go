@@ -80,7 +80,8 @@ type Server struct {
 	mu        sync.Mutex
 	sessions  map[sessionKey]*session   // of the handshake era
 	brief     map[*rpc.Session]struct{} // of single requests, in the stateless era
-	inFlight  map[string]int            // requests, by owner
+	inFlight  places                    // requests that are being answered
+	waiting   places                    // requests that wait for something to happen
 	held      map[string]int64          // bytes of bodies in flight, by owner (bodies.go)
 	heldInAll int64
 	stopped   bool
@@ -148,9 +149,49 @@ func (s *Server) enter(owner string) (problem string) {
 func (s *Server) leave(owner string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.inFlight[owner]--; s.inFlight[owner] == 0 {
-		delete(s.inFlight, owner)
+	s.inFlight.leave(owner)
+}
+
+// places are how many requests each owner has of a kind.
+type places map[string]int
+
+func (p places) leave(owner string) {
+	if p[owner]--; p[owner] == 0 {
+		delete(p, owner)
 	}
+}
+
+const (
+	// maxWaits is how many requests of an owner may wait: each takes a connection, of which others need some, too.
+	maxWaits = 1000
+	// maxWaitsInAll limits the requests of all owners that wait, so that connections are left for those that do not.
+	maxWaitsInAll = maxConnections - 500
+)
+
+// enterWait counts a request of an owner that waits, or returns a problem if there are too many.
+func (s *Server) enterWait(owner string) (problem string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := 0
+	for _, n := range s.waiting {
+		all += n
+	}
+	switch {
+	case s.stopped:
+		return errStopped.Error()
+	case s.waiting[owner] >= maxWaits:
+		return fmt.Sprintf("too many of your streams and requests wait: the limit is %d: end some of them", maxWaits)
+	case all >= maxWaitsInAll:
+		return fmt.Sprintf("too many streams and requests wait: the limit for all clients is %d: try again later", maxWaitsInAll)
+	}
+	s.waiting[owner]++
+	return ""
+}
+
+func (s *Server) leaveWait(owner string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiting.leave(owner)
 }
 
 // Busy returns the owners that have a session or a request in flight. The servers that Serves returned for others can be closed.
@@ -159,6 +200,9 @@ func (s *Server) Busy() map[string]bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for owner := range s.inFlight {
+		busy[owner] = true
+	}
+	for owner := range s.waiting {
 		busy[owner] = true
 	}
 	for _, c := range s.sessions {

@@ -111,12 +111,14 @@ func (f *front) methods(o Options) *rpc.Server {
 			}
 			return struct{}{}, nil
 		})
-		s.Handle(era, "wait", func(ctx context.Context, _ *rpc.Caller, _ json.RawMessage) (any, error) {
-			f.waiting <- struct{}{}
-			<-ctx.Done()
-			f.cancelled <- context.Cause(ctx)
-			return nil, context.Cause(ctx)
-		})
+		for _, method := range []string{"wait", "tasks/result", "subscriptions/listen"} {
+			s.Handle(era, method, func(ctx context.Context, _ *rpc.Caller, _ json.RawMessage) (any, error) {
+				f.waiting <- struct{}{}
+				<-ctx.Done()
+				f.cancelled <- context.Cause(ctx)
+				return nil, context.Cause(ctx)
+			})
+		}
 	}
 	s.Handle(rpc.Handshake, "ask", func(ctx context.Context, c *rpc.Caller, _ json.RawMessage) (any, error) {
 		var r mcp.ElicitResult
@@ -661,6 +663,44 @@ func TestBounds(t *testing.T) {
 	}
 	f.wants(503, "the limit is 16", "POST", `{"jsonrpc":"2.0","id":99,"method":"ping"}`, session)
 	f.wants(204, "", "DELETE", "", session) // ends them
+}
+
+// Streams and requests that wait are not requests in flight: as many as a client has of them, its other requests are answered. They have a limit of
+// their own.
+func TestWaitsAreApart(t *testing.T) {
+	t.Parallel()
+	f := serve(t, Options{MaxInFlight: 4})
+	session := f.open()
+	listen, headers := era("subscriptions/listen", "")
+	var ends sync.WaitGroup
+	defer ends.Wait()
+	for i := range 20 {
+		ends.Go(func() { _, _ = io.Copy(io.Discard, f.do("POST", listen, headers...).Body) })
+		ends.Go(func() {
+			_, _ = io.Copy(io.Discard, f.do("POST", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tasks/result"}`, i), session).Body)
+		})
+		<-f.waiting
+		<-f.waiting
+	}
+	for range 2 {
+		f.wants(200, "echo", "POST", `{"jsonrpc":"2.0","id":"e","method":"tools/call","params":{"echo":1}}`, session)
+	}
+	f.mu.Lock()
+	if n := f.Server.waiting["local"]; n != 40 {
+		t.Errorf("%d wait", n)
+	}
+	f.Server.waiting["local"] = maxWaits
+	f.mu.Unlock()
+	f.wants(503, fmt.Sprint("the limit is ", maxWaits), "POST", listen, headers...)
+	f.wants(503, fmt.Sprint("the limit is ", maxWaits), "GET", "", session)
+	f.mu.Lock()
+	f.Server.waiting["local"], f.Server.waiting["others"] = 40, maxWaitsInAll
+	f.mu.Unlock()
+	f.wants(503, fmt.Sprint("the limit for all clients is ", maxWaitsInAll), "POST", listen, headers...)
+	f.mu.Lock()
+	delete(f.Server.waiting, "others")
+	f.mu.Unlock()
+	f.Stop()
 }
 
 // The messages that clients leave unread, or might resume, are bounded for all clients together.

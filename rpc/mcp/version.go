@@ -53,3 +53,7 @@ func NewestHandshake() *Version {
 		}
 	}
 }
+
+// Waits reports whether requests of a method do little but wait. They do not count among the requests in flight: many of them must not keep out
+// others, such as the one that cancels what they wait for.
+func Waits(method string) bool { return method == "subscriptions/listen" || method == "tasks/result" }
