@@ -26,13 +26,13 @@ const (
 // CheckVariables returns an *rpc.Error if people or tools may not set a patch: it exceeds a limit, or uses a name that runnel reserves.
 // Call it before MergeVariables on a patch that comes from outside.
 func CheckVariables(patch json.RawMessage) error {
-	for it := rawjson.Over(patch); json.Valid(patch) && it.Next(); {
+	if err := checkVariables(patch); err != nil {
+		return rpc.Errorf(mcp.CodeInvalidParams, "%v", err)
+	}
+	for it := rawjson.Over(patch); it.Next(); {
 		if strings.HasPrefix(string(it.Name), notePrefix) {
 			return rpc.Errorf(mcp.CodeInvalidParams, "%.100q: names that begin with %s are reserved for runnel: use another one", it.Name, notePrefix)
 		}
-	}
-	if err := checkVariables(patch); err != nil {
-		return rpc.Errorf(mcp.CodeInvalidParams, "%v", err)
 	}
 	return nil
 }
