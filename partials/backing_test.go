@@ -589,3 +589,32 @@ func followed(b Backing, end int64) *Log {
 	l.Follow()
 	return l
 }
+
+// A page reads each piece of the log once, however small its segments are: it loaded 64 KiB for each of them.
+func TestPageLoadsEachPieceOnce(t *testing.T) {
+	l, s := NewLog(nil), &shelf{}
+	l.Back(s)
+	const items, size = 20_000, len(`{"type":"text","text":"x"}`)
+	for range items {
+		if err := l.Append(t.Context(), Chunk{Kind: Item, Data: []byte(`{"type":"text","text":"x"}`)}); err != nil {
+			t.Fatal(err)
+		}
+		s.keep(l)
+	}
+	l.Close()
+	segments := NewSegments(l)
+	segments.Finish(Ending{})
+	most := 2*items*size/loadBytes + 10
+	for range 2 {
+		s.loads = 0
+		page, err := segments.After(0, 1<<20)
+		if err != nil || page.Count < items*3/4 || s.loads > 2*most {
+			t.Errorf("a page of %d segments took %d loads, want %d at most: %v", page.Count, s.loads, 2*most, err)
+		}
+		s.loads = 0
+		merged, cut, err := segments.Merged(1 << 18)
+		if err != nil || !cut || !bytes.Contains(merged, []byte("segments left out")) || s.loads > most {
+			t.Errorf("%d bytes took %d loads, want %d at most: %v", len(merged), s.loads, most, err)
+		}
+	}
+}

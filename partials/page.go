@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
-	"slices"
 	"sort"
 	"strconv"
 
@@ -57,13 +56,13 @@ func (s numbering) upTo(end int64) numbering {
 	return numbering{log: s.log, ends: s.ends[:after]}
 }
 
-// item is segment n, from the log or the ending. A note replaces one that has more than longest bytes, is no longer kept or, with an error,
-// could not be read.
-func (s *numbering) item(n int64, longest int) ([]byte, error) {
+// item is segment n, from the log, which r reads, or from the ending. A note replaces one that has more than longest bytes, is no longer kept
+// or, with an error, could not be read.
+func (s *numbering) item(r *Reader, n int64, longest int) ([]byte, error) {
 	if rest := int(n) - len(s.ends) - 1; rest >= 0 {
 		return appendItem(nil, s.ending.Rest[rest], longest), nil
 	}
-	b, err := s.log.between(s.begin(n), s.ends[n-1])
+	b, err := r.between(s.begin(n), s.ends[n-1])
 	return appendItems(nil, &b, longest), err
 }
 
@@ -74,9 +73,9 @@ func (s *numbering) page(last int64, limit int) (_ Page, err error) {
 	if ended {
 		total += int64(len(s.ending.Rest))
 	}
-	for ; last < total; last++ {
+	for r := s.log.ReaderAt(0); last < total; last++ {
 		var item []byte
-		if item, err = s.item(last+1, mcp.MaxPassed); err != nil || !c.add(last+1, item) {
+		if item, err = s.item(r, last+1, mcp.MaxPassed); err != nil || !c.add(last+1, item) {
 			break
 		}
 	}
@@ -100,13 +99,14 @@ func (s *numbering) merged(limit int) (items []byte, cut bool, err error) {
 	}
 	var head, tail []json.RawMessage
 	next, size := 1, 0
+	r := s.log.ReaderAt(0)
 	lost := s.log.lostTo()
 	if gone := sort.Search(len(s.ends), func(i int) bool { return s.ends[i] >= lost }); lost > 0 && gone < len(s.ends) {
 		b := lostBatch(0, s.ends[gone])                                      // everything that is gone becomes one item
 		head, next = append(head, appendItems(nil, &b, math.MaxInt)), gone+2 // ends[gone] is where segment gone+1 ends
 	}
 	for ; next <= total; next++ {
-		item, err := s.item(int64(next), math.MaxInt)
+		item, err := s.item(r, int64(next), math.MaxInt)
 		if err != nil {
 			return nil, false, err
 		}
@@ -115,21 +115,22 @@ func (s *numbering) merged(limit int) (items []byte, cut bool, err error) {
 		}
 		head = append(head, item)
 	}
-	left := total + 1 - next
-	for size = 0; left > 0; left-- {
-		item, err := s.item(int64(next+left-1), math.MaxInt)
+	// The tail is read forwards from where it may begin: an item takes no fewer bytes than its output.
+	from := max(next, 1+sort.Search(len(s.ends), func(i int) bool { return s.end()-s.begin(int64(i)+1) <= int64(limit/2) }))
+	size = 0
+	for n := from; n <= total; n++ {
+		item, err := s.item(r, int64(n), math.MaxInt)
 		if err != nil {
 			return nil, false, err
 		}
-		if size += len(item); size > limit/2 {
-			break
+		for tail, size = append(tail, item), size+len(item); size > limit/2; tail = tail[1:] {
+			size -= len(tail[0])
 		}
-		tail = append(tail, item)
 	}
+	left := total + 1 - next - len(tail)
 	if left > 0 {
 		head = append(head, mcp.Text(shorten.LeftOut(int64(left), "segments", "")))
 	}
-	slices.Reverse(tail)
 	return appendArray(nil, append(head, tail...)), left > 0, nil
 }
 

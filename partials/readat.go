@@ -44,10 +44,10 @@ func (l *Log) Tail(n int) Batch {
 }
 
 // between returns the output from position begin to end, or a note in its place if a part of it is no longer kept. An error says that it
-// could not be read, and the note is wrong.
-func (l *Log) between(begin, end int64) (Batch, error) {
+// could not be read, and the note is wrong. Calls that follow each other through the log share what is loaded.
+func (r *Reader) between(begin, end int64) (Batch, error) {
 	all := Batch{Start: begin, End: begin}
-	for r := l.ReaderAt(begin); all.End < end; {
+	for r.pos = begin; all.End < end; {
 		b, err := r.Read(context.Background(), int(min(end-all.End, math.MaxInt)))
 		if err != nil || b.Lost || b.Start > all.End || len(b.records) == 0 { // a stored position may be damaged
 			return lostBatch(begin, end), err
