@@ -23,6 +23,11 @@ const (
 	maxWait     = 45 * time.Second
 )
 
+// maxGrep is how long get_task_result searches. With maxWait it stays below the 60 s after which some hosts give up.
+const maxGrep = 10 * time.Second
+
+var errGrep = fmt.Errorf("searching the output takes more than %v: use a simpler grep, or after and tail without it", maxGrep)
+
 // wait returns how long get_task_result waits.
 func (p *fallbackParams) wait() time.Duration {
 	if p.WaitMs == nil {
@@ -60,7 +65,13 @@ func (s *service) getTaskResult(ctx context.Context, in *Call, p *fallbackParams
 		lines.To = shaper
 		sink = lines
 	}
-	if read.next, err = shapeLog(ctx, sink, &t, from.next); err != nil {
+	reading := ctx
+	if lines != nil {
+		var cancel context.CancelFunc
+		reading, cancel = context.WithTimeoutCause(ctx, maxGrep, errGrep)
+		defer cancel()
+	}
+	if read.next, err = shapeLog(reading, sink, &t, from.next); err != nil {
 		return nil, err
 	}
 	if read.ended && !from.ended {
@@ -113,6 +124,9 @@ const logPiece = 64 << 10
 // shapeLog writes what the log of a task has from a position on, and returns where that ends.
 func shapeLog(ctx context.Context, to text.Sink, t *tasks.Task, from int64) (next int64, err error) {
 	for next = from; next < t.Log.Size(); {
+		if ctx.Err() != nil { // writing a piece may take long: a filter matches its lines
+			return next, context.Cause(ctx)
+		}
 		batch, end, err := t.Log.ReadAt(ctx, next, logPiece)
 		if err != nil {
 			return next, err

@@ -42,8 +42,8 @@ func NewFilter(grep string, context, tail float64) (*Filter, error) {
 	f := &Filter{lines: assembler{max: maxFilteredLine}, context: int(min(context, maxRing)), tail: int(min(tail, maxRing))}
 	if grep != "" {
 		var err error
-		if f.grep, err = regexp.Compile(grep); err != nil {
-			return nil, fmt.Errorf("grep is not a valid regular expression (RE2): %w", err)
+		if f.grep, err = CompilePattern(grep); err != nil {
+			return nil, fmt.Errorf("grep: %w", err)
 		}
 	}
 	return f, nil

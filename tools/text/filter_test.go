@@ -52,8 +52,10 @@ func TestLineFilter(t *testing.T) {
 	if f, err := NewFilter("", 3, 0); f != nil || err != nil {
 		t.Errorf("nothing is asked for: %v, %v", f, err)
 	}
-	if _, err := NewFilter("(", 0, 0); err == nil {
-		t.Error("a bad expression is taken")
+	for _, bad := range []string{"(", "(a?){1000}b", "((x{30}){30}){2}"} { // the last two cost 30 µs a byte
+		if _, err := NewFilter(bad, 0, 0); err == nil {
+			t.Errorf("%s is taken", bad)
+		}
 	}
 }
 

@@ -47,9 +47,9 @@ type searchAnswer struct {
 
 // search implements view_search. Escape sequences are not part of a line.
 func (v *view) search(ctx context.Context, _ *tools.Call, p searchParams) (any, error) {
-	pattern, err := regexp.Compile("(?i)" + p.Pattern)
+	pattern, err := text.CompilePattern("(?i)" + p.Pattern)
 	if err != nil {
-		return nil, fmt.Errorf("the pattern is not a regular expression (RE2): %w", err)
+		return nil, fmt.Errorf("pattern: %w", err)
 	}
 	t, err := v.runner.Head(ctx, p.TaskID)
 	if err != nil {
