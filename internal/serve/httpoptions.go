@@ -23,6 +23,7 @@ type httpOptions struct {
 	address           string // "" = none
 	tokenFile         string
 	issuer, audience  string
+	ownerClaim        string
 	scopes, origins   []string
 	certificate, key  string
 	proxies           httpserver.Proxies
@@ -38,6 +39,7 @@ func (o *httpOptions) register(flags *pflag.FlagSet) {
 	flags.StringVar(&o.issuer, "http-issuer", "", "over HTTP, admit clients with an access token (JWT) of the OAuth authorization server at `URL`")
 	flags.StringVar(&o.audience, "http-audience", "", "the `AUDIENCE` of such tokens: the URL of this server as clients know it, such as https://mcp.example.com/mcp")
 	flags.StringArrayVar(&o.scopes, "http-scope", nil, "a `SCOPE` that such tokens must have; repeatable")
+	flags.StringVar(&o.ownerClaim, "http-owner-claim", "", "the `CLAIM` of such tokens that names the owner, whose tasks they see (default client_id, or sub in a token without it)")
 	flags.StringVar(&o.certificate, "http-cert", "", "speak HTTPS with the certificate in `FILE` (PEM, with its chain); it is read again when it changes")
 	flags.StringVar(&o.key, "http-key", "", "the private key of the certificate, in `FILE`")
 	flags.StringArrayVar(&o.origins, "http-origin", nil, "let web pages of `ORIGIN` use the HTTP server, such as https://example.com; repeatable")
@@ -63,8 +65,8 @@ func (o *httpOptions) check() error {
 		return wrong("the flags that begin with --http- need an address: name one with --http")
 	case o.issuer != "" && o.audience == "":
 		return wrong("--http-issuer needs --http-audience: a token that was issued for another server must not count here")
-	case o.issuer == "" && (o.audience != "" || len(o.scopes) > 0):
-		return wrong("--http-audience and --http-scope concern the tokens of an issuer: name it with --http-issuer")
+	case o.issuer == "" && (o.audience != "" || o.ownerClaim != "" || len(o.scopes) > 0):
+		return wrong("--http-audience, --http-scope and --http-owner-claim concern the tokens of an issuer: name it with --http-issuer")
 	case (o.certificate == "") != (o.key == ""):
 		return wrong("--http-cert and --http-key belong together")
 	case o.address != "" && o.tokenFile == "" && o.issuer == "" && !o.insecure && !httpserver.Loopback(o.address):
@@ -114,7 +116,7 @@ func (o *httpOptions) authority(log zerolog.Logger) (*httpserver.Authority, erro
 	if o.issuer == "" {
 		return nil, nil
 	}
-	issuer, err := oauth.New(oauth.Options{Issuer: o.issuer, Audience: o.audience, Scopes: o.scopes, Log: log})
+	issuer, err := oauth.New(oauth.Options{Issuer: o.issuer, Audience: o.audience, Scopes: o.scopes, Owner: o.ownerClaim, Log: log})
 	if err != nil {
 		return nil, &UsageError{Err: fmt.Errorf("--http-issuer: %w", err)}
 	}

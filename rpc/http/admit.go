@@ -1,12 +1,12 @@
 package httpserver
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"runnel/rpc/http/oauth"
 	"runnel/rpc/mcp"
@@ -14,27 +14,34 @@ import (
 
 // admit finds out whose tasks a request may see, and refuses a request without a valid token: "Invalid or expired tokens MUST receive a
 // HTTP 401 response" (basic/authorization, "Token Handling").
-func (s *Server) admit(w http.ResponseWriter, r *http.Request) (owner string, ok bool) {
+func (s *Server) admit(w *statusWriter, r *http.Request) (owner string, ok bool) {
 	if s.o.Tokens == nil && s.o.Authority == nil {
 		return s.o.Owner, true
 	}
+	about := "" // "If the request lacks any authentication information [...], the resource server SHOULD NOT include an error code" (RFC 6750, 3.1)
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	token = strings.TrimSpace(token)
 	err := errors.New("send a bearer token that the server knows, as Authorization: Bearer TOKEN")
 	if strings.EqualFold(scheme, "Bearer") && token != "" && len(r.Header.Values("Authorization")) == 1 {
+		about = "invalid_token"
 		if s.o.Tokens != nil {
 			if owner, ok := s.o.Tokens.Get().Owner(token); ok {
+				w.admitted = func() bool {
+					now, ok := s.o.Tokens.Get().Owner(token)
+					return ok && now == owner
+				}
 				return owner, true
 			}
 		}
 		if s.o.Authority != nil {
 			var bearer oauth.Bearer
 			if bearer, err = s.o.Authority.Check(r.Context(), token); err == nil {
-				return cmp.Or(bearer.ClientID, bearer.Subject, s.o.Owner), true
+				w.admitted = func() bool { return time.Now().Before(bearer.Until) }
+				return bearer.Owner, true
 			}
 		}
 	}
-	status, about := http.StatusUnauthorized, ""
+	status := http.StatusUnauthorized
 	switch {
 	case errors.Is(err, oauth.ErrUnreachable):
 		s.o.Log.Error().Err(err).Msg("a token cannot be checked")
@@ -43,8 +50,6 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request) (owner string, ok
 		return "", false
 	case errors.Is(err, oauth.ErrScope):
 		status, about = http.StatusForbidden, "insufficient_scope"
-	case errors.Is(err, oauth.ErrInvalid):
-		about = "invalid_token"
 	}
 	w.Header().Set("WWW-Authenticate", s.challenge(r, about, err))
 	refuse(w, status, nil, mcp.CodeInvalidRequest, err.Error())
@@ -54,18 +59,19 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request) (owner string, ok
 // challenge says how to get access: "MCP servers MUST [...] include the resource metadata URL in the WWW-Authenticate HTTP header" or serve
 // it at a well-known URI; this server does both. "MCP servers SHOULD include a scope parameter".
 func (s *Server) challenge(r *http.Request, about string, problem error) string {
-	if s.o.Authority == nil {
-		return "Bearer"
-	}
 	var parts []string
 	add := func(name, value string) {
 		if value != "" {
 			parts = append(parts, name+`="`+strings.NewReplacer(`\`, "", `"`, "'").Replace(value)+`"`)
 		}
 	}
+	add("realm", "runnel")
 	add("error", about)
 	if about != "" {
 		add("error_description", problem.Error())
+	}
+	if s.o.Authority == nil {
+		return "Bearer " + strings.Join(parts, ", ")
 	}
 	if resource, err := url.Parse(s.resource(r)); err == nil { // otherwise the client's Host is not an address
 		add("resource_metadata", resource.Scheme+"://"+resource.Host+metadataPath+strings.TrimSuffix(resource.EscapedPath(), "/"))

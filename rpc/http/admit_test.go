@@ -70,10 +70,11 @@ func TestAuthority(t *testing.T) {
 		status    int
 		challenge string
 	}{
-		"":         {401, "Bearer " + where},
-		"Bearer x": {401, `Bearer error="invalid_token", error_description="invalid token: it is not a JWT with a supported signature", ` + where},
-		"Bearer " + token(map[string]any{"exp": 1}):     {401, `Bearer error="invalid_token", error_description="invalid token: token is expired (exp)", ` + where},
-		"Bearer " + token(map[string]any{"scope": "x"}): {403, `Bearer error="insufficient_scope", error_description="insufficient scope: the token lacks 'tools'", ` + where},
+		"":                     {401, `Bearer realm="runnel", ` + where},
+		"Bearer x":             {401, `Bearer realm="runnel", error="invalid_token", error_description="invalid token: it is not a JWT with a supported signature", ` + where},
+		"Bearer " + token(nil): {401, `Bearer realm="runnel", error="invalid_token", error_description="invalid token: it names no owner: it has no client_id or sub", ` + where},
+		"Bearer " + token(map[string]any{"exp": 1}):     {401, `Bearer realm="runnel", error="invalid_token", error_description="invalid token: token is expired (exp)", ` + where},
+		"Bearer " + token(map[string]any{"scope": "x"}): {403, `Bearer realm="runnel", error="insufficient_scope", error_description="insufficient scope: the token lacks 'tools'", ` + where},
 	} {
 		r := f.do("POST", initialize, "Authorization: "+bearer)
 		if got := r.Header.Get("WWW-Authenticate"); r.StatusCode != c.status || got != c.challenge {
@@ -83,7 +84,6 @@ func TestAuthority(t *testing.T) {
 	for _, c := range []struct{ token, owner string }{
 		{token(map[string]any{"client_id": "app", "sub": "user"}), "app"},
 		{token(map[string]any{"sub": "user"}), "user"},
-		{token(nil), "local"},
 		{alice, "alice"},
 	} {
 		f.open("Authorization: Bearer "+c.token, "Host: mcp.example.com:443")
@@ -111,7 +111,7 @@ func TestAuthorityIsDown(t *testing.T) {
 	f := serve(t, Options{Authority: &Authority{Issuer: check, URL: nobody}})
 	f.wants(503, "try again", "POST", initialize, "Authorization: Bearer "+token(nil))
 	r := f.do("POST", initialize)
-	if got, want := r.Header.Get("WWW-Authenticate"), "Bearer resource_metadata=\""+strings.TrimSuffix(f.url, "/mcp")+metadataPath+"/mcp\""; got != want {
+	if got, want := r.Header.Get("WWW-Authenticate"), "Bearer realm=\"runnel\", resource_metadata=\""+strings.TrimSuffix(f.url, "/mcp")+metadataPath+"/mcp\""; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }

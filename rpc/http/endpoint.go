@@ -128,6 +128,10 @@ func (s *Server) serve(rw http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
+	if problem := malformed(r.Header); problem != "" {
+		refuse(w, http.StatusBadRequest, nil, mcp.CodeHeaderMismatch, problem)
+		return
+	}
 	if hops, err := strconv.Atoi(r.Header.Get(headers.Hops)); err == nil && s.o.CheckHops != nil {
 		if err := s.o.CheckHops(owner, hops); err != nil {
 			refuse(w, http.StatusLoopDetected, nil, mcp.CodeInvalidRequest, err.Error())

@@ -9,7 +9,7 @@ import (
 )
 
 // postHandshake serves a message of the handshake era.
-func (s *Server) postHandshake(w http.ResponseWriter, r *http.Request, owner string, body []byte, m *message) {
+func (s *Server) postHandshake(w *statusWriter, r *http.Request, owner string, body []byte, m *message) {
 	var c *session
 	id := r.Header.Get(headers.Session)
 	opens := id == "" && m.method == "initialize"
@@ -61,7 +61,7 @@ func (s *Server) postHandshake(w http.ResponseWriter, r *http.Request, owner str
 }
 
 // get sends the standing stream, or the one that Last-Event-ID names.
-func (s *Server) get(w http.ResponseWriter, r *http.Request, owner string) {
+func (s *Server) get(w *statusWriter, r *http.Request, owner string) {
 	v := mcp.LookupVersion(r.Header.Get(headers.Version))
 	if r.Header.Get(headers.Session) == "" || v != nil && v.Stateless {
 		w.Header().Set("Allow", "POST")

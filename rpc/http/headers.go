@@ -5,6 +5,7 @@ import (
 	"mime"
 	"net/http"
 	"strings"
+	"unicode"
 
 	"runnel/rpc/http/headers"
 	"runnel/rpc/mcp"
@@ -72,6 +73,21 @@ func mismatch(r *http.Request, m *message) string {
 	return compare(r, headers.Name, rawjson.Unquote(value), member != "taskId")
 }
 
+// malformed describes what is wrong with the headers of MCP by themselves, "" if nothing: each is there once, in ASCII. Readers differ in which of
+// two they use, and in how they decode other bytes.
+func malformed(h http.Header) string {
+	for name, values := range h {
+		switch {
+		case !strings.HasPrefix(name, "Mcp-"):
+		case len(values) > 1:
+			return fmt.Sprintf("header mismatch: %.100s is there twice", name)
+		case strings.ContainsFunc(values[0], func(r rune) bool { return r > unicode.MaxASCII }):
+			return fmt.Sprintf("header mismatch: %.100s has characters that are not ASCII: write =?base64?...?= instead", name)
+		}
+	}
+	return ""
+}
+
 // onlyMember returns the value of a member, and a problem if there are two of them: readers differ in which one they use.
 func onlyMember(object []byte, where, member string) (value []byte, problem string) {
 	for it := rawjson.Over(object); it.Next(); {
@@ -93,8 +109,6 @@ func compare(r *http.Request, header, body string, required bool) string {
 		return ""
 	case len(values) == 0:
 		return fmt.Sprintf("header mismatch: %s is missing", header)
-	case len(values) > 1:
-		return fmt.Sprintf("header mismatch: %s is there twice", header)
 	}
 	value := values[0]
 	if header == headers.Name || strings.HasPrefix(header, headers.Param) {

@@ -60,6 +60,11 @@ func (s *Server) post(w *statusWriter, r *http.Request, owner string) {
 func (s *Server) read(w http.ResponseWriter, r *http.Request, owner string) (body []byte, release func(), status int, problem string) {
 	held := int64(0)
 	release = func() { s.freeBytes(owner, held) }
+	tooLong := fmt.Sprintf("message too long: the limit is %d bytes", s.o.MaxLine)
+	if r.ContentLength > int64(s.o.MaxLine) {
+		w.Header().Set("Connection", "close") // the body is not read
+		return nil, release, http.StatusRequestEntityTooLarge, tooLong
+	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyPatience))
 	in := http.MaxBytesReader(w, r.Body, int64(s.o.MaxLine))
 	body = make([]byte, 0, min(max(0, r.ContentLength), 64<<10)+1) // one byte more, to notice the end
@@ -85,7 +90,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, owner string) (bod
 			}
 			return body, release, 0, ""
 		case errors.As(err, new(*http.MaxBytesError)):
-			return nil, release, http.StatusRequestEntityTooLarge, fmt.Sprintf("message too long: the limit is %d bytes", s.o.MaxLine)
+			return nil, release, http.StatusRequestEntityTooLarge, tooLong
 		case err != nil:
 			return nil, release, http.StatusBadRequest, "the message did not arrive completely"
 		}
@@ -93,7 +98,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, owner string) (bod
 }
 
 // postStateless serves a message of 2026-07-28, in its own session.
-func (s *Server) postStateless(w http.ResponseWriter, r *http.Request, owner string, body []byte, m *message) {
+func (s *Server) postStateless(w *statusWriter, r *http.Request, owner string, body []byte, m *message) {
 	served, err := s.o.Serves(owner)
 	if err != nil {
 		refuse(w, http.StatusServiceUnavailable, m.id, mcp.CodeBusy, err.Error())

@@ -38,7 +38,7 @@ type answer struct {
 
 // respond sends what answers a line: a single response as JSON, no lines as 202, everything else as events. It reports false if the
 // connection is gone before the end.
-func (a *answer) respond(w http.ResponseWriter, r *http.Request) (whole bool) {
+func (a *answer) respond(w *statusWriter, r *http.Request) (whole bool) {
 	wait, cancel := context.WithTimeout(r.Context(), eventsAfter)
 	defer cancel()
 	events, over, err := a.next(wait)
@@ -95,8 +95,9 @@ func statelessStatus(code int) int {
 	return http.StatusOK
 }
 
-// sendEvents sends the stream's events to its end. It reports false if the connection is gone before that.
-func (a *answer) sendEvents(w http.ResponseWriter, r *http.Request) (whole bool) {
+// sendEvents sends the stream's events to its end. It reports false if the connection is gone before that, or the client's token is not valid
+// any more.
+func (a *answer) sendEvents(w *statusWriter, r *http.Request) (whole bool) {
 	a.events = true
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
@@ -113,6 +114,9 @@ func (a *answer) sendEvents(w http.ResponseWriter, r *http.Request) (whole bool)
 	}
 	sent, over := 0, false
 	for {
+		if w.admitted != nil && !w.admitted() { // it is revoked, or has expired
+			return false
+		}
 		_ = out.SetWriteDeadline(time.Now().Add(writePatience))
 		if _, err := w.Write(buf); err != nil || out.Flush() != nil {
 			return false
@@ -154,7 +158,11 @@ func (s *stream) appendID(to []byte, number int, mark string) []byte {
 
 // refuse answers a refused request with a JSON-RPC error.
 func refuse(w http.ResponseWriter, status int, id []byte, code int, problem string) {
-	w.Header().Set("Content-Type", "application/json")
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	if status == http.StatusServiceUnavailable && h.Get("Retry-After") == "" {
+		h.Set("Retry-After", "1") // what is in flight ends soon
+	}
 	w.WriteHeader(status)
 	_, _ = w.Write(rpc.Refusal(id, &rpc.Error{Code: code, Message: problem})) // fails only when nobody is there to read it
 }
@@ -164,6 +172,8 @@ type statusWriter struct {
 	http.ResponseWriter
 	status int
 	call   string // the JSON-RPC method
+
+	admitted func() bool // reports whether the client's token is still valid; nil: it needs none
 
 	streams *atomic.Int64 // counts responses that are streams of events, this one included
 	stream  bool

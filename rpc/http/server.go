@@ -34,7 +34,7 @@ type Options struct {
 
 	Tokens    *Fresh[*Tokens] // tokens, and whose tasks they see; nil: none
 	Authority *Authority      // the issuer of other tokens; nil: none
-	Owner     string          // the owner for everybody if there are neither, and for a token that names none
+	Owner     string          // the owner for everybody if there are neither
 	Origins   []string        // pages that may use the server, beside those of this machine
 	Proxies   Proxies         // trusted to say who a client is
 

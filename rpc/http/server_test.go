@@ -11,6 +11,8 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -145,7 +147,11 @@ func (f *front) do(method, body string, headers ...string) *http.Response {
 		if name == "Host" {
 			r.Host = value
 		}
-		r.Header.Set(name, value)
+		if another, ok := strings.CutPrefix(name, "+"); ok {
+			r.Header.Add(another, value)
+		} else {
+			r.Header.Set(name, value)
+		}
 	}
 	response, err := http.DefaultClient.Do(r)
 	if err != nil {
@@ -584,8 +590,12 @@ func TestWhoMayComeIn(t *testing.T) {
 	const asAlice, asBob = "Authorization: Bearer " + alice, "Authorization: bearer " + bob
 	for _, token := range []string{"", "Authorization: Bearer " + alice + "x", "Authorization: Bearer ", "Authorization: Basic " + alice, "Authorization: " + alice} {
 		r := f.do("POST", initialize, token)
-		if r.StatusCode != 401 || r.Header.Get("WWW-Authenticate") != "Bearer" {
-			t.Errorf("%q: %v", token, r)
+		challenge := `Bearer realm="runnel"`
+		if token == "Authorization: Bearer "+alice+"x" {
+			challenge += `, error="invalid_token", error_description="send a bearer token that the server knows, as Authorization: Bearer TOKEN"`
+		}
+		if got := r.Header.Get("WWW-Authenticate"); r.StatusCode != 401 || got != challenge {
+			t.Errorf("%q: %d %s", token, r.StatusCode, got)
 		}
 	}
 	session := f.open(asAlice)
@@ -618,6 +628,73 @@ func TestWhoMayComeIn(t *testing.T) {
 	f.wants(403, "", "OPTIONS", "", "Origin: https://evil.example.com")
 	if text := f.log.String(); strings.Contains(text, alice) || strings.Contains(text, bob) || !strings.Contains(text, `"owner":"alice"`) {
 		t.Errorf("the log: %s", text)
+	}
+}
+
+// A stream ends when the token of its client is taken out of the file, or belongs to another owner.
+func TestRevokedStreams(t *testing.T) {
+	t.Parallel()
+	const alice = "alice-alice-alice-1"
+	file := filepath.Join(t.TempDir(), "tokens")
+	for _, without := range []string{"bob-bob-bob-bob-bob-1 bob", alice + " bob"} {
+		write := func(text string) {
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write(alice + " alice")
+		tokens, err := NewFresh(zerolog.Nop(), func() (*Tokens, error) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				return nil, err
+			}
+			return ReadTokens(bytes.NewReader(text))
+		}, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := serve(t, Options{Tokens: tokens})
+		session := f.open("Authorization: Bearer " + alice)
+		count, h := era("count", `"n":1000000,"everyMs":20,`)
+		both := []*http.Response{
+			f.do("POST", count, append(h, "Authorization: Bearer "+alice)...),
+			f.do("POST", `{"jsonrpc":"2.0","id":1,"method":"count","params":{"n":1000000,"everyMs":20}}`, session, "Authorization: Bearer "+alice),
+		}
+		write(without)
+		for _, r := range both {
+			if text, err := io.ReadAll(r.Body); err != nil || strings.Contains(string(text), `"result"`) {
+				t.Errorf("%v %q", err, text)
+			}
+		}
+	}
+}
+
+// What is wrong with a request's headers is refused before its body is read, and a client that must wait is told how long.
+func TestRefusedHeaders(t *testing.T) {
+	t.Parallel()
+	f := serve(t, Options{})
+	session, other := f.open(), f.open()
+	const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+	for range 2 {
+		f.wants(400, "Mcp-Session-Id is there twice", "POST", ping, session, "+"+other)
+		f.wants(400, "Mcp-Session-Id is there twice", "GET", "", session, "+"+other)
+		f.wants(400, "Mcp-Session-Id is there twice", "DELETE", "", session, "+"+other)
+		f.wants(400, "not ASCII", "POST", ping, session, "Mcp-Name: h\xc3\xa9")
+		f.wants(400, "not ASCII", "POST", ping, session, "Mcp-Param-X: h\xe9")
+		c, err := net.Dial("tcp", f.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		fmt.Fprintf(c, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", f.o.MaxLine+1)
+		if r, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || r.StatusCode != 413 {
+			t.Errorf("%v %v", r, err)
+		}
+	}
+	f.wants(200, "result", "POST", ping, session)
+	f.Stop()
+	if r := f.do("POST", ping, session); r.StatusCode != 503 || r.Header.Get("Retry-After") == "" {
+		t.Errorf("%v", r)
 	}
 }
 

@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,6 +21,7 @@ type Options struct {
 	Issuer   string   // the issuer's URL, as its tokens and its metadata name it
 	Audience string   // this server, as tokens name it
 	Scopes   []string // all of which a token must have
+	Owner    string   // the claim that names the owner of its tasks; "" = client_id, or sub in a token without it
 	Log      zerolog.Logger
 }
 
@@ -37,9 +39,10 @@ func New(o Options) (*Issuer, error) {
 	return &Issuer{o, newKeys(o.Issuer, o.Log)}, nil
 }
 
-// Bearer is the client and the subject that a token was issued to.
+// Bearer is whose tasks a token is for, and until when it is valid.
 type Bearer struct {
-	ClientID, Subject string // "" if the token does not say
+	Owner string
+	Until time.Time
 }
 
 var (
@@ -64,10 +67,10 @@ const (
 // claims are the claims of a token that are read.
 type claims struct {
 	jwt.Claims
-	ClientID     string          `json:"client_id"`
 	Scope        string          `json:"scope"`
 	Scopes       json.RawMessage `json:"scp"` // used instead by some issuers: a text or a list
 	Confirmation json.RawMessage `json:"cnf"`
+	all          map[string]any
 }
 
 // Check returns the bearer of a token. The error wraps ErrInvalid, ErrScope or ErrUnreachable and has the reason; it never has the token.
@@ -83,8 +86,6 @@ func (i *Issuer) Check(ctx context.Context, token string) (Bearer, error) {
 		return Bearer{}, invalid("it has no exp")
 	case c.Confirmation != nil: // RFC 9449: as a bearer token it could be used by whoever has stolen it
 		return Bearer{}, invalid("it is bound to a key of its client, which is not supported")
-	case !isName(c.ClientID) || !isName(c.Subject):
-		return Bearer{}, invalid("its client_id or sub cannot be an owner's name")
 	}
 	has := c.scopes()
 	for _, scope := range i.o.Scopes {
@@ -92,7 +93,28 @@ func (i *Issuer) Check(ctx context.Context, token string) (Bearer, error) {
 			return Bearer{}, fmt.Errorf("%w: the token lacks %q", ErrScope, scope)
 		}
 	}
-	return Bearer{c.ClientID, c.Subject}, nil
+	owner, err := i.owner(&c)
+	if err != nil {
+		return Bearer{}, err
+	}
+	return Bearer{owner, c.Expiry.Time().Add(leeway)}, nil
+}
+
+// owner returns the owner that a token names. A token that names none is refused: its tasks would be those of everybody with such a token.
+func (i *Issuer) owner(c *claims) (string, error) {
+	claim := cmp.Or(i.o.Owner, "client_id")
+	owner, isText := c.all[claim].(string)
+	if c.all[claim] == nil && i.o.Owner == "" {
+		claim = "client_id or sub"
+		owner, isText = c.Subject, true
+	}
+	switch {
+	case c.all[claim] != nil && !isText, !isName(owner):
+		return "", invalid("its " + claim + " cannot be an owner's name")
+	case owner == "":
+		return "", invalid("it names no owner: it has no " + claim)
+	}
+	return owner, nil
 }
 
 // read returns the claims of a token that the issuer has signed.
@@ -114,7 +136,7 @@ func (i *Issuer) read(ctx context.Context, token string) (c claims, err error) {
 	}
 	for _, key := range found {
 		c = claims{}
-		if err = signed.Claims(key, &c); err == nil {
+		if err = signed.Claims(key, &c, &c.all); err == nil {
 			return c, nil
 		}
 	}
@@ -132,7 +154,7 @@ func (c *claims) scopes() (list []string) {
 	return append(list, strings.Fields(c.Scope)...)
 }
 
-// isName reports whether a claim can be an owner's name, or is absent.
+// isName reports whether a claim can be an owner's name.
 func isName(claim string) bool {
 	return len(claim) <= maxName && strings.TrimSpace(claim) == claim && !strings.ContainsFunc(claim, unicode.IsControl)
 }

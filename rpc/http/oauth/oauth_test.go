@@ -111,37 +111,49 @@ func TestClaims(t *testing.T) {
 	for name, c := range map[string]struct {
 		change map[string]any
 		want   error
-		bearer Bearer
+		owner  string
 	}{
-		"a token":             {nil, nil, Bearer{"client", "user"}},
-		"of a user":           {map[string]any{"client_id": nil}, nil, Bearer{"", "user"}},
-		"of nobody":           {map[string]any{"client_id": nil, "sub": nil}, nil, Bearer{}},
-		"several audiences":   {map[string]any{"aud": []string{"x", "https://mcp.example.com/mcp"}}, nil, Bearer{"client", "user"}},
-		"just over":           {map[string]any{"exp": now - 10}, nil, Bearer{"client", "user"}},
-		"scp":                 {map[string]any{"scope": nil, "scp": []string{"tools"}}, nil, Bearer{"client", "user"}},
-		"other audience":      {map[string]any{"aud": "https://other.example.com/mcp"}, ErrInvalid, Bearer{}},
-		"no audience":         {map[string]any{"aud": nil}, ErrInvalid, Bearer{}},
-		"other issuer":        {map[string]any{"iss": a.URL + "/"}, ErrInvalid, Bearer{}},
-		"no issuer":           {map[string]any{"iss": nil}, ErrInvalid, Bearer{}},
-		"expired":             {map[string]any{"exp": now - 60}, ErrInvalid, Bearer{}},
-		"for ever":            {map[string]any{"exp": nil}, ErrInvalid, Bearer{}},
-		"not yet":             {map[string]any{"nbf": now + 60}, ErrInvalid, Bearer{}},
-		"from tomorrow":       {map[string]any{"iat": now + 86400}, ErrInvalid, Bearer{}},
-		"bound to a key":      {map[string]any{"cnf": map[string]string{"jkt": "x"}}, ErrInvalid, Bearer{}},
-		"a client like this":  {map[string]any{"client_id": "a\nb"}, ErrInvalid, Bearer{}},
-		"a client with blank": {map[string]any{"client_id": "client "}, ErrInvalid, Bearer{}},
-		"a long client":       {map[string]any{"client_id": strings.Repeat("x", 300)}, ErrInvalid, Bearer{}},
-		"a number":            {map[string]any{"client_id": 7}, ErrInvalid, Bearer{}},
-		"other scopes":        {map[string]any{"scope": "toolsread"}, ErrScope, Bearer{}},
-		"no scopes":           {map[string]any{"scope": nil}, ErrScope, Bearer{}},
+		"a token":             {nil, nil, "client"},
+		"of a user":           {map[string]any{"client_id": nil}, nil, "user"},
+		"of nobody":           {map[string]any{"client_id": nil, "sub": nil}, ErrInvalid, ""},
+		"several audiences":   {map[string]any{"aud": []string{"x", "https://mcp.example.com/mcp"}}, nil, "client"},
+		"just over":           {map[string]any{"exp": now - 10}, nil, "client"},
+		"scp":                 {map[string]any{"scope": nil, "scp": []string{"tools"}}, nil, "client"},
+		"other audience":      {map[string]any{"aud": "https://other.example.com/mcp"}, ErrInvalid, ""},
+		"no audience":         {map[string]any{"aud": nil}, ErrInvalid, ""},
+		"other issuer":        {map[string]any{"iss": a.URL + "/"}, ErrInvalid, ""},
+		"no issuer":           {map[string]any{"iss": nil}, ErrInvalid, ""},
+		"expired":             {map[string]any{"exp": now - 60}, ErrInvalid, ""},
+		"for ever":            {map[string]any{"exp": nil}, ErrInvalid, ""},
+		"not yet":             {map[string]any{"nbf": now + 60}, ErrInvalid, ""},
+		"from tomorrow":       {map[string]any{"iat": now + 86400}, ErrInvalid, ""},
+		"bound to a key":      {map[string]any{"cnf": map[string]string{"jkt": "x"}}, ErrInvalid, ""},
+		"a client like this":  {map[string]any{"client_id": "a\nb"}, ErrInvalid, ""},
+		"a client with blank": {map[string]any{"client_id": "client "}, ErrInvalid, ""},
+		"a long client":       {map[string]any{"client_id": strings.Repeat("x", 300)}, ErrInvalid, ""},
+		"a number":            {map[string]any{"client_id": 7}, ErrInvalid, ""},
+		"other scopes":        {map[string]any{"scope": "toolsread"}, ErrScope, ""},
+		"no scopes":           {map[string]any{"scope": nil}, ErrScope, ""},
 	} {
 		token := a.token(t, key, c.change)
-		if bearer, err := i.Check(t.Context(), token); bearer != c.bearer || !errors.Is(err, c.want) || err != nil && strings.Contains(err.Error(), token) {
+		if bearer, err := i.Check(t.Context(), token); bearer.Owner != c.owner || !errors.Is(err, c.want) || err != nil && strings.Contains(err.Error(), token) {
 			t.Errorf("%s: %v, %v", name, bearer, err)
 		}
 	}
 	if n := a.looks.Load(); n != 1 {
 		t.Errorf("the keys were read %d times", n)
+	}
+	// The claim that names the owner can be chosen: then no other one does.
+	i.o.Owner = "email"
+	for _, c := range []struct {
+		change map[string]any
+		owner  string
+	}{{map[string]any{"email": "a@example.com"}, "a@example.com"}, {nil, ""}, {map[string]any{"email": 7}, ""}, {map[string]any{"email": ""}, ""}} {
+		for range 2 {
+			if bearer, err := i.Check(t.Context(), a.token(t, key, c.change)); bearer.Owner != c.owner || (err == nil) != (c.owner != "") {
+				t.Errorf("%v: %v, %v", c.change, bearer, err)
+			}
+		}
 	}
 }
 
