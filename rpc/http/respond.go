@@ -24,6 +24,11 @@ const (
 	writePatience = 5 * time.Minute
 )
 
+// retry goes out with the first event of a stream, since there may be no time for it when the server stops: "If the server does close the
+// connection prior to terminating the SSE stream, it SHOULD send an SSE event with a standard retry field before closing the connection"
+// (2025-11-25 basic/transports, "Sending Messages to the Server"). In milliseconds: about as long as a restart takes.
+const retry = "retry: 1000\n"
+
 // answer is a stream as one connection sends it.
 type answer struct {
 	*sender
@@ -108,9 +113,9 @@ func (a *answer) sendEvents(w *statusWriter, r *http.Request) (whole bool) {
 	var buf []byte
 	switch {
 	case a.primed && a.last == 0:
-		buf = append(a.appendID(buf, 0, a.before), "data: \n\n"...)
+		buf = append(a.appendID(append(buf, retry...), 0, a.before), "data: \n\n"...)
 	case a.primed && a.after != "":
-		buf = fmt.Appendf(buf, "id: %s\ndata: \n\n", a.after)
+		buf = fmt.Appendf(buf, "%sid: %s\ndata: \n\n", retry, a.after)
 	}
 	sent, over := 0, false
 	for {

@@ -669,6 +669,16 @@ func TestRevokedStreams(t *testing.T) {
 	}
 }
 
+// A stream that can be resumed says at its beginning when to come back.
+func TestRetry(t *testing.T) {
+	t.Parallel()
+	f := serve(t, Options{})
+	session := f.open()
+	for range 2 {
+		f.wants(200, "retry: 1000\nid: ", "POST", `{"jsonrpc":"2.0","id":1,"method":"count","params":{"n":3}}`, session)
+	}
+}
+
 // What is wrong with a request's headers is refused before its body is read, and a client that must wait is told how long.
 func TestRefusedHeaders(t *testing.T) {
 	t.Parallel()
