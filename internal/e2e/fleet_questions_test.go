@@ -118,12 +118,12 @@ upstreams:
 		s.sendLine(`{"jsonrpc":"2.0","id":%s,"result":%s}`, q.ID, answer)
 	}
 	call(front, "accepted", `"name":"guarded","arguments":{"what":"it"}`)
-	asked(front, "elicitation/create", "Run it?", `{"action":"accept"}`)
+	asked(front, "elicitation/create", `Run \"it\"?`, `{"action":"accept"}`)
 	if got := until(front, `"id":"accepted"`); !strings.Contains(got, "ran it") {
 		t.Error(got)
 	}
 	call(front, "declined", `"name":"guarded","arguments":{"what":"it"},"task":{}`)
-	asked(front, "elicitation/create", "Run it?", `{"action":"decline"}`)
+	asked(front, "elicitation/create", `Run \"it\"?`, `{"action":"decline"}`)
 	if got := until(front, "not run: the user declined"); !strings.Contains(got, "notifications/tasks/status") {
 		t.Error(got)
 	}
@@ -174,7 +174,7 @@ upstreams:
 			InputRequests map[string]json.RawMessage
 		}
 	}
-	if line := until(other, `"id":"asks"`); json.Unmarshal([]byte(line), &asks) != nil || len(asks.Result.InputRequests) != 1 || !strings.Contains(line, "Run that?") {
+	if line := until(other, `"id":"asks"`); json.Unmarshal([]byte(line), &asks) != nil || len(asks.Result.InputRequests) != 1 || !strings.Contains(line, `Run \"that\"?`) {
 		t.Fatal(line)
 	}
 	for key := range asks.Result.InputRequests {
@@ -204,7 +204,7 @@ upstreams:
 	}
 	stateless("get", "tasks/get", elicits+","+takes, fmt.Sprintf(`"taskId":%q`, id))
 	line := until(other, `"id":"get"`)
-	if !strings.Contains(line, `"status":"input_required"`) || !strings.Contains(line, "Run the last?") || strings.Contains(line, "runnel/question") {
+	if !strings.Contains(line, `"status":"input_required"`) || !strings.Contains(line, `Run \"the last\"?`) || strings.Contains(line, "runnel/question") {
 		t.Fatal(line)
 	}
 	if err := json.Unmarshal([]byte(line), &asks); err != nil {
@@ -215,7 +215,7 @@ upstreams:
 	last.line()
 	last.sendLine(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	last.sendLine(`{"jsonrpc":"2.0","id":"result","method":"tasks/result","params":{"taskId":"%s"}}`, id)
-	asked(last, "elicitation/create", "Run the last?", `{"action":"accept"}`)
+	asked(last, "elicitation/create", `Run \"the last\"?`, `{"action":"accept"}`)
 	if got := until(last, `"id":"result"`); !strings.Contains(got, "ran the last") {
 		t.Error(got)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -133,7 +134,7 @@ func (c *Command) confirm(ctx context.Context, in *tools.Call, args arguments) (
 	if c.asks == nil || in.Confirmed {
 		return nil, nil
 	}
-	question := c.asks.fill(func(name string) string { return strings.Join(args[name].values, " ") })
+	question := c.asks.fill(func(name string) string { return shown(args[name].values) })
 	answer, err := in.Ask(ctx, tools.Question{Message: question, Schema: json.RawMessage(`{"type":"object","properties":{}}`)})
 	switch {
 	case errors.Is(err, tools.ErrCannotAsk) && c.config.ConfirmFallback == "run":
@@ -149,6 +150,20 @@ func (c *Command) confirm(ctx context.Context, in *tools.Call, args arguments) (
 	default:
 		return mcp.ErrorResult("not run: the user dismissed the question"), nil
 	}
+}
+
+// maxShown is how much of an argument a question shows, in bytes: a person reads it in one line.
+const maxShown = 200
+
+// shown returns an argument for a person: in quotes, so that it is clear what the model has said, and with every character that could hide or
+// move others as its escape.
+func shown(values []string) string {
+	said := strings.Join(values, " ")
+	quoted := strconv.QuoteToGraphic(shorten.Cut(said, maxShown))
+	if n := len(said) - maxShown; n > 0 {
+		quoted += fmt.Sprintf(" (and %d more bytes)", n)
+	}
+	return quoted
 }
 
 // prepare fills in the placeholders and finds the program.

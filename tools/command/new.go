@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -97,45 +96,32 @@ func (c *Command) buildProgram() error {
 	case c.config.Command[0] == "":
 		return &config.Error{Key: "command[0]", Problem: "is empty", Allowed: "a program's name or path"}
 	}
+	code := scripts(c.config.Command)
 	for i, element := range c.config.Command {
 		t, err := c.in.template(fmt.Sprintf("command[%d]", i), element)
 		if err != nil {
 			return err
 		}
-		if i == scriptIn(c.config.Command) && len(t.names) > 0 && len(t.between()) > len(t.names) {
+		if code[i] && len(t.names) > 0 && len(t.between()) > len(t.names) {
 			name := t.names[0]
-			return &config.Error{Key: fmt.Sprintf("command[%d]", i), Problem: "{{" + name + "}} is in a shell script, where its value would be code", Allowed: "the key shell, with " + inScript(name) + " in its script"}
+			return &config.Error{Key: fmt.Sprintf("command[%d]", i), Problem: "{{" + name + "}} is in a script, where its value would be code", Allowed: "the key shell, with " + inScript(name) + " in its script; or {{" + name + "}} as an argument after the script"}
 		}
 		c.argv = append(c.argv, *t)
 	}
 	return nil
 }
 
-// scriptIn returns the index of the script in the argv of a shell, such as [bash, -ec, script] or [cmd, /c, script]; 0 if there is none.
-func scriptIn(argv []string) int {
-	for i := 2; i < len(argv); i++ {
-		flag := strings.ToLower(argv[i-1])
-		switch strings.TrimSuffix(strings.ToLower(filepath.Base(argv[i-2])), ".exe") {
-		case "sh", "bash", "dash", "ash", "zsh", "ksh":
-			if flags, isFlag := strings.CutPrefix(argv[i-1], "-"); isFlag && strings.Contains(flags, "c") {
-				return i
-			}
-		case "cmd":
-			if flag == "/c" || flag == "/k" {
-				return i
-			}
-		case "powershell", "pwsh":
-			if flag == "-c" || flag == "-command" {
-				return i
-			}
-		}
-	}
-	return 0
-}
-
 var variableName = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 })
+
+// systemVariables are names that no input of a shell tool may have; one that ends with _ is a beginning. On Windows their case does not count.
+var systemVariables = []string{
+	"PATH", "HOME", "SHELL", "USER", "LOGNAME", "PWD", "OLDPWD", "TMPDIR", "TERM", "LANG", "LC_", "LD_", "DYLD_", "RUNNEL_",
+	"IFS", "ENV", "BASH_", "SHELLOPTS", "BASHOPTS", "PS4", "CDPATH", "GLOBIGNORE", "PROMPT_COMMAND", "ZDOTDIR", "FPATH", "GCONV_PATH", "NLSPATH", "TZ",
+	"PYTHONPATH", "PYTHONSTARTUP", "PYTHONHOME", "PERL5LIB", "PERL5OPT", "RUBYLIB", "RUBYOPT", "NODE_OPTIONS", "NODE_PATH", "GIT_", "EDITOR", "VISUAL", "PAGER",
+	"TEMP", "TMP", "PATHEXT", "COMSPEC", "SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "USERPROFILE", "USERNAME", "APPDATA", "LOCALAPPDATA", "PROGRAMDATA", "PROGRAMFILES", "PSMODULEPATH",
+}
 
 // buildShell checks a script. Its arguments are only environment variables, so that no value is ever read as part of the script.
 func (c *Command) buildShell() error {
@@ -145,6 +131,13 @@ func (c *Command) buildShell() error {
 	for _, name := range c.in.names {
 		if !variableName().MatchString(name) {
 			return &config.Error{Key: "input." + name, Problem: "is not a name for an environment variable, which shell makes of it", Allowed: "letters, digits and _, no digit first"}
+		}
+	}
+	for _, name := range c.in.names {
+		for _, reserved := range systemVariables {
+			if process.SameVariable(name, reserved) || strings.HasSuffix(reserved, "_") && strings.HasPrefix(name, reserved) {
+				return &config.Error{Key: "input." + name, Problem: "the system or the shell reads an environment variable of that name, and a caller must not set it", Allowed: "another name, such as the_" + strings.ToLower(name)}
+			}
 		}
 	}
 	for _, m := range config.Placeholder().FindAllStringSubmatch(c.config.Shell, -1) {
