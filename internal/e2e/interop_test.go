@@ -14,7 +14,7 @@ import (
 )
 
 // interopTimeout is for a client that hangs, and for a slow registry.
-const interopTimeout = 5 * time.Minute
+const interopTimeout = 10 * time.Minute
 
 const interopConfig = `
 tasks: {pollInterval: 50ms}
@@ -107,15 +107,18 @@ func interopWith(t *testing.T, program, config, dir, name string, args ...string
 var npmLock sync.Mutex
 
 // npmCI installs the packages of testdata/interop, unless they are installed already, and returns their folder.
-func npmCI(t testing.TB) (modules string) {
+func npmCI(t testing.TB) (modules string) { return npmCIIn(t, interopDir) }
+
+// npmCIIn is npmCI for a folder.
+func npmCIIn(t testing.TB, dir string) (modules string) {
 	t.Helper()
 	npmLock.Lock()
 	defer npmLock.Unlock()
-	modules, err := filepath.Abs(filepath.Join(interopDir, "node_modules"))
+	modules, err := filepath.Abs(filepath.Join(dir, "node_modules"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	lock, err := os.ReadFile(filepath.Join(interopDir, "package-lock.json"))
+	lock, err := os.ReadFile(filepath.Join(dir, "package-lock.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +131,7 @@ func npmCI(t testing.TB) (modules string) {
 	ctx, cancel := context.WithTimeout(context.Background(), interopTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
-	cmd.Dir = interopDir
+	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("npm ci: %v: interop with the TypeScript SDK needs node 20 or later, npm, and an npm registry that can be reached\n%s", err, out)
 	}

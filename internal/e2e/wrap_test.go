@@ -20,6 +20,18 @@ func TestWrappedServerAnswersTheSame(t *testing.T) {
 	}
 }
 
+// Nineteen servers from npm answer clients of both eras through "runnel wrap --" as they do directly, member by member: the only differences are those of
+// allowed.mjs. All of them speak 2025-11-25, so a client of 2026-07-28 reaches them across the eras. The test prints the table.
+func TestFidelity(t *testing.T) {
+	t.Parallel()
+	npmCI(t)
+	dir := filepath.Join(interopDir, "fidelity")
+	npmCIIn(t, dir)
+	for _, era := range []string{"2025", "2026"} {
+		t.Run(era, func(t *testing.T) { interop(t, dir, "node", "compare.mjs", era) })
+	}
+}
+
 // A call of one of runnel's own tools starts no upstream, not even one that hangs.
 func TestLocalToolStartsNoUpstream(t *testing.T) {
 	t.Parallel()

@@ -264,3 +264,28 @@ func testQuestions(t *testing.T, c *player, host, server string, params func(str
 		}
 	}
 }
+
+// Among several upstreams, a method that runnel does not know goes to the only one that declares it.
+func TestUnknownMethodAmongUpstreams(t *testing.T) {
+	t.Parallel()
+	mirror := func(name string) *Server {
+		return fake(t, name, func(u *config.Upstream) {
+			command := child("mirror")
+			u.Command, u.Env, u.Prefix = command.Command, command.Env, name+"_"
+		})
+	}
+	const unknown = `"code":-32601`
+	one := speak(t, "", mirror("a"), fake(t, "b", nil, "text"))
+	two := speak(t, "", mirror("a"), mirror("b"))
+	for i := range 2 {
+		if got := one.ask(10+i, "skills/list", `{"x":1}`); !strings.Contains(got, `{\"x\":1}`) {
+			t.Errorf("one declares skills: %s", got)
+		}
+		if got := one.ask(20+i, "other/list", `{}`); !strings.Contains(got, unknown) {
+			t.Errorf("nobody declares it: %s", got)
+		}
+		if got := two.ask(10+i, "skills/list", `{}`); !strings.Contains(got, unknown) {
+			t.Errorf("both declare it: %s", got)
+		}
+	}
+}

@@ -20,13 +20,19 @@ import (
 //	resources/read, subscribe, unsubscribe,  the upstream that lists the URI, else the one whose template fits best, else each that has
 //	completion/complete of a template        resources, in turn
 //	logging/setLevel                         every upstream that logs
+//	any method that runnel does not know     the upstream that declares it (Set.declares)
 //
 //	from the server                          goes to
 //	notifications/message                    the session; the client of the call, if it asked for log messages with it (2026-07-28)
 //	notifications/resources/updated          who subscribed
 //	list_changed                             all who listen, when the lists have been read again, at most once a second
-//	elicitation, sampling, roots             the client of the call; outside of calls the session
+//	progress of these requests               the client, with its own token
+//	requests of any method                   the client of the call; outside of calls the session
+//	any other notification                   the session
 //
+// What cannot be passed on: questions while a client of 2026-07-28 gets a prompt or reads a resource of a server of the handshake era, and
+// notifications of methods that runnel does not know to such a client, which has no session.
+
 // listTTL is how long clients may keep a complete list. Clients that listen are notified of changes at once.
 const listTTL = time.Minute
 
