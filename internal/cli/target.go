@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"runnel/internal/system"
+	"runnel/internal/term"
 	httpclient "runnel/rpc/http/client"
 )
 
@@ -36,9 +37,9 @@ func (t *target) isSelf() bool { return t.command == nil && t.url == "" }
 func (t *target) words() string {
 	switch {
 	case t.url != "":
-		return " --url " + t.url
+		return " --url " + term.Quote(t.url)
 	case t.command != nil:
-		return " -- " + strings.Join(t.command, " ")
+		return " -- " + term.Quote(t.command...)
 	}
 	return ""
 }

@@ -130,7 +130,11 @@ func (i *invocation) printTool(tool *mcp.Tool) error {
 		}
 	}
 	form := term.ReadForm(tool.InputSchema)
-	call := "runnel call " + strings.TrimSpace(term.Printable(tool.Name)+" "+form.Usage()) + term.Printable(i.target.words())
+	words := []string{tool.Name}
+	for _, p := range form {
+		words = append(words, p.Usage())
+	}
+	call := "runnel call " + term.Quote(words...) + i.target.words()
 	fmt.Fprintf(&b, "\nCall it:\n  %s\n", call)
 	if len(form) > 0 {
 		b.WriteString("\nArguments:\n")

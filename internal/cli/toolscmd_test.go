@@ -23,7 +23,7 @@ func TestToolsArePrintable(t *testing.T) {
 	}
 	out.Reset()
 	err = i.printTool(&list[0])
-	if want := "a [2J b: t ]0;x \n\nCall it:\n  runnel call a [2J b [x [1m = ]\n\nArguments:\n  x [1m =   \n"; out.String() != want || err != nil {
+	if want := "a [2J b: t ]0;x \n\nCall it:\n  runnel call 'a [2J b' '[x [1m = ]'\n\nArguments:\n  x [1m =   \n"; out.String() != want || err != nil {
 		t.Errorf("got  %q\nwant %q, error %v", out.String(), want, err)
 	}
 }

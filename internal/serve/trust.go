@@ -10,10 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 
 	"runnel/internal/system"
+	"runnel/internal/term"
 	"runnel/tools/config"
 )
 
@@ -37,21 +36,25 @@ func (u *untrusted) Error() string {
 	return fmt.Sprintf("%s is left out: %s. Read it, then run: runnel trust %s", ShownPath(u.path), u.why, ShownPath(u.path))
 }
 
-// instructions tell a model why tools are missing. The model may have a shell, but only a person may judge the file.
+// instructions tell a model why tools are missing. The model may have a shell, but only a person may judge the file. They name neither the
+// directory nor an error with its path: whoever made the directory chose those words.
 func (u *untrusted) instructions() string {
-	return fmt.Sprintf("The tools of %s are not here: %s. Only the user can decide that. If the user asks for them: read the file, run runnel trust %s in a terminal, then restart this server.",
-		ShownPath(u.path), u.why, ShownPath(u.path))
+	why := u.why
+	if why != notTrusted && why != trustedBefore {
+		why = "it cannot be read, or checked"
+	}
+	return fmt.Sprintf("The tools of the %s in the directory where this server was started are missing: %s. Only the user can decide that. "+
+		"If the user asks for them: read the file, run runnel trust in that directory, then restart this server.", config.FileName, why)
 }
 
-// ShownPath quotes a path for a message that names a command to run, so that it is safe in a shell and for a model even if a stranger named
-// the folder.
-func ShownPath(path string) string {
-	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+@:,"
-	if strings.Trim(path, plain) == "" {
-		return path
-	}
-	return strconv.Quote(path)
-}
+// Why a file that was found counts for nothing.
+const (
+	notTrusted    = "nobody has trusted it yet"
+	trustedBefore = "it has changed since it was trusted"
+)
+
+// ShownPath is a path as a message names it: it may stand in a command that is pasted into a shell.
+func ShownPath(path string) string { return term.Quote(path) }
 
 // read reads a config file that was only found, if its user trusts it. info is nil if there is none, or if it is left out.
 // The returned text is the one that was checked: the file may have changed since.
@@ -156,11 +159,11 @@ func (t Trust) distrust(path string, text []byte) string {
 	k, err := readTrustRecord(filepath.Join(dir, hash([]byte(path))))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "nobody has trusted it yet"
+		return notTrusted
 	case errors.As(err, new(*fs.PathError)):
 		return err.Error()
 	case err != nil || k.Path != path || k.SHA256 != hash(text):
-		return "it has changed since it was trusted"
+		return trustedBefore
 	}
 	return ""
 }
