@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
@@ -170,6 +171,16 @@ func (d *diagnosis) upstreams(ctx context.Context, conf *config.Config) {
 	wg.Wait()
 	for n, u := range list {
 		p := probed[n]
+		file := ""
+		if dir, err := conf.StateDir(d.i.Getenv); err == nil && !conf.State.IsURL() && !conf.State.InMemory() {
+			file = u.Diary(dir)
+		}
+		// A server may start well, and end in the middle of its work: hosts show neither that nor what it writes.
+		if ends, last := upstream.Ends(file, time.Now().Add(-time.Hour)); ends > 1 && errs[n] == nil {
+			errs[n] = fmt.Errorf("it starts, but has ended %s in the last hour, the last time: %s\nwhat it wrote is in %s", term.Count(ends, "time"), term.Printable(last), file)
+		} else if _, err := os.Stat(file); err == nil && errs[n] != nil {
+			errs[n] = fmt.Errorf("%w\nwhat it wrote is in %s", errs[n], file)
+		}
 		d.check("upstream "+u.Name(), errs[n], "%s, protocol %s, %s, %d ms", term.Printable(strings.TrimSpace(p.Server.Name+" "+p.Server.Version)), p.Protocol, term.Count(p.Tools, "tool"), p.After.Milliseconds())
 	}
 }

@@ -12,9 +12,10 @@ import (
 	"runnel/tools/text"
 )
 
-// lastWords takes a server's stderr: each line is logged at level debug, and the last lines are kept.
+// lastWords takes a server's stderr: each line is logged at level debug, all of it goes to the diary, and the last lines are kept.
 type lastWords struct {
-	log zerolog.Logger
+	log   zerolog.Logger
+	diary *diary // nil = there is none
 
 	mu     sync.Mutex
 	utf8   text.Decoder
@@ -39,6 +40,9 @@ func (w *lastWords) Write(p []byte) (int, error) {
 
 // put keeps a line. mu is held.
 func (w *lastWords) put(p []byte) {
+	if w.diary != nil {
+		_, _ = w.diary.Write(p)
+	}
 	w.kept = append(w.kept, p[max(0, len(p)-lastKeptWords):]...)
 	w.kept = w.kept[max(0, len(w.kept)-lastKeptWords):]
 	for rest := p; len(rest) > 0; {

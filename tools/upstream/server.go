@@ -36,6 +36,7 @@ type Server struct {
 	answered map[string]*rpc.Latch
 	late     rpc.Latch  // it has taken long to start: lists do not wait any more
 	keeping  sync.Mutex // held while the catalog is stored
+	diary    diary
 
 	// Owned by the Set, and guarded by its lock.
 	session  *session        // set before the server can be called
@@ -179,6 +180,7 @@ func (u *Server) await(ctx context.Context, what string, patient bool, beat time
 // not be back.
 func (u *Server) run(learn func(change func(*catalog))) {
 	defer u.settle()
+	defer u.diary.close()
 	defer time.AfterFunc(u.times.list, func() {
 		if u.late.Set(); !u.answered[toolList].IsSet() {
 			u.log.Warn().Stringer("after", u.times.list).Msg("upstream has not answered initialize and tools/list yet: its tools are missing until it does")
@@ -192,6 +194,7 @@ func (u *Server) run(learn func(change func(*catalog))) {
 		}
 		if !u.config.Restart.Again(err != errEnded) {
 			u.log.Error().Err(err).Str("restart", string(u.config.Restart)).Msg("upstream has ended: its tools are gone")
+			u.diary.note("%s%v; it is not started again (restart: %s)", endedWords, err, u.config.Restart)
 			u.end(fmt.Errorf("%w; it is not started again (restart: %s)", err, u.config.Restart))
 			learn(nil)
 			return
@@ -200,6 +203,7 @@ func (u *Server) run(learn func(change func(*catalog))) {
 			pause = u.times.pause
 		}
 		u.log.Warn().Err(err).Stringer("pause", pause).Msg("upstream is down: it will be started again")
+		u.diary.note("%s%v; it is started again in %v", endedWords, err, pause)
 		u.connect(nil, err)
 		u.settle()
 		select {
@@ -217,6 +221,8 @@ func (u *Server) start() (*link, error) {
 	ctx, cancel := context.WithTimeoutCause(u.ctx, u.times.start, fmt.Errorf("it did not start within %v", u.times.start))
 	defer cancel()
 	l := newLink(u.definition, u.session, u.subs)
+	l.stderr.diary = &u.diary
+	u.diary.note("started")
 	err := l.dial(ctx, rpc.DialOptions{
 		Info:           u.client.Info,
 		Capabilities:   u.client.Capabilities,

@@ -202,6 +202,7 @@ func (s *Set) start(u *Server) {
 			return
 		}
 		file := catalogFile(s.Dir, u.definition, u.client)
+		u.diary.file = u.Diary(s.Dir)
 		s.runs.Go(func() {
 			u.run(func(change func(*catalog)) { s.keep(u, s.learn(u, true, change), file) })
 		})
