@@ -24,6 +24,9 @@ import (
 	"runnel/rpc/rawjson"
 )
 
+// refusalGrace is how long a link whose session has ended stays, so that each of its requests gets its own answer.
+const refusalGrace = 250 * time.Millisecond
+
 // maxRefusal is how much of a refusal is read.
 const maxRefusal = 64 << 10
 
@@ -261,7 +264,7 @@ func (c *request) refused(r *http.Request, response *http.Response) (again bool,
 		if c.id != nil && r.Method == http.MethodPost {
 			c.refuse(mcp.CodeSessionEnded, c.redacted(err))
 		}
-		c.fail(err)
+		time.AfterFunc(refusalGrace, func() { c.fail(err) }) // requests that were sent with this one are refused as well, and then known not to have run
 		return false, err
 	case (status == http.StatusNotFound || status == http.StatusMethodNotAllowed) && !c.opened() && !bytes.Equal(rawjson.Member(text, "id"), c.sentID) && path.Base(r.URL.Path) != "mcp":
 		c.elsewhere.Store(true)
