@@ -18,6 +18,7 @@ func init() {
 		measurement{"tasks/get of a large result", "runnel", largeResult},
 		measurement{"upstreams", "runnel", upstreams},
 		measurement{"stateless echo", "runnel", statelessEcho},
+		measurement{"wrapped call", "runnel", wrapped},
 		measurement{"tools/list", "", listTools},
 	)
 }
@@ -148,8 +149,9 @@ func largeResult(dir string, s server) (values []value, err error) {
 }
 
 // median sends a request again and again, and returns how long an answer takes.
-func (c *session) median(request string) (float64, error) {
-	const often = 200
+func (c *session) median(request string) (float64, error) { return c.medianOf(200, request) }
+
+func (c *session) medianOf(often int, request string) (float64, error) {
 	var all []time.Duration
 	for i := range often {
 		began := time.Now()
@@ -165,6 +167,36 @@ func (c *session) median(request string) (float64, error) {
 		all = append(all, time.Since(began))
 	}
 	return quantile(all[often/10:], 50), nil // the first ones warm up
+}
+
+// wrapped calls the floor directly and through runnel wrap.
+func wrapped(dir string, s server) (values []value, err error) {
+	floor := filepath.Join(dir, "floor")
+	direct, through := s, s
+	direct.argv = []string{floor}
+	through.argv = append(s.argv[:1:1], "wrap", "--state", "memory", "--log-level", "error", "--", floor)
+	for _, size := range []struct {
+		tool, name string
+		often      int
+	}{{"echo", "a small result", 500}, {"large", "7 MiB", 10}, {"large", "7 MiB, more often", 40}} {
+		var took [2]float64
+		for i, server := range []server{direct, through} {
+			c, err := open(server)
+			if err != nil {
+				return nil, err
+			}
+			took[i], err = c.medianOf(size.often, `"method":"tools/call","params":{"name":"`+size.tool+`","arguments":{}}`)
+			if i == 1 {
+				values = append(values, value{size.name + ": peak memory", c.memory("VmHWM"), "MiB"})
+			}
+			c.end()
+			if err != nil {
+				return nil, err
+			}
+		}
+		values = append(values, value{size.name + ", direct", took[0], "ns"}, value{size.name + ", wrapped", took[1], "ns"}, value{size.name + ": added", took[1] - took[0], "ns"})
+	}
+	return values, nil
 }
 
 // upstreams streams through runnel what another server writes, as fast as that one can.

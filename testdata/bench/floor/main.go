@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -18,10 +19,15 @@ const (
 	pong  = `,"result":{}}` + "\n"
 	echo  = `,"result":{"content":[{"type":"text","text":"hello"}]}}` + "\n"
 
+	list = `,"result":{"tools":[{"name":"echo","inputSchema":{"type":"object"}},{"name":"large","inputSchema":{"type":"object"}}]}}` + "\n"
+
 	partial = `{"jsonrpc":"2.0","method":"notifications/tasks/partial","params":{"taskId":"00000000-0000-4000-8000-000000000000","content":[{"type":"text","text":"`
 	tail    = `"}],"seq":1000000}}` + "\n"
 	block   = 64 << 10
 )
+
+// large is a result of 7 MiB.
+var large = `,"result":{"content":[{"type":"text","text":"` + strings.Repeat("text ", 7<<20/5) + `"}]}}` + "\n"
 
 var (
 	mu  sync.Mutex // guards stdout
@@ -58,6 +64,13 @@ func answer(line []byte) {
 	}
 	result := echo
 	switch {
+	case bytes.Contains(line, []byte(`"tools/list"`)):
+		result = list
+	case bytes.Contains(line, []byte(`"large"`)):
+		flush(out)
+		flush(append(append([]byte(head), id...), large...))
+		out = out[:0]
+		return
 	case bytes.Contains(line, []byte(`"initialize"`)):
 		result = hello
 	case bytes.Contains(line, []byte(`"ping"`)):
