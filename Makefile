@@ -39,8 +39,8 @@ demo: build ## this project's own go test -v as a task: its output as it comes, 
 cast: build ## testdata/cast/session.svg, the picture in the README: a real session in a terminal, drawn anew
 	go run ./internal/cmd/cast -o testdata/cast/session.svg bin/runnel
 
-man: ## the man pages, in bin/man/man1
-	go run ./internal/cmd/man bin/man/man1
+man: ## the man pages, in bin/man: commands in man1, the manual in man7
+	go run ./internal/cmd/man bin/man
 
 count: ## the rooms in figures (files, lines, names, references that run up), and what a request and a chunk pass; with the names: go run ./internal/cmd/count -v
 	go run ./internal/cmd/count

@@ -3,9 +3,14 @@ package cli
 import (
 	"fmt"
 	"io"
+	"os/exec"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"runnel/internal/manual"
+	"runnel/internal/term"
+	"runnel/tools/process"
 )
 
 // help shows the examples first: most people look for one that is close to what they want. It does not use a template:
@@ -31,15 +36,45 @@ func (i *invocation) help(cmd *cobra.Command, _ []string) {
 	if cmd.HasAvailableLocalFlags() {
 		fmt.Fprintf(&b, "\nFlags:\n%s\n", strings.TrimRight(cmd.LocalFlags().FlagUsages(), "\n "))
 	}
+	switch topic, ok := manual.Find(cmd.Name()); {
+	case !cmd.HasParent():
+		b.WriteString("\nThe manual: runnel help TOPIC (runnel help help lists the topics)\n")
+	case cmd.Name() == "help":
+		b.WriteString("\nTopics:\n")
+		for _, topic := range manual.Topics() {
+			fmt.Fprintf(&b, "  %-16s %s\n", topic.Name, topic.About)
+		}
+	case ok && cmd.Parent() == cmd.Root():
+		fmt.Fprintf(&b, "\nMore: runnel help %s\n", topic.Name)
+	}
 	_, i.unwritten = io.WriteString(cmd.OutOrStdout(), b.String())
 }
 
-// fixHelp makes "runnel help" refuse a command that does not exist.
-func fixHelp(root *cobra.Command) {
+// helpCommand makes "runnel help" show pages of the manual, too, and refuse what is neither a page nor a command.
+func (i *invocation) helpCommand(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	cmd, _, _ := root.Find([]string{"help"})
+	cmd.Use = "help [TOPIC | COMMAND]"
+	cmd.Short = "Show a page of the manual, or the help of a command"
+	cmd.Example = "  runnel help config\n  runnel help tasks list"
+	complete := cmd.ValidArgsFunction
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		names, directive := complete(cmd, args, word)
+		for _, topic := range manual.Topics() {
+			if _, _, err := root.Find([]string{topic.Name}); err != nil && len(args) == 0 && strings.HasPrefix(topic.Name, word) {
+				names = append(names, topic.Name+"\t"+topic.About)
+			}
+		}
+		return names, directive
+	}
+	cmd.Long = ""
 	cmd.Run = nil
-	cmd.RunE = func(_ *cobra.Command, args []string) error {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 1 {
+			if topic, ok := manual.Find(args[0]); ok {
+				return i.showTopic(topic)
+			}
+		}
 		about, rest, err := root.Find(args)
 		if err != nil {
 			return err
@@ -50,4 +85,29 @@ func fixHelp(root *cobra.Command) {
 		about.InitDefaultHelpFlag()
 		return about.Help()
 	}
+}
+
+// showTopic writes a page: on a terminal in colours, through $PAGER or else less, which leaves a page that fits on the screen.
+func (i *invocation) showTopic(topic manual.Topic) error {
+	const most = 100 // columns that are still easy to read
+	if !term.IsTerminal(i.Stdout) {
+		_, err := io.WriteString(i.Stdout, topic.Text(most, false))
+		return err
+	}
+	width, _ := term.Size(i.Stdout)
+	page := topic.Text(min(width, most), i.Getenv("NO_COLOR") == "" && i.Getenv("TERM") != "dumb")
+	pager, isSet := process.LookupEnv(i.Env, "PAGER")
+	if !isSet {
+		pager = "less"
+	}
+	if words := strings.Fields(pager); len(words) > 0 && i.Getenv("TERM") != "dumb" {
+		if program, err := exec.LookPath(words[0]); err == nil {
+			cmd := exec.Command(program, words[1:]...)
+			cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(page), i.Stdout, i.Stderr
+			cmd.Env = append([]string{"LESS=FRX"}, i.Env...) // a LESS of the user's own comes later and counts
+			return cmd.Run()
+		}
+	}
+	_, err := io.WriteString(i.Stdout, page)
+	return err
 }

@@ -9,10 +9,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"runnel/internal/manual"
 	"runnel/internal/serve"
 )
 
@@ -45,21 +47,27 @@ func TestHelpShowsExamplesFirst(t *testing.T) {
 	}
 }
 
-// There is a man page of each command, which man can read.
+// There is a man page of each command and of each page of the manual, which man can read.
 func TestManPages(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "man", "man1")
+	dir := filepath.Join(t.TempDir(), "man")
 	if out, err := exec.Command("go", "run", "../../internal/cmd/man", dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	i := &invocation{Setup: serve.Setup{Env: environ(t)}}
 	for _, cmd := range commandsOf(i.command()) {
-		page, err := os.ReadFile(filepath.Join(dir, strings.ReplaceAll(cmd.CommandPath(), " ", "-")+".1"))
+		page, err := os.ReadFile(filepath.Join(dir, "man1", strings.ReplaceAll(cmd.CommandPath(), " ", "-")+".1"))
 		if err != nil || !strings.HasPrefix(string(page), ".TH RUNNEL") || !strings.Contains(string(page), ".SH EXAMPLES\n") {
 			t.Errorf("%s: %v\n%.300s", cmd.CommandPath(), err, page)
 		}
 	}
+	for _, topic := range manual.Topics() {
+		page, err := os.ReadFile(filepath.Join(dir, "man7", "runnel-"+topic.Name+".7"))
+		if err != nil || !strings.HasPrefix(string(page), ".TH RUNNEL-") || strings.Contains(string(page), "](") {
+			t.Errorf("%s: %v\n%.300s", topic.Name, err, page)
+		}
+	}
 	if groff, err := exec.LookPath("groff"); err == nil {
-		out, err := exec.Command("sh", "-c", groff+" -man -Tutf8 -ww "+dir+"/*.1 2>&1 >/dev/null").CombinedOutput()
+		out, err := exec.Command("sh", "-c", groff+" -man -Tutf8 -ww "+dir+"/man?/* 2>&1 >/dev/null").CombinedOutput()
 		if err != nil || len(out) > 0 {
 			t.Errorf("groff: %v\n%.1000s", err, out)
 		}
@@ -84,16 +92,43 @@ func TestFlagsMeanOneThing(t *testing.T) {
 	}
 }
 
-// Commands that README.md and the help show are commands, with flags that they have. Those with quotes are tried elsewhere.
+// "runnel help TOPIC" shows each page of the manual: plain in a pipe, where only code and words without a blank pass 100 columns.
+func TestHelpShowsTheManual(t *testing.T) {
+	for _, topic := range manual.Topics() {
+		help := runCommand(t, "help", topic.Name)
+		if help.code != exitFine || !strings.HasPrefix(help.stdout, topic.Name+"\n\n"+topic.About+"\n") || !strings.HasSuffix(topic.About, ".") {
+			t.Errorf("%s: exit code %d\n%.200s", topic.Name, help.code, help.stdout)
+		}
+		for line := range strings.Lines(help.stdout) {
+			if words := strings.TrimLeft(line, " -"); utf8.RuneCountInString(line) > 101 && strings.Contains(words, " ") && !strings.HasPrefix(line, "  ") {
+				t.Errorf("%s: a long line: %s", topic.Name, line)
+			}
+			if strings.Contains(line, "\x1b") || strings.Contains(line, "](") {
+				t.Errorf("%s: not plain: %s", topic.Name, line)
+			}
+		}
+	}
+	if help := runCommand(t, "help", "nosuch"); help.code != exitUsage {
+		t.Errorf("a topic that does not exist: %+v", help)
+	}
+}
+
+// Commands that README.md, the manual and the help show are commands, with flags that they have. Those with quotes are tried elsewhere.
 func TestShownCommandsParse(t *testing.T) {
 	i := &invocation{Setup: serve.Setup{Env: environ(t)}}
-	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	pages, err := filepath.Glob("../manual/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var shown []string
-	for _, block := range regexp.MustCompile("(?ms)^```sh\n(.*?)^```$").FindAllStringSubmatch(string(readme), -1) {
-		shown = append(shown, block[1])
+	for _, page := range append(pages, "../../README.md", "../../CONTRIBUTING.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range regexp.MustCompile("(?ms)^ *```sh\n(.*?)^ *```$").FindAllStringSubmatch(string(text), -1) {
+			shown = append(shown, block[1])
+		}
 	}
 	for _, cmd := range commandsOf(i.command()) {
 		shown = append(shown, cmd.Example)

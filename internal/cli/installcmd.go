@@ -93,7 +93,7 @@ func (i *invocation) install(cmd *cobra.Command, ids []string, entry *entryFlags
 		return err
 	}
 	if slices.ContainsFunc(rest, holdsPassword) {
-		return misuse(cmd, "the arguments after -- have a URL with a password, which would be written into the host's file: let runnel read it from a file or the environment (README, \"A state for several machines\")")
+		return misuse(cmd, "the arguments after -- have a URL with a password, which would be written into the host's file: let runnel read it from a file or the environment (runnel help states)")
 	}
 	var errs []error
 	for _, id := range ids {

@@ -198,6 +198,6 @@ func (i *invocation) command() *cobra.Command {
 	root.SetHelpFunc(i.help)
 	completeFlags(root)
 	fixCompletion(root)
-	fixHelp(root)
+	i.helpCommand(root)
 	return root
 }

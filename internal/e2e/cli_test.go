@@ -15,7 +15,7 @@ import (
 	"runnel/internal/cli"
 )
 
-// The exit codes that README.md names.
+// The exit codes that "runnel help environment" names.
 const (
 	exitFine        = 0
 	exitFailure     = 1

@@ -2,11 +2,15 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -41,93 +45,135 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// README.md is true: its scripts and its pipe write what stands below them, its configs are right, hosts can be told and can start
-// runnel as its snippets say, and its tool in Go is a server.
+// README.md and the manual are true: their scripts write what stands below them, their configs are right, hosts can be told and can start
+// runnel as their snippets say, their tools in Go are servers, and their links lead somewhere.
 func TestReadme(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("README.md")
+	pages, err := filepath.Glob("internal/manual/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	blocks := regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$").FindAllStringSubmatch(string(text), -1)
-	dir := t.TempDir()
-	if err := os.Symlink(builtProgram(t), filepath.Join(dir, "runnel")); err != nil {
+	tried := map[string]int{}
+	for _, page := range append(pages, "README.md", "CONTRIBUTING.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkLinks(t, page, string(text))
+		tryBlocks(t, page, string(text), tried)
+	}
+	if want := map[string]int{"script": 6, "config": 8, "host": 3, "install": 1, "program": 2}; !maps.Equal(tried, want) {
+		t.Errorf("tried %v, want %v", tried, want)
+	}
+}
+
+// README is short enough to be read. What does not fit is in the manual.
+func TestReadmeIsShort(t *testing.T) {
+	const most = 250 // lines
+	text, err := os.ReadFile("README.md")
+	if n := strings.Count(string(text), "\n"); err != nil || n > most {
+		t.Errorf("README.md has %d lines, want %d at most: %v", n, most, err)
+	}
+}
+
+// checkLinks looks for the file and the heading that each link of a page names.
+func checkLinks(t *testing.T, page, text string) {
+	for _, link := range regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]+))?\)`).FindAllStringSubmatch(text, -1) {
+		file, anchor := page, link[2]
+		if link[1] != "" {
+			file = filepath.Join(filepath.Dir(page), link[1])
+		}
+		linked, err := os.ReadFile(file)
+		if err != nil && !errors.Is(err, syscall.EISDIR) {
+			t.Errorf("%s: a link: %v", page, err)
+		}
+		found := anchor == ""
+		for _, heading := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(string(linked), -1) {
+			found = found || strings.ReplaceAll(strings.ToLower(heading[1]), " ", "-") == anchor
+		}
+		if !found {
+			t.Errorf("%s: %s has no heading for #%s", page, file, anchor)
+		}
+	}
+}
+
+// tryBlocks tries the blocks of code of a page, and counts them. A script that an output follows must print it; it finds the config above it,
+// if there is one, as a runnel.yaml that is trusted.
+func tryBlocks(t *testing.T, page, text string, tried map[string]int) {
+	blocks := regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```$").FindAllStringSubmatchIndex(text, -1)
+	changing := regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT[0-9:.]+Z|\d+(\.\d+)? s\b`) // ids, times, durations
+	args := regexp.MustCompile(`(?s)"?command"?\s*[:=]\s*"/usr/local/bin/runnel",?\s*"?args"?\s*[:=]\s*(\[[^\]]*\])`)
+	bin := t.TempDir()
+	if err := os.Symlink(builtProgram(t), filepath.Join(bin, "runnel")); err != nil {
 		t.Fatal(err)
 	}
-	for _, link := range regexp.MustCompile(`\]\(([^)#:]+)\)`).FindAllStringSubmatch(string(text), -1) {
-		if _, err := os.Stat(link[1]); err != nil {
-			t.Errorf("a link: %v", err)
+	config := "tools: {hi: {command: [echo, hi]}}"
+	shell := func(script string) (stdout string, err error) {
+		cmd := exec.Command("bash", "-c", script)
+		cmd.Dir = filepath.Dir(writeConfig(t, config)[1])
+		cmd.Env = append(environ(t), "PATH="+bin+":"+searchPath, "RUNNEL_STATE="+t.TempDir())
+		trust := exec.Command(filepath.Join(bin, "runnel"), "trust")
+		trust.Dir, trust.Env = cmd.Dir, cmd.Env
+		if out, err := trust.CombinedOutput(); err != nil {
+			t.Errorf("%s: runnel trust: %v\n%s", page, err, out)
 		}
-	}
-	anchors := map[string]bool{}
-	for _, heading := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(string(text), -1) {
-		anchors[strings.ReplaceAll(strings.ToLower(heading[1]), " ", "-")] = true
-	}
-	for _, link := range regexp.MustCompile(`\]\(#([^)]+)\)`).FindAllStringSubmatch(string(text), -1) {
-		if !anchors[link[1]] {
-			t.Errorf("no heading for #%s", link[1])
+		out, err := cmd.Output()
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+			err = fmt.Errorf("%w: %s", err, exit.Stderr)
 		}
+		return string(out), err
 	}
-	changing := regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT[0-9:.]+Z`) // ids and times
-	args := regexp.MustCompile(`(?s)"?command"?\s*[:=]\s*"/usr/local/bin/runnel",?\s*"?args"?\s*[:=]\s*(\[[^\]]*\])`)
-	env := append(environ(t), noConfig, "PATH="+dir+":"+searchPath, "RUNNEL_STATE="+filepath.Join(dir, "state"))
-	tried := map[string]int{}
-	for i, block := range blocks {
-		switch kind, text := block[1], block[2]; {
-		case kind == "sh" && (strings.HasPrefix(text, "printf") || strings.HasPrefix(text, "runnel call greet") || strings.HasPrefix(text, "id=")):
-			cmd := exec.Command("bash", "-c", text)
-			cmd.Env = env
-			out, err := cmd.Output()
-			got, want := changing.ReplaceAllString(string(out), "*"), changing.ReplaceAllString(blocks[i+1][2], "*")
+	for i, at := range blocks {
+		kind, block := text[at[2]:at[3]], text[at[4]:at[5]]
+		output, hasOutput := "", false
+		if i+1 < len(blocks) {
+			next := blocks[i+1]
+			hasOutput = strings.TrimSpace(text[at[1]:next[0]]) == ""
+			output = text[next[4]:next[5]]
+		}
+		switch {
+		case kind == "sh" && hasOutput:
+			out, err := shell(block)
+			got, want := strings.TrimSuffix(changing.ReplaceAllString(out, "*"), "\n"), strings.TrimSuffix(changing.ReplaceAllString(output, "*"), "\n")
 			if err != nil || got != want {
-				t.Errorf("%s\n%v\n%s\nwant\n%s", text, err, got, want)
+				t.Errorf("%s:\n%s\n%v\n%s\nwant\n%s", page, block, err, got, want)
 			}
 			tried["script"]++
-		case kind == "sh" && strings.HasPrefix(text, "runnel install"):
-			cmd := exec.Command("bash", "-ec", text)
-			cmd.Dir = filepath.Dir(writeConfig(t, "tools: {hi: {command: [echo, hi]}}")[1])
-			cmd.Env = env
-			if out, err := cmd.CombinedOutput(); err != nil {
-				t.Errorf("%s\n%v\n%s", text, err, out)
+		case kind == "sh" && strings.HasPrefix(block, "runnel install claude-code"):
+			if out, err := shell("set -e\n" + block); err != nil {
+				t.Errorf("%s:\n%s\n%v\n%s", page, block, err, out)
 			}
 			tried["install"]++
 		case kind == "yaml":
-			if got := runClient(t, "", append([]string{"config", "check"}, writeConfig(t, text)...)...); got.code != exitFine {
-				t.Errorf("%s\n%s", text, got.stderr)
+			config = block
+			if got := runClient(t, "", append([]string{"config", "check"}, writeConfig(t, block)...)...); got.code != exitFine {
+				t.Errorf("%s:\n%s\n%s", page, block, got.stderr)
 			}
 			tried["config"]++
-		case args.MatchString(text):
+		case args.MatchString(block):
 			var words []string
-			if err := json.Unmarshal([]byte(args.FindStringSubmatch(text)[1]), &words); err != nil {
-				t.Fatalf("%v\n%s", err, text)
+			if err := json.Unmarshal([]byte(args.FindStringSubmatch(block)[1]), &words); err != nil {
+				t.Fatalf("%s: %v\n%s", page, err, block)
 			}
 			if words[0] != "wrap" {
 				words = append([]string{"doctor"}, words...)
 			}
-			for n, word := range words {
-				if strings.HasSuffix(word, "/runnel.yaml") {
-					words[n] = writeConfig(t, "tools: {hi: {command: [echo, hi]}}")[1]
-				}
-			}
 			if got := runClient(t, "", words...); got.code != exitFine {
-				t.Errorf("%v: %+v", words, got)
+				t.Errorf("%s: %v: %+v", page, words, got)
 			}
 			tried["host"]++
 		case kind == "go":
-			source, program := filepath.Join(dir, "main.go"), filepath.Join(dir, "count")
-			if err := os.WriteFile(source, []byte(text), 0o600); err != nil {
+			source, program := filepath.Join(bin, "main.go"), filepath.Join(bin, "count")
+			if err := os.WriteFile(source, []byte(block), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			if out, err := exec.Command("go", "build", "-o", program, source).CombinedOutput(); err != nil {
-				t.Fatalf("%v\n%s", err, out)
+				t.Fatalf("%s: %v\n%s", page, err, out)
 			}
 			if got := runClient(t, "", "call", "count", "n=3", "--", program); got.code != exitFine || got.stdout != "0\n1\n2\ndone" {
-				t.Errorf("the tool in Go: %+v", got)
+				t.Errorf("%s: the tool in Go: %+v", page, got)
 			}
 			tried["program"]++
 		}
-	}
-	if tried["script"] != 3 || tried["config"] != 6 || tried["host"] != 2 || tried["install"] != 1 || tried["program"] != 1 {
-		t.Errorf("tried %v", tried)
 	}
 }

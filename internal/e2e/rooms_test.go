@@ -55,6 +55,7 @@ var rooms = map[string][]string{
 	"runnel/internal/trace":   {"runnel/internal/term", "runnel/partials/tracker", "runnel/rpc/mcp", "runnel/tools/process", "runnel/tools/secrets"}, // the record of a session
 	"runnel/internal/hosts":   {},                                                                                                                    // which file of a host names its servers, and how that is edited; it knows nothing of runnel
 	"runnel/internal/propose": {},                                                                                                                    // which tools the manifest files of a project ask for
+	"runnel/internal/manual":  {},                                                                                                                    // the pages of runnel help
 	"runnel/internal/serve":   nil,                                                                                                                   // it may import all of the above
 	"runnel/internal/cli":     nil,                                                                                                                   // so may this
 	"runnel/internal/e2e":     {},                                                                                                                    // tests alone

@@ -21,7 +21,7 @@ import (
 	"runnel/tasks/statetest"
 )
 
-// policy is one of IAM, as far as the README's needs it.
+// policy is one of IAM, as far as the manual's needs it.
 type policy struct {
 	Statement []struct {
 		Effect    string
@@ -42,19 +42,19 @@ func (w *words) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, &(*w)[0])
 }
 
-// policyOf is the policy that the README gives, for an owner.
+// policyOf is the policy that the manual gives, for an owner.
 func policyOf(t *testing.T, owner string) (p policy) {
 	t.Helper()
-	readme, err := os.ReadFile("../../README.md")
+	readme, err := os.ReadFile("../../internal/manual/states.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, text, ok := strings.Cut(string(readme), "#### In DynamoDB\n")
+	_, text, ok := strings.Cut(string(readme), "## In DynamoDB\n")
 	if ok {
 		_, text, ok = strings.Cut(text, "```json\n")
 	}
 	if text, _, _ = strings.Cut(text, "```"); !ok {
-		t.Fatal("the README has no policy")
+		t.Fatal("the manual has no policy")
 	}
 	decoder := json.NewDecoder(strings.NewReader(strings.ReplaceAll(text, ":a:", ":"+owner+":")))
 	decoder.DisallowUnknownFields()
@@ -197,7 +197,7 @@ func newGuard(t *testing.T, s *dynatest.Server, p policy) *guard {
 	return g
 }
 
-// With the README's policy an owner's credentials do all that runnel does, and with a client written by hand nothing to other owners. The
+// With the manual's policy an owner's credentials do all that runnel does, and with a client written by hand nothing to other owners. The
 // policy is read here as AWS documents it: whether AWS reads it so, no server of the tests can show.
 func TestPolicy(t *testing.T) {
 	t.Parallel()

@@ -24,9 +24,9 @@ func (sp *space) refused(err error) error {
 	said := fmt.Errorf("%s: %s", code, refusal.ErrorMessage()) // err names hosts and requests, too
 	switch {
 	case code == "ResourceNotFoundException":
-		return tasks.Trouble{Err: fmt.Errorf("%w: there is no table %s here; make it as the README says, or name another region or endpoint: %w", tasks.ErrRemoved, table, said)}
+		return tasks.Trouble{Err: fmt.Errorf("%w: there is no table %s here; create it as \"runnel help states\" says, or name another region or endpoint: %w", tasks.ErrRemoved, table, said)}
 	case strings.HasPrefix(code, "AccessDenied"):
-		return tasks.Trouble{Err: fmt.Errorf("the table %s refuses it to these credentials: the README says what their policy must allow: %w", table, said)}
+		return tasks.Trouble{Err: fmt.Errorf("the table %s refuses it to these credentials: \"runnel help states\" says what their policy must allow: %w", table, said)}
 	case strings.Contains(code, "Token") || code == "UnrecognizedClientException" || strings.Contains(code, "Signature") || code == "InvalidClientTokenId":
 		return tasks.Trouble{Err: fmt.Errorf("the table %s asks for other AWS credentials (AWS_PROFILE, AWS_ACCESS_KEY_ID, a role): %w", table, said)}
 	case code == "ItemCollectionSizeLimitExceededException":

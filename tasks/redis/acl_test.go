@@ -48,10 +48,10 @@ func (c *client) say(t *testing.T, words ...string) string {
 	return strings.TrimSpace(line)
 }
 
-// aclOf is the ACL that the README gives, for an owner.
+// aclOf is the ACL that the manual gives, for an owner.
 func aclOf(t *testing.T, owner, password string) []string {
 	t.Helper()
-	readme, err := os.ReadFile("../../README.md")
+	readme, err := os.ReadFile("../../internal/manual/states.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,11 +60,11 @@ func aclOf(t *testing.T, owner, password string) []string {
 			return strings.Fields(strings.NewReplacer("SETUSER a ", "SETUSER "+owner+" ", "PASSWORD", password, ":a:", ":"+owner+":").Replace(line))
 		}
 	}
-	t.Fatal("the README has no ACL")
+	t.Fatal("the manual has no ACL")
 	return nil
 }
 
-// With the README's ACL an owner's user does all that runnel does, and with a client written by hand nothing to other owners.
+// With the manual's ACL an owner's user does all that runnel does, and with a client written by hand nothing to other owners.
 func TestACL(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)

@@ -23,7 +23,7 @@ func refused(err error) error {
 	case strings.Contains(said, "MISCONF"):
 		return tasks.Trouble{Err: fmt.Errorf("the server cannot save the state to its disk, and takes nothing more: make room there: %w", err)}
 	case strings.Contains(said, "NOPERM") || strings.Contains(said, "ACL failure") || strings.Contains(said, "user executing the script can't"):
-		return tasks.Trouble{Err: fmt.Errorf("the state refuses it to this user: the README says what its ACL must allow: %w", err)}
+		return tasks.Trouble{Err: fmt.Errorf("the state refuses it to this user: \"runnel help states\" says what its ACL must allow: %w", err)}
 	case strings.HasPrefix(said, "NOAUTH") || strings.HasPrefix(said, "WRONGPASS"):
 		return tasks.Trouble{Err: fmt.Errorf("the state asks for other credentials: name a file with USER PASSWORD by ?creds=FILE or RUNNEL_REDIS_CREDS: %w", err)}
 	}

@@ -209,7 +209,7 @@ func startDynamoDB(dir string) (string, []*exec.Cmd, error) {
 	return url, []*exec.Cmd{s}, untilReady(filepath.Join(filepath.Dir(dir), "runnel"), url)
 }
 
-// createTable makes the table as the README says. The server wants a signature, and does not look at it.
+// createTable makes the table as the manual says. The server wants a signature, and does not look at it.
 func createTable(endpoint string) error {
 	const table = `{"TableName":"runnel","BillingMode":"PAY_PER_REQUEST","AttributeDefinitions":[{"AttributeName":"pk","AttributeType":"S"},{"AttributeName":"sk","AttributeType":"S"}],` +
 		`"KeySchema":[{"AttributeName":"pk","KeyType":"HASH"},{"AttributeName":"sk","KeyType":"RANGE"}]}`

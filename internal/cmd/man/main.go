@@ -1,4 +1,5 @@
-// Man writes a man page for each command of runnel: man DIR. The pages say what --help says.
+// Man writes a man page for each command of runnel, which says what --help says, and one for each page of the manual: man DIR. DIR gets the
+// folders man1 and man7.
 package main
 
 import (
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"runnel/internal/cli"
+	"runnel/internal/manual"
 	"runnel/internal/serve"
 )
 
@@ -18,11 +20,19 @@ func main() {
 	if len(os.Args) != 2 {
 		log.Fatal("usage: man DIR")
 	}
-	if err := os.MkdirAll(os.Args[1], 0o755); err != nil {
+	commands, topics := filepath.Join(os.Args[1], "man1"), filepath.Join(os.Args[1], "man7")
+	for _, dir := range []string{commands, topics} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			log.Fatal(err)
+		}
+	}
+	if err := write(cli.Command(), commands); err != nil {
 		log.Fatal(err)
 	}
-	if err := write(cli.Command(), os.Args[1]); err != nil {
-		log.Fatal(err)
+	for _, topic := range manual.Topics() {
+		if err := os.WriteFile(filepath.Join(topics, "runnel-"+topic.Name+".7"), []byte(topic.Roff(serve.Version())), 0o644); err != nil {
+			log.Fatal(err)
+		}
 	}
 }
 
@@ -52,34 +62,29 @@ func page(cmd *cobra.Command) string {
 			fmt.Fprintf(&b, ".SH %s\n%s\n", heading, text)
 		}
 	}
-	fmt.Fprintf(&b, ".TH %s 1 \"\" \"runnel %s\"\n", strings.ToUpper(name(cmd)), roff(serve.Version()))
-	section("NAME", name(cmd)+" \\- "+roff(cmd.Short))
-	section("SYNOPSIS", ".B "+roff(cmd.UseLine()))
+	fmt.Fprintf(&b, ".TH %s 1 \"\" \"runnel %s\"\n", strings.ToUpper(name(cmd)), manual.Escape(serve.Version()))
+	section("NAME", name(cmd)+" \\- "+manual.Escape(cmd.Short))
+	section("SYNOPSIS", ".B "+manual.Escape(cmd.UseLine()))
 	if cmd.Example != "" {
-		section("EXAMPLES", ".nf\n"+roff(cmd.Example)+"\n.fi")
+		section("EXAMPLES", ".nf\n"+manual.Escape(cmd.Example)+"\n.fi")
 	}
-	section("DESCRIPTION", strings.ReplaceAll(roff(cmd.Long), "\n\n", "\n.PP\n"))
+	section("DESCRIPTION", strings.ReplaceAll(manual.Escape(cmd.Long), "\n\n", "\n.PP\n"))
 	if cmd.HasAvailableLocalFlags() {
-		section("OPTIONS", ".nf\n"+roff(cmd.LocalFlags().FlagUsages())+"\n.fi")
+		section("OPTIONS", ".nf\n"+manual.Escape(cmd.LocalFlags().FlagUsages())+"\n.fi")
 	}
 	var commands strings.Builder
 	for _, sub := range cmd.Commands() {
 		if sub.IsAvailableCommand() {
-			fmt.Fprintf(&commands, ".TP\n.BR %s (1)\n%s\n", name(sub), roff(sub.Short))
+			fmt.Fprintf(&commands, ".TP\n.BR %s (1)\n%s\n", name(sub), manual.Escape(sub.Short))
 		}
 	}
 	section("COMMANDS", commands.String())
-	return b.String()
-}
-
-// roff escapes text for man(7).
-func roff(text string) string {
-	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(strings.TrimRight(text, "\n"))
-	lines := strings.Split(text, "\n")
-	for n, line := range lines {
-		if strings.HasPrefix(line, ".") || strings.HasPrefix(line, "'") {
-			lines[n] = `\&` + line
+	if !cmd.HasParent() {
+		var topics strings.Builder
+		for _, topic := range manual.Topics() {
+			fmt.Fprintf(&topics, ".TP\n.BR runnel-%s (7)\n%s\n", topic.Name, manual.Escape(topic.About))
 		}
+		section("MANUAL", topics.String())
 	}
-	return strings.Join(lines, "\n")
+	return b.String()
 }

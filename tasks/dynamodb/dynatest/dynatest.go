@@ -29,7 +29,7 @@ var files embed.FS
 // Table is the name of a server's table.
 const Table = "runnel"
 
-// Server is a server for one test, with a table that is made as the README says.
+// Server is a server for one test, with a table that is made as the manual says.
 type Server struct {
 	Endpoint string
 	Client   *dynamodb.Client
