@@ -18,6 +18,9 @@ formatted = unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
 # How long make hostile goes on, and from which seed (one of its own if it is empty).
 RUNNEL_HOSTILE_TIME ?= 2h
 RUNNEL_HOSTILE_SEED ?=
+# How long make day goes on, and from which seed.
+RUNNEL_DAY_TIME ?= 1h
+RUNNEL_DAY_SEED ?=
 # How many faults make fleet plays, how long it then holds a state against its contract while nodes die, and from which seed.
 RUNNEL_FLEET_ROUNDS ?= 200
 RUNNEL_FLEET_TIME ?= 1h
@@ -89,6 +92,9 @@ soak: ## 100,000 short tasks and one that streams all the time: what the process
 
 hostile: ## on Linux, several runnels on one state for $(RUNNEL_HOSTILE_TIME), and all that can go wrong around them; .ci/run does ten minutes of it
 	RUNNEL_HOSTILE_TIME=$(RUNNEL_HOSTILE_TIME) RUNNEL_HOSTILE_SEED=$(RUNNEL_HOSTILE_SEED) go test -race -count=1 -v -timeout 24h -run '^TestHostileGround$$' ./internal/e2e
+
+day: ## on Linux, several hosts work for $(RUNNEL_DAY_TIME) with every config and command of the documents; what they get is always what they got first (make test takes 90 s)
+	RUNNEL_DAY_TIME=$(RUNNEL_DAY_TIME) RUNNEL_DAY_SEED=$(RUNNEL_DAY_SEED) go test -race -count=1 -v -timeout 24h -run '^TestDay$$' ./internal/e2e
 
 fleet: ## on Linux, a fleet on three NATS servers: $(RUNNEL_FLEET_ROUNDS) times a worker, a front or a server is killed or cut off; then what states must do while servers die, for $(RUNNEL_FLEET_TIME)
 	RUNNEL_FLEET_ROUNDS=$(RUNNEL_FLEET_ROUNDS) RUNNEL_FLEET_SEED=$(RUNNEL_FLEET_SEED) go test -count=1 -v -timeout 24h -run '^TestFleetRounds$$' ./internal/e2e

@@ -60,7 +60,7 @@ func serveHTTP(t *testing.T, args ...string) *httpServer {
 // await finds the address in the log.
 func (s *httpServer) await(t *testing.T, log *syncBuffer) {
 	t.Helper()
-	address := regexp.MustCompile(`"address":"(127\.0\.0\.1:[0-9]+)"`)
+	address := regexp.MustCompile(`"address":"(127\.0\.0\.1:[0-9]+)","tls"`)
 	for deadline := time.Now().Add(watchdog); s.url == ""; time.Sleep(5 * time.Millisecond) {
 		if m := address.FindStringSubmatch(log.String()); m != nil {
 			s.url = "http://" + m[1] + "/mcp"
