@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -38,7 +39,10 @@ const shortRun = `^(TestAuditRefuses|TestTranscripts|TestSchemasAreClosed|TestSt
 
 // TestMain runs the tests at the top of the repository. After them no process that they started is left, and no goroutine of the program.
 func TestMain(m *testing.M) {
-	syscall.Umask(0o022) // a state that the user's group may write is refused
+	syscall.Umask(0o022)                // a state that the user's group may write is refused
+	if signal.Ignored(syscall.SIGHUP) { // by nohup, and so it would be in every program that is started here: what is caught is not inherited
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
 	if os.Getenv(asLiar) != "" {
 		liarMain()
 		os.Exit(0)
