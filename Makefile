@@ -55,7 +55,7 @@ test: ## three minutes, with Go alone: format, vet, and the tests that need no o
 
 ci: check lint vuln race fuzz-short hosts-short browser-short ## all that a change must pass: lint, every test under the race detector, real hosts, a browser (needs npm, tmux, Chromium, jq, redis-server, too)
 
-nightly: ci fuzz crash states soak streams fleet hostile hosts browser ## all of that at length: some eight hours
+nightly: ci fuzz crash states soak streams fleet hostile day hosts browser ## all of that at length: some eight hours
 
 check: ## format, modules, vet, also for systems that the tests do not run on
 	@$(formatted)
@@ -93,7 +93,7 @@ soak: ## 100,000 short tasks and one that streams all the time: what the process
 hostile: ## on Linux, several runnels on one state for $(RUNNEL_HOSTILE_TIME), and all that can go wrong around them; .ci/run does ten minutes of it
 	RUNNEL_HOSTILE_TIME=$(RUNNEL_HOSTILE_TIME) RUNNEL_HOSTILE_SEED=$(RUNNEL_HOSTILE_SEED) go test -race -count=1 -v -timeout 24h -run '^TestHostileGround$$' ./internal/e2e
 
-day: ## on Linux, several hosts work for $(RUNNEL_DAY_TIME) with every config and command of the documents; what they get is always what they got first (make test takes 90 s)
+day: ## on Linux, several hosts work for $(RUNNEL_DAY_TIME) with every config and command of the documents; what they get is always what they got first (make ci takes 90 s)
 	RUNNEL_DAY_TIME=$(RUNNEL_DAY_TIME) RUNNEL_DAY_SEED=$(RUNNEL_DAY_SEED) go test -race -count=1 -v -timeout 24h -run '^TestDay$$' ./internal/e2e
 
 fleet: ## on Linux, a fleet on three NATS servers: $(RUNNEL_FLEET_ROUNDS) times a worker, a front or a server is killed or cut off; then what states must do while servers die, for $(RUNNEL_FLEET_TIME)

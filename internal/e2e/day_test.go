@@ -76,6 +76,9 @@ type dayEnd struct {
 }
 
 func TestDay(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a day takes 90 s: make ci has it")
+	}
 	t.Parallel()
 	lasts, err := time.ParseDuration(cmp.Or(os.Getenv(dayTimeVariable), dayTime.String()))
 	if err != nil {
