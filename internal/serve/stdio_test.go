@@ -40,10 +40,17 @@ func TestPolled(t *testing.T) {
 		inherited, other := os.NewFile(uintptr(ends[0]), "in"), os.NewFile(uintptr(ends[1]), "out")
 		in, restoreIn := Polled(inherited)
 		out, restoreOut := Polled(other)
-		long := make([]byte, 1<<20) // more than a pipe holds: both wait
-		go func() { _, _ = out.Write(long) }()
-		if _, err := io.ReadFull(in, long); err != nil {
+		const long = 1 << 20 // more than a pipe holds: both wait
+		written := make(chan error, 1)
+		go func() {
+			_, err := out.Write(make([]byte, long))
+			written <- err
+		}()
+		if _, err := io.ReadFull(in, make([]byte, long)); err != nil {
 			t.Errorf("a pipe that is non-blocking at the start: %v", err)
+		}
+		if err := <-written; err != nil {
+			t.Errorf("writing to it: %v", err)
 		}
 		restoreIn()
 		restoreOut()
