@@ -188,6 +188,7 @@ func (i *invocation) command() *cobra.Command {
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		if !slices.Contains(servers, cmd) { // a server reads its config again instead of ending
 			cmd.SetContext(i.UntilHangup(cmd.Context()))
+			i.Hangups = nil // the view, a server of its own, does not wait for them as well
 		}
 		if cmd == install || cmd == uninstall { // variables that are set here must not end up in the host's file
 			return nil

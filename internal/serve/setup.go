@@ -46,14 +46,12 @@ type Setup struct {
 
 var errHangup = errors.New("the terminal has gone (SIGHUP)")
 
-// UntilHangup returns a context that ends with ctx or at SIGHUP, for a command that does not read its config again. It takes the signals: a
-// server that the command starts gets none.
+// UntilHangup returns a context that ends with ctx or at SIGHUP, for a command that does not read its config again.
 func (s *Setup) UntilHangup(ctx context.Context) context.Context {
-	hangups := s.Hangups
+	hangups := s.Hangups // the goroutine's own: a caller that takes all of them clears the field
 	if hangups == nil {
 		return ctx
 	}
-	s.Hangups = nil
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
 		select {

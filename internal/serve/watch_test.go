@@ -151,17 +151,19 @@ func TestConfigIsAPipe(t *testing.T) {
 	}
 }
 
-// A command that ends at a SIGHUP takes the signals before it goes on: the view, which is a server of its own, does not wait for them as well.
+// A command ends at a SIGHUP. One that only starts under UntilHangup, as a server does until its config is read, reads it again at the next.
 func TestUntilHangup(t *testing.T) {
 	hangups := make(chan os.Signal, 1)
 	s := Setup{Hangups: hangups}
-	ctx := s.UntilHangup(t.Context())
-	if s.Hangups != nil {
-		t.Error("a server would wait for the signals that end the command")
+	for range 2 {
+		ctx := s.UntilHangup(t.Context())
+		hangups <- syscall.SIGHUP
+		<-ctx.Done()
+		if err := context.Cause(ctx); err != errHangup {
+			t.Errorf("the cause is %v", err)
+		}
 	}
-	hangups <- syscall.SIGHUP
-	<-ctx.Done()
-	if err := context.Cause(ctx); err != errHangup {
-		t.Errorf("the cause is %v", err)
+	if s.Hangups == nil {
+		t.Error("a server would no longer read its config again at SIGHUP")
 	}
 }
