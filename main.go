@@ -14,7 +14,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -40,7 +39,8 @@ func main() {
 	ctx, interrupt := context.WithCancelCause(context.Background())
 	again := make(chan os.Signal, 1)
 	go func() { // the one that hears SIGINT and SIGTERM: the first ends what runs, the second leaves at once
-		interrupt(fmt.Errorf("%v signal received", <-signals))
+		first := <-signals
+		interrupt(system.SignalError(first.(syscall.Signal)))
 		again <- <-signals
 	}()
 

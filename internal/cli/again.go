@@ -25,7 +25,7 @@ func again(ctx context.Context, once func() error) error {
 		select {
 		case <-time.After(watchPace):
 		case <-ctx.Done():
-			return exitError(exitInterrupted)
+			return interrupted(ctx)
 		}
 	}
 }

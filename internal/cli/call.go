@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"runnel/internal/serve"
+	"runnel/internal/system"
 	"runnel/internal/term"
 	"runnel/partials/tracker"
 	"runnel/rpc"
@@ -140,7 +141,13 @@ func (c *call) request(ctx context.Context, method string, params json.RawMessag
 // run makes the call and shows it. ctx ends when the user interrupts it; wanted also ends when it times out or its output cannot be written.
 func (c *call) run(ctx, wanted context.Context) error {
 	c.began = time.Now()
-	defer context.AfterFunc(ctx, func() { c.say("cancelling; press Ctrl-C again to leave at once") })()
+	defer context.AfterFunc(ctx, func() {
+		if why, ok := errors.AsType[system.SignalError](context.Cause(ctx)); ok && syscall.Signal(why) != syscall.SIGINT {
+			c.say("cancelling: " + why.Error())
+			return
+		}
+		c.say("cancelling; press Ctrl-C again to leave at once")
+	})()
 	result, err := c.result(wanted)
 	unasked := !c.asks() && wasNotAsked(result, err)
 	if err == nil && !c.o.detach {
@@ -159,7 +166,7 @@ func (c *call) ending(ctx, wanted context.Context, err error) error {
 	timedOut := wanted.Err() == context.DeadlineExceeded
 	switch cause := context.Cause(wanted); {
 	case cause != nil && cause == context.Cause(ctx):
-		return exitError(exitInterrupted)
+		return interrupted(ctx)
 	case timedOut && c.client != nil: // else the error says which request was not answered
 		return cause
 	case timedOut:

@@ -57,8 +57,8 @@ or give the array as JSON. "runnel call TOOL --help" shows which arguments a too
 Ctrl-C cancels the call and waits until it has ended; a second Ctrl-C leaves at once.
 
 The exit code is that of the tool's command, if the result has one; else 0, or 1 for an error. 2 means wrong flags or arguments, 130 that
-Ctrl-C ended the call, and 141 that nobody reads the output any more (as with head): the call is cancelled then. The other flags of runnel
-serve work here, too.`,
+Ctrl-C ended the call (143: SIGTERM), and 141 that nobody reads the output any more (as with head): the call is cancelled then. The other
+flags of runnel serve work here, too.`,
 		Example: callExamples,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.askGiven = i.Options.From["ask"] != ""

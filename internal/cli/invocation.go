@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"syscall"
@@ -9,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"runnel/internal/serve"
+	"runnel/internal/system"
 	"runnel/tools/text"
 )
 
@@ -19,7 +22,8 @@ const (
 	exitUsage   = 2 // wrong flags or config
 
 	// As shells show the end of a program by a signal: 128 + its number.
-	exitInterrupted = 130 // SIGINT: Ctrl-C
+	exitInterrupted = exitSignal + int(syscall.SIGINT) // Ctrl-C
+	exitSignal      = 128
 	exitUnread      = 141 // SIGPIPE: nobody reads stdout any more, as when head has seen enough
 )
 
@@ -41,6 +45,14 @@ type invocation struct {
 type exitError int
 
 func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+// interrupted is the exit code after ctx has ended by a signal: 143 after SIGTERM.
+func interrupted(ctx context.Context) exitError {
+	if s, ok := errors.AsType[system.SignalError](context.Cause(ctx)); ok {
+		return exitError(exitSignal + int(s))
+	}
+	return exitError(exitInterrupted)
+}
 
 // misuse makes the error for a command that was called wrongly. It points to the command's help.
 func misuse(cmd *cobra.Command, format string, args ...any) error {

@@ -120,7 +120,7 @@ func (i *invocation) aboutTask(use, short, long, example string, run func(cmd *c
 		}
 		switch {
 		case cmd.Context().Err() != nil:
-			return exitError(exitInterrupted)
+			return interrupted(cmd.Context())
 		case errors.Is(err, tasks.ErrNotFound):
 			return fmt.Errorf("task %s is gone: it expired, was forgotten, or was a call whose host has its answer", id)
 		case errors.Is(err, syscall.EPIPE):

@@ -106,7 +106,7 @@ func (i *invocation) leave(s syscall.Signal) int {
 	case <-ended:
 	case <-time.After(patience):
 	}
-	return exitInterrupted
+	return exitSignal + int(s)
 }
 
 // flagError completes pflag's error about the flags of a command with what is allowed instead.

@@ -53,7 +53,7 @@ go on. DONE is how far a task is, if its tool reports that, or if its last line 
 				},
 			})
 			if cmd.Context().Err() != nil {
-				return exitError(exitInterrupted)
+				return interrupted(cmd.Context())
 			}
 			return err
 		},

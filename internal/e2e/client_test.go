@@ -297,7 +297,7 @@ func TestHangup(t *testing.T) {
 	}
 	defer time.AfterFunc(watchdog, func() { _ = cmd.Process.Kill() }).Stop()
 	_ = cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted {
+	if code := cmd.ProcessState.ExitCode(); code != 128+int(syscall.SIGHUP) {
 		t.Errorf("exit code %d, stdout %q", code, stdout)
 	}
 	if _, err := os.Stat(mark); err != nil {

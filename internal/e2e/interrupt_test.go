@@ -53,3 +53,38 @@ func TestDoubleInterrupt(t *testing.T) {
 		})
 	}
 }
+
+// A command that a signal ends exits as shells show it, 128 and the signal's number, and its words name no other signal.
+func TestExitCodeOfASignal(t *testing.T) {
+	t.Parallel()
+	state := t.TempDir()
+	config := append(writeConfig(t, `tools: {work: {shell: "echo begun; sleep 1000"}}`), "--state", state)
+	id := strings.TrimSpace(people(t, append([]string{"call", "work", "--detach"}, config...)...).stdout)
+	for _, test := range []struct {
+		args  []string
+		shows string
+		words map[syscall.Signal]string
+	}{
+		{append([]string{"call", "work"}, config...), "begun", map[syscall.Signal]string{
+			syscall.SIGINT:  "runnel: cancelling; press Ctrl-C again to leave at once\n",
+			syscall.SIGTERM: "runnel: cancelling: terminated signal received\n",
+		}},
+		{[]string{"tasks", "tail", "-f", id, "--state", state}, "begun", nil},
+	} {
+		for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+			cmd := programCommand(t, test.args...)
+			stderr := &syncBuffer{}
+			cmd.Stdout, cmd.Stderr = &trigger{text: test.shows, do: func() { _ = cmd.Process.Signal(signal) }}, stderr
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			watch := time.AfterFunc(watchdog, func() { _ = cmd.Process.Kill() })
+			_ = cmd.Wait()
+			watch.Stop()
+			if code := cmd.ProcessState.ExitCode(); code != 128+int(signal) || stderr.String() != test.words[signal] {
+				t.Errorf("%s %v: %v, stderr %q", test.args[0], signal, cmd.ProcessState, stderr)
+			}
+		}
+	}
+	people(t, "tasks", "cancel", id, "--state", state).is(t, exitFine, id+" cancelled\n", "")
+}

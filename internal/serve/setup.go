@@ -2,12 +2,13 @@ package serve
 
 import (
 	"context"
-	"errors"
 	"io"
 	"os"
 	"runtime/debug"
 	"sync"
+	"syscall"
 
+	"runnel/internal/system"
 	httpserver "runnel/rpc/http"
 	"runnel/tools/config"
 	"runnel/tools/notify"
@@ -44,8 +45,6 @@ type Setup struct {
 	Notices *notify.Notices // about tasks that have ended; nil before the first config
 }
 
-var errHangup = errors.New("the terminal has gone (SIGHUP)")
-
 // UntilHangup returns a context that ends with ctx or at SIGHUP, for a command that does not read its config again.
 func (s *Setup) UntilHangup(ctx context.Context) context.Context {
 	hangups := s.Hangups // the goroutine's own: a caller that takes all of them clears the field
@@ -56,7 +55,7 @@ func (s *Setup) UntilHangup(ctx context.Context) context.Context {
 	go func() {
 		select {
 		case <-hangups:
-			cancel(errHangup)
+			cancel(system.SignalError(syscall.SIGHUP))
 		case <-ctx.Done():
 		}
 	}()

@@ -16,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
+	"runnel/internal/system"
 	"runnel/tools"
 	"runnel/tools/upstream"
 )
@@ -159,7 +160,7 @@ func TestUntilHangup(t *testing.T) {
 		ctx := s.UntilHangup(t.Context())
 		hangups <- syscall.SIGHUP
 		<-ctx.Done()
-		if err := context.Cause(ctx); err != errHangup {
+		if err := context.Cause(ctx); err != system.SignalError(syscall.SIGHUP) {
 			t.Errorf("the cause is %v", err)
 		}
 	}

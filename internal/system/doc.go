@@ -16,5 +16,5 @@
 //	who may change or read a file                 IsForeign, WritableByOthers, ReadableByOthers (owner)
 //	a file that a process holds                   Lock, OpenLockable (lock)
 //	opening a file must not block                 NoWait, NoFollow (file)
-//	signals become errors of write                KeepWriteErrors, KillSelf (signal)
+//	signals become errors of write, or a cause    KeepWriteErrors, KillSelf, SignalError (signal)
 package system
