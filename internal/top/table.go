@@ -19,6 +19,7 @@ type table struct {
 	where    string       // the state and the owner, for the title
 	tasks    []tasks.Task // first the running ones, then those that have ended, each newest first
 	running  int          // how many of them run
+	ended    int          // how many have ended, also those beyond maxEnded
 	selected int          // an index of tasks
 	id       string       // the selected task's, which may stand elsewhere in the next list
 	first    int          // the first line of the list that is shown
@@ -44,6 +45,7 @@ func (t *table) update(list []tasks.Task) {
 	}
 	slices.SortStableFunc(ended, func(a, b tasks.Task) int { return b.UpdatedAt.Compare(a.UpdatedAt) })
 	t.tasks, t.running = append(running, ended[:min(len(ended), maxEnded)]...), len(running)
+	t.ended = len(ended)
 	t.listed = true
 	if at := slices.IndexFunc(t.tasks, func(task tasks.Task) bool { return task.ID == t.id }); at >= 0 {
 		t.selected = at
@@ -90,7 +92,7 @@ func (t *table) toolWidth(width int) int {
 // rows returns the rows of the screen, except the last one.
 func (t *table) rows(width, height int, now time.Time) []row {
 	head := row{
-		{fmt.Sprintf("runnel top  %d running, %d ended  ", t.running, len(t.tasks)-t.running), bold},
+		{fmt.Sprintf("runnel top  %d running, %d ended  ", t.running, t.ended), bold},
 		safe(t.where, dim),
 	}
 	tool := t.toolWidth(width)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -165,6 +166,17 @@ func TestTable(t *testing.T) {
 		}
 		if !strings.Contains(shown, "> ") {
 			t.Errorf("the selected task %d is not shown:\n%s", tab.selected, shown)
+		}
+	}
+}
+
+// The title counts all tasks that have ended, also those that are not shown.
+func TestTitleCountsAll(t *testing.T) {
+	var tab table
+	for range 2 {
+		tab.update(slices.Repeat([]tasks.Task{task("aaaaaaaa", mcp.TaskCompleted, "")}, 2*maxEnded+3))
+		if title := plainText(tab.rows(100, 20, time.Time{})[0]); !strings.HasPrefix(title, "runnel top  0 running, 403 ended") || len(tab.tasks) != maxEnded {
+			t.Errorf("%q, %d shown", title, len(tab.tasks))
 		}
 	}
 }
