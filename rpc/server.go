@@ -51,7 +51,7 @@ type Handler func(ctx context.Context, c *Caller, params json.RawMessage) (any, 
 type Server struct {
 	opt     Options
 	methods map[methodKey]Handler
-	declare []func(*mcp.Version, *mcp.ServerCapabilities)
+	declare []func(*Caller, *mcp.ServerCapabilities)
 	onDrain []func(context.Context)
 	notices map[string]func(*Caller, json.RawMessage)
 	other   func(ctx context.Context, c *Caller, method string, params json.RawMessage) (any, error)
@@ -100,9 +100,9 @@ func (s *Server) Handle(era Era, method string, h Handler) {
 	s.methods[k] = h
 }
 
-// Declare adds to the capabilities that initialize and server/discover announce: each room declares what it registers. f gets the
-// negotiated version and declares only what that version knows.
-func (s *Server) Declare(f func(v *mcp.Version, caps *mcp.ServerCapabilities)) {
+// Declare adds to the capabilities that initialize and server/discover announce: each room declares what it registers. f gets
+// the caller and declares only what the negotiated version knows.
+func (s *Server) Declare(f func(c *Caller, caps *mcp.ServerCapabilities)) {
 	s.declare = append(s.declare, f)
 }
 

@@ -74,7 +74,7 @@ func (s *Server) welcome(c *Caller) *mcp.InitializeResult {
 	r := &mcp.InitializeResult{ProtocolVersion: c.Version.Name}
 	r.ServerInfo, r.Instructions = s.introduction(c)
 	for _, f := range s.declare {
-		f(c.Version, &r.Capabilities)
+		f(c, &r.Capabilities)
 	}
 	return r
 }

@@ -23,9 +23,9 @@ func TestInitialize(t *testing.T) {
 		t.Run(tt.asked, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				srv := NewServer(&Options{Info: mcp.Implementation{Name: "n", Title: "T", Version: "v"}, Instructions: "read <this>"})
-				srv.Declare(func(v *mcp.Version, caps *mcp.ServerCapabilities) {
+				srv.Declare(func(c *Caller, caps *mcp.ServerCapabilities) {
 					caps.Tools = &mcp.ListCapability{}
-					if v.Tasks {
+					if c.Version.Tasks {
 						caps.Tasks = &mcp.ServerTasks{}
 					}
 				})

@@ -83,7 +83,7 @@ func (s *Server) discover(ctx context.Context, c *Caller, _ json.RawMessage) (an
 		Cacheable:         mcp.Cacheable{TTLMs: ttl.Milliseconds(), CacheScope: "public"},
 	}
 	for _, f := range s.declare {
-		f(c.Version, &r.Capabilities)
+		f(c, &r.Capabilities)
 	}
 	return r, nil
 }

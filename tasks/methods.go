@@ -12,8 +12,8 @@ import (
 // Register adds the tasks methods of both eras to srv, and declares the tasks capability.
 // Call it once for each server.
 func (r *Runner) Register(srv *rpc.Server) {
-	srv.Declare(func(v *mcp.Version, caps *mcp.ServerCapabilities) {
-		if v.Tasks {
+	srv.Declare(func(c *rpc.Caller, caps *mcp.ServerCapabilities) {
+		if c.Version.Tasks {
 			caps.Tasks = &mcp.ServerTasks{
 				List:      &mcp.Present{},
 				Cancel:    &mcp.Present{},
@@ -22,7 +22,7 @@ func (r *Runner) Register(srv *rpc.Server) {
 				Responses: &mcp.TaskResponses{Modes: []mcp.ResponseMode{mcp.ModeTask, mcp.ModeImmediate, mcp.ModeStreaming}},
 			}
 		}
-		if v.Stateless {
+		if c.Version.Stateless {
 			// It must be exactly {}: with any key inside, the official client treats tasks as absent.
 			caps.Extensions = map[string]json.RawMessage{mcp.ExtensionTasks: json.RawMessage("{}"), mcp.ExtensionTaskPartials: json.RawMessage("{}")}
 		}

@@ -22,7 +22,7 @@ func Serve(srv *rpc.Server, registry *Registry, runner *tasks.Runner, o ServeOpt
 		page = &o.App.Page
 		s.addApp(o.App)
 	}
-	srv.Declare(func(_ *mcp.Version, caps *mcp.ServerCapabilities) {
+	srv.Declare(func(_ *rpc.Caller, caps *mcp.ServerCapabilities) {
 		caps.Tools = &mcp.ListCapability{ListChanged: true}
 	})
 	srv.OnSession(func(c *rpc.Caller) {

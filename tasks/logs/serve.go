@@ -10,7 +10,7 @@ import (
 // Call it once for each server.
 func Serve(srv *rpc.Server, runner *tasks.Runner, o Options) {
 	s := &server{runner: runner, o: o}
-	srv.Declare(func(_ *mcp.Version, caps *mcp.ServerCapabilities) {
+	srv.Declare(func(_ *rpc.Caller, caps *mcp.ServerCapabilities) {
 		caps.Resources = &mcp.ResourcesCapability{Subscribe: true}
 	})
 	srv.Handle(rpc.Handshake, "resources/list", s.listResources)

@@ -19,7 +19,7 @@ import (
 func mirrorMain([]string) {
 	say := func(format string, args ...any) { _, _ = fmt.Fprintf(os.Stdout, format+"\n", args...) }
 	stateless := os.Getenv("STATELESS") != ""
-	const capabilities = `{"tools":{},"prompts":{},"resources":{},"logging":{},"experimental":{"claude/channel":{"n":1}},"extensions":{"io.modelcontextprotocol/skills":{"n":12345678901234567890}},"x-capability":{"n":1}}`
+	const capabilities = `{"tools":{},"prompts":{},"resources":{},"logging":{},"experimental":{"claude/channel":{"n":1}},"extensions":{"io.modelcontextprotocol/skills":{"n":12345678901234567890},"io.modelcontextprotocol/tasks":{},"runnel/task-partials":{}},"x-capability":{"n":1}}`
 	hello, asked, level := "", "", ""
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Buffer(nil, 64<<20); lines.Scan(); {
@@ -143,6 +143,37 @@ func mirrored(t *testing.T, host, server string) (c *player, params func(more st
 	c.ask(1, "tools/list", params(""))
 	c.opening = c.ask(2, "server/discover", params(""))
 	return c, params
+}
+
+// A client of the handshake era gets extensions of a server only if it declares some itself, and never those that runnel has in 2026-07-28. Each
+// client asks twice, before and after the server is known.
+func TestExtensionsOfAServer(t *testing.T) {
+	t.Parallel()
+	for capabilities, want := range map[string]string{
+		`{}`:                        ``,
+		`{"elicitation":{}}`:        ``,
+		`{"extensions":{}}`:         `"extensions":{"io.modelcontextprotocol/skills":{"n":12345678901234567890}}`,
+		`{"extensions":{"x/y":{}}}`: `"extensions":{"io.modelcontextprotocol/skills":{"n":12345678901234567890}}`,
+	} {
+		t.Run(capabilities, func(t *testing.T) {
+			t.Parallel()
+			u := fake(t, WrappedName, func(u *config.Upstream) {
+				command := child("mirror")
+				u.Command, u.Env = command.Command, command.Env
+			})
+			set := NewSet(&tools.Registry{})
+			t.Cleanup(set.Close)
+			if err := set.Add(u); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				got := serveSet(t, set).ask(0, "initialize", `{"protocolVersion":"2025-11-25","capabilities":`+capabilities+`,"clientInfo":{"name":"host","version":"1"}}`)
+				if !strings.Contains(got, `"experimental"`) || !strings.Contains(got, want) || want == "" && strings.Contains(got, "extensions") {
+					t.Errorf("initialize is answered by %s", got)
+				}
+			}
+		})
+	}
 }
 
 // What a wrapped server and its client say to each other passes as it is, in both eras and across them. Each call is made twice.

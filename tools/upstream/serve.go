@@ -44,7 +44,7 @@ const WrappedName = "wrapped"
 func (s *Set) Serve(srv *rpc.Server, runner *tasks.Runner, wraps bool, o tools.ServeOptions) {
 	o.Source, o.Others, s.beat = s, s, o.Heartbeat
 	tools.Serve(srv, s.Tools, runner, o)
-	srv.Declare(func(_ *mcp.Version, caps *mcp.ServerCapabilities) { s.declare(caps) })
+	srv.Declare(s.declare)
 	if wraps {
 		srv.Prepare(func(ctx context.Context, c *rpc.Caller) {
 			s.Meet(c)
@@ -107,8 +107,10 @@ func (s *Set) setLevel(ctx context.Context, _ *rpc.Caller, params json.RawMessag
 	return struct{}{}, nil
 }
 
-// declare adds the capabilities of the upstreams, including those that an upstream may turn out to have.
-func (s *Set) declare(caps *mcp.ServerCapabilities) {
+// declare adds the capabilities of the upstreams, including those that an upstream may turn out to have. Extensions are of 2026-07-28; a
+// client of before has them if it declares some itself. Those of runnel are never an upstream's.
+func (s *Set) declare(c *rpc.Caller, caps *mcp.ServerCapabilities) {
+	takesExtensions := c.Version.Stateless || c.Capabilities.Extensions != nil
 	s.recall()
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -131,9 +133,11 @@ func (s *Set) declare(caps *mcp.ServerCapabilities) {
 			switch name := string(it.Name); name {
 			case "tools", "prompts", "resources", "completions", "logging", "tasks": // runnel has its own
 			case "extensions":
-				for ext := rawjson.Over(it.Value); ext.Next(); {
-					if caps.Extensions[string(ext.Name)] == nil {
-						caps.Extensions = with(caps.Extensions, string(ext.Name), ext.Value)
+				for ext := rawjson.Over(it.Value); takesExtensions && ext.Next(); {
+					switch name := string(ext.Name); {
+					case name == mcp.ExtensionTasks, name == mcp.ExtensionTaskPartials, caps.Extensions[name] != nil:
+					default:
+						caps.Extensions = with(caps.Extensions, name, ext.Value)
 					}
 				}
 			default:
