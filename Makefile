@@ -26,7 +26,7 @@ RUNNEL_FLEET_ROUNDS ?= 200
 RUNNEL_FLEET_TIME ?= 1h
 RUNNEL_FLEET_SEED ?=
 
-.PHONY: help build demo cast man packages wine count test ci nightly check lint vuln race crash states soak streams hostile fleet fuzz fuzz-short hosts hosts-short browser browser-short pictures bench clean
+.PHONY: help build demo cast man packages wine count test ci nightly check lint vuln race crash states soak streams hostile fidelity fleet fuzz fuzz-short hosts hosts-short browser browser-short pictures bench clean
 
 .DEFAULT_GOAL = build
 
@@ -55,7 +55,7 @@ test: ## three minutes, with Go alone: format, vet, and the tests that need no o
 
 ci: check lint vuln race fuzz-short hosts-short browser-short ## all that a change must pass: lint, every test under the race detector, real hosts, a browser (needs npm, tmux, Chromium, jq, redis-server, too)
 
-nightly: ci fuzz crash states soak streams fleet hostile day hosts browser ## all of that at length: some eight hours
+nightly: ci fuzz crash states soak streams fleet fidelity hostile day hosts browser ## all of that at length: some eight hours
 
 check: ## format, modules, vet, also for systems that the tests do not run on
 	@$(formatted)
@@ -95,6 +95,9 @@ hostile: ## on Linux, several runnels on one state for $(RUNNEL_HOSTILE_TIME), a
 
 day: ## on Linux, several hosts work for $(RUNNEL_DAY_TIME) with every config and command of the documents; what they get is always what they got first (make ci takes 90 s)
 	RUNNEL_DAY_TIME=$(RUNNEL_DAY_TIME) RUNNEL_DAY_SEED=$(RUNNEL_DAY_SEED) go test -race -count=1 -v -timeout 24h -run '^TestDay$$' ./internal/e2e
+
+fidelity: ## nineteen servers from npm answer through runnel wrap as they do directly, member by member (make race plays three)
+	RUNNEL_TEST_FIDELITY=all go test -count=1 -v -timeout 1h -run '^TestFidelity$$' ./internal/e2e
 
 fleet: ## on Linux, a fleet on three NATS servers: $(RUNNEL_FLEET_ROUNDS) times a worker, a front or a server is killed or cut off; then what states must do while servers die, for $(RUNNEL_FLEET_TIME)
 	RUNNEL_FLEET_ROUNDS=$(RUNNEL_FLEET_ROUNDS) RUNNEL_FLEET_SEED=$(RUNNEL_FLEET_SEED) go test -count=1 -v -timeout 24h -run '^TestFleetRounds$$' ./internal/e2e

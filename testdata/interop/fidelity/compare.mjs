@@ -1,6 +1,6 @@
 // Real servers answer through "runnel wrap --" as they do directly: each answer on the wire is compared, member by member, for the official
 // TypeScript client of both eras. Each sequence is sent twice. The differences that are meant are in allowed.mjs.
-// Usage: node compare.mjs 2025|2026 PROGRAM CONFIG [SERVER...]; no config is used. Prints the table, and exits 1 if there is any other difference.
+// Usage: node compare.mjs 2025|2026 all|few|SERVER,... PROGRAM. Prints the table, and exits 1 if there is any other difference.
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -8,7 +8,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { allowed } from './allowed.mjs';
 
-const [era, program, , ...only] = process.argv.slice(2);
+const [era, only, program] = process.argv.slice(2);
 const legacy = era === '2025';
 const { Client } = legacy ? await import('@modelcontextprotocol/sdk/client/index.js') : await import('@modelcontextprotocol/client');
 const { StdioClientTransport } = legacy ? await import('@modelcontextprotocol/sdk/client/stdio.js') : await import('@modelcontextprotocol/client/stdio');
@@ -134,7 +134,9 @@ async function compare(server) {
   rows.push(row);
 }
 
-const waiting = servers.filter(name => only.length === 0 || only.includes(name));
+const few = ['server-everything', 'server-filesystem', 'server-threejs']; // the most methods, files and roots, an App
+const chosen = { all: servers, few }[only] ?? only.split(',');
+const waiting = servers.filter(name => chosen.includes(name));
 await Promise.all([0, 1].map(async () => {
   while (waiting.length) {
     const server = waiting.shift();
