@@ -289,7 +289,7 @@ func TestLinesStayBelowOneMiB(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, line := range lane.lines() {
-		if len(line) >= 1<<20 && !strings.Contains(string(line), passed) {
+		if len(line) >= 1<<20 && !strings.Contains(line, passed) {
 			t.Errorf("line %d has %d bytes", i, len(line))
 		}
 	}

@@ -41,7 +41,7 @@ func checkDepth(text []byte) error {
 
 // skipComment returns the last position of the comment at i, i itself if there is none.
 func skipComment(text []byte, i int) int {
-	length := -1
+	var length int
 	switch rest := text[i:]; {
 	case bytes.HasPrefix(rest, []byte("//")):
 		length = bytes.IndexByte(rest, '\n')

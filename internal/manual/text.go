@@ -16,7 +16,7 @@ const (
 func (t Topic) Text(width int, colors bool) string {
 	p := printer{width: width, colors: colors}
 	for n, b := range blocks(t.page) {
-		if n > 0 && !(b.kind == item && p.last == item) {
+		if n > 0 && (b.kind != item || p.last != item) {
 			p.WriteString("\n")
 		}
 		indent := b.level * margin

@@ -94,7 +94,7 @@ func (o *httpOptions) tokens(log zerolog.Logger) (*httpserver.Fresh[*httpserver.
 		if started {
 			text, _, err = system.ReadRegular(o.tokenFile, maxTokenFile)
 		}
-		if err != nil && !(started && errors.Is(err, fs.ErrNotExist)) {
+		if err != nil && (!started || !errors.Is(err, fs.ErrNotExist)) {
 			return nil, err
 		}
 		tokens, err := httpserver.ReadTokens(bytes.NewReader(text))
