@@ -42,7 +42,8 @@ const dayPoll = 50 * time.Millisecond
 
 // list reads tools/list until it has what the config says, and holds that it is what it was under that config.
 func (h *dayHost) list() {
-	text, tools := "", []dayTool{}
+	var text string
+	var tools []dayTool
 	for deadline := time.Now().Add(watchdog); ; time.Sleep(dayPoll) {
 		text, tools = "", nil
 		missing := append(h.project.prefixes(), h.project.marker)
