@@ -4,6 +4,7 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 type kind int
@@ -25,7 +26,7 @@ type block struct {
 	rows   [][]string
 }
 
-var listItem = regexp.MustCompile(`^(-|\d+\.) +`)
+var listItem = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(-|\d+\.) +`) })
 
 // blocks takes a page apart.
 func blocks(page string) (all []block) {
@@ -62,9 +63,9 @@ func blocks(page string) (all []block) {
 			}
 			n--
 			add(t)
-		case listItem.MatchString(line):
+		case listItem().MatchString(line):
 			inItem = true
-			add(block{kind: item, text: strings.TrimSpace(listItem.ReplaceAllString(line, ""))})
+			add(block{kind: item, text: strings.TrimSpace(listItem().ReplaceAllString(line, ""))})
 		case joins:
 			all[len(all)-1].text += " " + text
 		default:
@@ -84,13 +85,15 @@ func cells(row string) (all []string) {
 	return all
 }
 
-var inlines = regexp.MustCompile("(`[^`]+`)|\\*\\*(.+?)\\*\\*|\\[([^\\]]+)\\]\\(([^)]+)\\)")
+var inlines = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("(`[^`]+`)|\\*\\*(.+?)\\*\\*|\\[([^\\]]+)\\]\\(([^)]+)\\)")
+})
 
 // spell replaces the code, the bold words and the links of a text. plain gets what stands between them and in links, mark what stands out.
 func spell(text string, plain, mark func(string) string) string {
 	var b strings.Builder
 	for {
-		at := inlines.FindStringSubmatchIndex(text)
+		at := inlines().FindStringSubmatchIndex(text)
 		if at == nil {
 			return b.String() + plain(text)
 		}
