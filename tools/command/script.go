@@ -18,22 +18,24 @@ type interpreter struct {
 }
 
 // interpreters are the programs that read code from their arguments. A value in code would be code.
-var interpreters = map[string]interpreter{
-	"sh": {code: "c"}, "bash": {code: "c"}, "dash": {code: "c"}, "ash": {code: "c"}, "zsh": {code: "c"}, "ksh": {code: "c"}, "mksh": {code: "c"},
-	"tcsh": {code: "c"}, "csh": {code: "c"}, "rbash": {code: "c"}, "yash": {code: "c"},
-	"fish":   {code: "cC", long: []string{"--command", "--init-command"}},
-	"su":     {code: "c", long: []string{"--command", "--session-command"}},
-	"script": {code: "c", long: []string{"--command"}},
-	"python": {code: "c"}, "pypy": {code: "c"},
-	"node": {code: "ep", long: []string{"--eval", "--print"}}, "bun": {code: "ep", long: []string{"--eval", "--print"}},
-	"deno": {}, // deno eval: see subcommands
-	"perl": {code: "eE"}, "ruby": {code: "e"}, "lua": {code: "e"}, "luajit": {code: "e"}, "osascript": {code: "e"},
-	"php": {code: "rBRE", long: []string{"--run", "--process-begin", "--process-code", "--process-end"}},
-	"awk": {first: true}, "gawk": {code: "e", long: []string{"--source"}, first: true}, "mawk": {first: true}, "nawk": {first: true},
-	"cmd":        {as: "cmd"},
-	"powershell": {as: "powershell"}, "pwsh": {as: "powershell"},
-	"eval": {all: true}, "ssh": {as: "ssh"},
-}
+var interpreters = sync.OnceValue(func() map[string]interpreter { // made for a config that has placeholders, not at each start
+	return map[string]interpreter{
+		"sh": {code: "c"}, "bash": {code: "c"}, "dash": {code: "c"}, "ash": {code: "c"}, "zsh": {code: "c"}, "ksh": {code: "c"}, "mksh": {code: "c"},
+		"tcsh": {code: "c"}, "csh": {code: "c"}, "rbash": {code: "c"}, "yash": {code: "c"},
+		"fish":   {code: "cC", long: []string{"--command", "--init-command"}},
+		"su":     {code: "c", long: []string{"--command", "--session-command"}},
+		"script": {code: "c", long: []string{"--command"}},
+		"python": {code: "c"}, "pypy": {code: "c"},
+		"node": {code: "ep", long: []string{"--eval", "--print"}}, "bun": {code: "ep", long: []string{"--eval", "--print"}},
+		"deno": {}, // deno eval: see subcommands
+		"perl": {code: "eE"}, "ruby": {code: "e"}, "lua": {code: "e"}, "luajit": {code: "e"}, "osascript": {code: "e"},
+		"php": {code: "rBRE", long: []string{"--run", "--process-begin", "--process-code", "--process-end"}},
+		"awk": {first: true}, "gawk": {code: "e", long: []string{"--source"}, first: true}, "mawk": {first: true}, "nawk": {first: true},
+		"cmd":        {as: "cmd"},
+		"powershell": {as: "powershell"}, "pwsh": {as: "powershell"},
+		"eval": {all: true}, "ssh": {as: "ssh"},
+	}
+})
 
 var version = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[-.]?[0-9][0-9.]*$`) })
 
@@ -49,7 +51,7 @@ func program(word string) string {
 func scripts(argv []string) map[int]bool {
 	code := map[int]bool{}
 	for i, word := range argv {
-		in, ok := interpreters[program(word)]
+		in, ok := interpreters()[program(word)]
 		if ok && (i == 0 || !strings.HasPrefix(word, "-")) {
 			in.scripts(argv, i+1, code)
 		}
