@@ -123,14 +123,24 @@ func (c *Call) awaitResult() {
 	})
 }
 
-// answer answers a question of a task of the stateless era.
+// answer answers a question of a task of the stateless era. A server may refuse an answer, such as one that lacks what its schema requires. It
+// would wait for another one for ever, so it then gets the answer that the question was cancelled.
 func (c *Call) answer(id, key string, q mcp.InputRequest) {
+	cancelled := rawjson.Encode(mcp.ElicitResult{Action: mcp.ElicitCancel})
+	update := func(response json.RawMessage) error {
+		responses := map[string]json.RawMessage{key: response}
+		return c.client.Call(c.all, "tasks/update", mcp.UpdateTaskParams{TaskID: id, InputResponses: responses}, nil)
+	}
 	response, err := c.put(c.all, q)
 	if err != nil && q.Method == "elicitation/create" {
-		response, err = rawjson.Encode(mcp.ElicitResult{Action: mcp.ElicitCancel}), nil
+		response, err = cancelled, nil
 	}
 	if err == nil {
-		err = c.client.Call(c.all, "tasks/update", mcp.UpdateTaskParams{TaskID: id, InputResponses: map[string]json.RawMessage{key: response}}, nil)
+		err = update(response)
+	}
+	if _, refused := errors.AsType[*rpc.Error](err); refused && q.Method == "elicitation/create" {
+		c.o.Log.Warn().Err(err).Str("tool", c.tool).Msg("the server refuses the answer to its question, so the question is cancelled")
+		err = update(cancelled)
 	}
 	if err != nil && c.all.Err() == nil {
 		c.o.Log.Warn().Err(err).Str("tool", c.tool).Msg("answering a question")
