@@ -157,10 +157,10 @@ func (c *dayCall) play() (result string, ok bool) {
 func (c *dayCall) start() bool {
 	h := c.host
 	call := fmt.Sprintf(`"name":%q,"arguments":%s`, c.tool.name, c.arguments)
-	switch {
-	case c.way == "start_task":
+	switch c.way {
+	case "start_task":
 		call = fmt.Sprintf(`"name":"start_task","arguments":{"tool":%q,"arguments":%s}`, c.tool.name, c.arguments)
-	case c.way == "task":
+	case "task":
 		call += `,"task":` + h.profile.task
 	}
 	for more := ""; ; {

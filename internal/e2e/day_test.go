@@ -119,10 +119,9 @@ func (d *day) count(what string, n int) {
 	d.counts[what] += n
 }
 
-// compare holds that a call gives what the first of its kind gave. A task of a host that knows no
-// tasks may have ended with its runnel: those of others outlive it.
+// compare holds that a call gives what the first of its kind gave. A command that is not detached may have ended with its runnel.
 func (d *day) compare(c *dayCall, result string) {
-	if c.starts != c.host.starts && c.host.profile.task == "" && !c.host.profile.listens && (strings.Contains(result, "the runnel that ran this task is gone") || strings.Contains(result, "runnel was stopped")) {
+	if c.starts != c.host.starts && (strings.Contains(result, "the runnel that ran this task is gone") || strings.Contains(result, "runnel was stopped")) {
 		d.count("lost with their runnel by "+c.host.profile.name, 1)
 		return
 	}

@@ -238,6 +238,9 @@ func newDayScript(name, block string) dayScript {
 	if !aCommand.MatchString(text) || regexp.MustCompile(`(?m)^(go|make|npm|git|brew|apt|curl) `).MatchString(text) {
 		return dayScript{}
 	}
+	if strings.Contains(text, "$!") { // kill -9, and process numbers in what the shell says: TestReadme runs it
+		return dayScript{}
+	}
 	if strings.Contains(text, "4d8a") {
 		text = "id=$(runnel call nap --detach --tool 'nap=sleep 600')\n" + strings.ReplaceAll(text, "4d8a", `"$id"`)
 	}
@@ -252,7 +255,7 @@ func (d *day) run(script dayScript) string {
 	for _, dir := range []string{"home", "config", "state"} {
 		d.write(filepath.Join(home, dir, "empty"), "")
 	}
-	d.write(filepath.Join(project, "runnel.yaml"), "tools:\n  hi: {command: [echo, hi]}\n  test: {command: [go, test]}\n  greet: {command: [echo, \"{{who}}\"]}\n")
+	d.write(filepath.Join(project, "runnel.yaml"), "tools:\n  hi: {command: [echo, hi]}\n  test: {command: [go, test]}\n  greet: {command: [echo, \"{{who}}\"], input: {who: {type: string}}, required: [who]}\n")
 	d.write(filepath.Join(project, "Makefile"), "test:\n\t@echo tested\n")
 	cmd := exec.Command("bash", "-c", "runnel trust >&2\n"+script.text)
 	cmd.Dir, cmd.Env = project, append(d.environ(home), "SERVED="+d.served.url)
