@@ -61,7 +61,7 @@ func (b *batch) leave() {
 	switch {
 	case !last || len(b.line) == 0:
 	case b.slots == 0:
-		_ = b.w.try(append(b.line, "]\n"...)) // fails only if nobody is there to read it
+		_ = b.w.try(append(b.line, "]\n"...)) // fails only if the reader has closed
 	default:
 		err := b.w.queue(append(b.line, "]\n"...), b.slots)
 		if err != nil {

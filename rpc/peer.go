@@ -270,5 +270,5 @@ func (p *peer) reply(b *batch, head, id []byte, result any, failure *Error) {
 		b.add(e.buf.Bytes(), 0, After{})
 		return
 	}
-	_ = p.to.try(e.buf.Bytes()) // fails only when nobody is there to read it
+	_ = p.to.try(e.buf.Bytes()) // fails only when the reader has closed
 }

@@ -199,7 +199,7 @@ func (d *delivery) begin() (early func(dst []byte) []byte) {
 	}
 	early = d.early
 	for _, params := range d.passed {
-		_ = d.caller.TryNotify("notifications/progress", params) // fails only if nobody is there to read it
+		_ = d.caller.TryNotify("notifications/progress", params) // fails only if the reader has closed
 	}
 	d.held, d.early, d.passed = nil, nil, nil
 	return early
@@ -231,7 +231,7 @@ func (d *delivery) notify(t mcp.Task) {
 		}
 		notify = c.Notify
 	}
-	_ = notify("notifications/tasks/status", t) // fails only if nobody is there to read it
+	_ = notify("notifications/tasks/status", t) // fails only if the reader has closed
 }
 
 // mark returns the mark for the answer to a request that gets a handle, before anything else is written.

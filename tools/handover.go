@@ -88,5 +88,5 @@ func (d *delivery) endPartials() {
 	if err := json.Unmarshal(d.dialect.End(nil), &m); err != nil {
 		panic("internal error: " + err.Error())
 	}
-	_ = d.caller.Notify(m.Method, m.Params) // fails only when nobody is there to read it
+	_ = d.caller.Notify(m.Method, m.Params) // fails only when the reader has closed
 }

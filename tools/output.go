@@ -23,7 +23,7 @@ import (
 type Output struct {
 	ctx     context.Context
 	log     *partials.Log
-	report  func(p tasks.Progress, params json.RawMessage) // nil: nobody wants to know
+	report  func(p tasks.Progress, params json.RawMessage) // nil: it is not reported
 	secrets *secrets.Set                                   // nil = none
 
 	stdout, stderr textWriter

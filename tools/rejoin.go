@@ -124,7 +124,7 @@ func (r *rejoin) follow(ctx context.Context, v *tasks.View) error {
 	for before := mcp.TaskWorking; ; {
 		if t := v.Task(); t.Status != before && !t.Status.Terminal() {
 			before = t.Status
-			_ = r.caller.TryNotify("notifications/tasks/status", r.service.runner.Wire(&t)) // fails only if nobody is there to read it
+			_ = r.caller.TryNotify("notifications/tasks/status", r.service.runner.Wire(&t)) // fails only if the reader has closed
 		}
 		select {
 		case <-changed:

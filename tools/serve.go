@@ -47,7 +47,7 @@ func (s *service) tellUsed(ctx context.Context, c *rpc.Caller) {
 	select {
 	case <-tasks.Used(c).Done():
 		if !s.fallbackListed(c) {
-			_ = c.Notify("notifications/tools/list_changed", nil) // fails only if nobody is there to read it
+			_ = c.Notify("notifications/tools/list_changed", nil) // fails only if the reader has closed
 		}
 	case <-ctx.Done():
 	}

@@ -214,7 +214,7 @@ func (d *day) comparable(a answer, chunks string) string {
 	return d.plain(fmt.Sprintf("isError %t %s %s\n%s%s", r.IsError, meta, r.Structured, others, said))
 }
 
-// ended notes how a task ended. It has one end, whoever asks.
+// ended notes how a task ended. All who ask get the same end.
 func (d *day) ended(c *dayCall, status, message string) {
 	d.mu.Lock()
 	end := d.tasks[c.id]

@@ -75,7 +75,7 @@ func blocks(page string) (all []block) {
 	return all
 }
 
-// cells are those of a row: | a | b |. In a cell \| is no border.
+// cells returns the cells of a row: | a | b |. In a cell \| is not a border.
 func cells(row string) (all []string) {
 	const border = "\x00"
 	row = strings.ReplaceAll(strings.Trim(strings.TrimSpace(row), "|"), `\|`, border)

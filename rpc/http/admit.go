@@ -108,5 +108,5 @@ func (s *Server) describe(w http.ResponseWriter, r *http.Request) {
 	}{s.resource(r), []string{s.o.Authority.URL}, s.o.Authority.Scopes, []string{"header"}})
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "max-age=300")
-	_, _ = w.Write(text) // fails only when nobody is there to read it
+	_, _ = w.Write(text) // fails only when the reader has closed
 }

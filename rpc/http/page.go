@@ -26,5 +26,5 @@ func (s *Server) show(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store") // the next runnel at this port may have another page
-	_, _ = w.Write(s.o.Page.HTML)      // fails only when nobody is there to read it
+	_, _ = w.Write(s.o.Page.HTML)      // fails only when the reader has closed
 }

@@ -68,7 +68,7 @@ func (a *answer) sendJSON(w http.ResponseWriter, text []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
 	w.WriteHeader(a.statusOf(text))
-	_, _ = w.Write(text) // fails only when nobody is there to read it
+	_, _ = w.Write(text) // fails only when the reader has closed
 }
 
 // statusOf returns the status of a response.
@@ -169,7 +169,7 @@ func refuse(w http.ResponseWriter, status int, id []byte, code int, problem stri
 		h.Set("Retry-After", "1") // what is in flight ends soon
 	}
 	w.WriteHeader(status)
-	_, _ = w.Write(rpc.Refusal(id, &rpc.Error{Code: code, Message: problem})) // fails only when nobody is there to read it
+	_, _ = w.Write(rpc.Refusal(id, &rpc.Error{Code: code, Message: problem})) // fails only when the reader has closed
 }
 
 // statusWriter remembers the status of a response, for the log.

@@ -34,7 +34,7 @@ type tokenEntry struct {
 	owner string
 }
 
-// ErrNoTokens is what ReadTokens returns, with Tokens that admit no client, if there is no token.
+// ErrNoTokens is returned by ReadTokens, with Tokens that admit no client, if the file has no token.
 var ErrNoTokens = errors.New("there is no token: write one \"TOKEN OWNER\" a line")
 
 // ReadTokens reads lines of "TOKEN OWNER". Blank lines and lines that begin with # are skipped. An error never shows a token.

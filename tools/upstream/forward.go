@@ -122,7 +122,7 @@ func (f *forwards) progress(params json.RawMessage, hide *secrets.Set) {
 	c := f.by[rawjson.StringMember(params, "progressToken")]
 	f.mu.Unlock()
 	if c != nil {
-		_ = c.TryNotify("notifications/progress", hide.JSON(rawjson.WithMember(params, "progressToken", c.Meta.ProgressToken))) // fails only if nobody is there to read it
+		_ = c.TryNotify("notifications/progress", hide.JSON(rawjson.WithMember(params, "progressToken", c.Meta.ProgressToken))) // fails only if the reader has closed
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"runnel/tools/remote"
 )
 
-// What a server and its client say to each other passes as it is written: requests, notifications, results, errors and their _meta, whether runnel
+// Messages between a server and its client pass as they are written: requests, notifications, results, errors and their _meta, whether runnel
 // knows them or not. These are the exceptions:
 //
 //	tools/call             a task of runnel's; its own tokens and task; the output goes through the task's log

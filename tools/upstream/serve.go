@@ -30,7 +30,7 @@ import (
 //	requests of any method                   the client of the call; outside of calls the session
 //	any other notification                   the session
 //
-// What cannot be passed on: questions while a client of 2026-07-28 gets a prompt or reads a resource of a server of the handshake era, and
+// Not passed on are questions while a client of 2026-07-28 gets a prompt or reads a resource of a server of the handshake era, and
 // notifications of methods that runnel does not know to such a client, which has no session.
 
 // listTTL is how long clients may keep a complete list. Clients that listen are notified of changes at once.

@@ -32,7 +32,7 @@ type Server struct {
 	begin sync.Once
 	busy  sync.RWMutex // read-locked by each call; retire takes it for good
 
-	// What was awaited from the server is known: by the method of each list, and initialize. If it cannot be had from the first start, all are set.
+	// answered has a latch for initialize and for each list by its method, set once the server has answered it. All are set if the first start fails.
 	answered map[string]*rpc.Latch
 	late     rpc.Latch  // it has taken long to start: lists do not wait any more
 	keeping  sync.Mutex // held while the catalog is stored

@@ -49,7 +49,7 @@ func (s *session) client(version string) shownClient {
 // tell passes a notification on, if there is a session. The notification is dropped while too much is unread.
 func (s *session) tell(method string, params json.RawMessage) {
 	if c := s.open.Load(); c != nil {
-		_ = c.TryNotify(method, params) // fails only when nobody is there to read it
+		_ = c.TryNotify(method, params) // fails only when the reader has closed
 	}
 }
 

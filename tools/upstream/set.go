@@ -27,7 +27,7 @@ type Set struct {
 
 	runs    sync.WaitGroup
 	beat    time.Duration // a client that waits gets a sign of life so often; 0 = never
-	shown   atomic.Bool   // somebody has seen a list
+	shown   atomic.Bool   // a client has seen a list
 	notices atomic.Int32  // that wait for a server (otherNotice)
 	session session
 
