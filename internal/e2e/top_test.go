@@ -114,7 +114,7 @@ tools:
 		t.Fatal(err)
 	}
 	_ = syscall.Kill(n, syscall.SIGTERM)
-	screen.wait(`(?m)^ended=130\n(.*\n)*as it was`)
+	screen.wait(`(?m)^ended=143\n(.*\n)*as it was`)
 
 	// Where nobody looks, it says what to use.
 	screen.run(top + " | cat")
