@@ -48,7 +48,7 @@ func TestFollowSearchCancel(t *testing.T) {
 	p.find("LINE 9999 ") // a plain word is marked where it stands
 	p.until("the word", `document.querySelector("mark")?.textContent === "line 9999 "`)
 	p.find("(")
-	p.until("what is wrong with the pattern", found+`.includes("not a regular expression")`)
+	p.until("what is wrong with the pattern", found+`.includes("not a valid regular expression")`)
 	p.find("no such words")
 	p.until("nothing", found+` === "no matches"`)
 
