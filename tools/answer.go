@@ -116,9 +116,9 @@ const (
 	isLate
 )
 
-// together is how long more questions may follow the first one and still travel with it: the client has to send the call again for each
-// answer.
-const together = 5 * time.Millisecond
+// together is how long another question may follow one and still travel with it: the client has to send the call again for each answer. A
+// person does not notice it, and on a busy machine the questions of one tool come some milliseconds apart.
+const together = 25 * time.Millisecond
 
 // next waits for the first event, and returns it with the questions if it is isAsked.
 func next[T any](ctx context.Context, d *delivery, worked <-chan struct{}, late <-chan T) (event, map[string]mcp.InputRequest) {
@@ -130,7 +130,8 @@ func next[T any](ctx context.Context, d *delivery, worked <-chan struct{}, late 
 	}
 	for {
 		if changed != nil && !isDone(d.run.Ended()) { // questions may be closed after the end
-			if len(d.run.Questions()) > 0 {
+			for n := 0; len(d.run.Questions()) > n; {
+				n = len(d.run.Questions())
 				time.Sleep(together)
 			}
 			if questions := d.run.Questions(); len(questions) > 0 {

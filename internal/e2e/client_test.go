@@ -35,8 +35,8 @@ func TestTimeoutIsTold(t *testing.T) {
 	t.Parallel()
 	for _, protocol := range []string{"2025-11-25", "2026-07-28"} {
 		state := filepath.Join(t.TempDir(), "state")
-		runClient(t, "", "call", "sleep", "ms=60000", "--timeout=200ms", "--protocol="+protocol, "--immediate-wait=1ms", "--selftest", "--state", state)
-		if got := runClient(t, "", "tasks", "list", "--state", state); !strings.Contains(got.stdout, "cancelled by the client: timed out after 200ms") {
+		runClient(t, "", "call", "sleep", "ms=60000", "--timeout=5s", "--protocol="+protocol, "--immediate-wait=1ms", "--selftest", "--state", state)
+		if got := runClient(t, "", "tasks", "list", "--state", state); !strings.Contains(got.stdout, "cancelled by the client: timed out after 5s") {
 			t.Errorf("%s: %+v", protocol, got)
 		}
 	}
