@@ -209,7 +209,7 @@ func (p *Child) watch(ctx context.Context, l Limits) Ending {
 	if l.Idle > 0 {
 		idle = time.After(l.Idle)
 	}
-	looked := false // a silence that was long enough was looked at
+	patience := patience{limit: l.Idle}
 	for {
 		select {
 		case <-p.exited:
@@ -219,23 +219,16 @@ func (p *Child) watch(ctx context.Context, l Limits) Ending {
 		case <-timeout:
 			return Ending{Stop: TimedOut, Limit: l.Timeout}
 		case <-idle:
-			switch left := l.Idle - p.output.silence(); {
-			case left > 0:
-				looked = false
-				idle = time.After(left)
-			case !looked || system.Readable(p.stdout) || system.Readable(p.stderr):
-				// Perhaps runnel itself was stopped, not the command: any output that has come meanwhile is read first.
-				looked = true
-				idle = time.After(idleLook)
-			default:
+			unread := system.Readable(p.stdout) || system.Readable(p.stderr)
+			took := p.output.silence()
+			wait := patience.look(time.Now(), took, unread)
+			if wait == 0 {
 				return Ending{Stop: Idle, Limit: l.Idle}
 			}
+			idle = time.After(wait)
 		}
 	}
 }
-
-// idleLook is how long a command that seems silent is watched before it is stopped.
-const idleLook = 100 * time.Millisecond
 
 // stop sends TERM to the family, and KILL if the child is still there after the grace. It returns the rest of the grace, for the rest of
 // the family.

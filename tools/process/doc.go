@@ -18,7 +18,7 @@
 //
 // Where things stand:
 //
-//	a child has run for too long, or said nothing   Child.watch (child.go)
+//	a child has run for too long, or said nothing   Child.watch (child.go), patience (patience.go)
 //	which variables a child gets                    Environ (environ.go)
 //	a child is killed with all that it started      Child.stop (child.go), family.end (family.go), family.signal (family_unix.go, family_windows.go)
 //	who has left the group is found                 strays (system_linux.go)
