@@ -10,7 +10,7 @@ type Stripper struct {
 	CRLF bool
 
 	state stripState
-	cr    bool   // one or more \r have been read; the next byte decides about them
+	cr    bool   // one or more \r have been read; the next byte of text decides about them
 	buf   []byte // what Strip returned last
 }
 
@@ -122,18 +122,19 @@ func (s *Stripper) next(b byte) {
 }
 
 func (s *Stripper) text(b byte) {
+	if b == escape { // a sequence between \r and \n decides nothing about them
+		s.state = stripEscape
+		return
+	}
 	if s.cr && b != '\r' {
 		s.cr = false
 		if b != '\n' {
 			s.buf = append(s.buf, '\r')
 		}
 	}
-	switch {
-	case b == escape:
-		s.state = stripEscape
-	case b == '\r' && s.CRLF:
+	if b == '\r' && s.CRLF {
 		s.cr = true
-	default:
+	} else {
 		s.buf = append(s.buf, b)
 	}
 }

@@ -38,6 +38,7 @@ func stripSlowly(p []byte, crlf bool) []byte {
 // A Stripper's result does not depend on how its input was read.
 func FuzzStripper(f *testing.F) {
 	f.Add([]byte("a\x1b[1mb\r\nc\rd\x1b]0;t\x1b\\e"), uint8(3), true)
+	f.Add([]byte("a\r\x1b[K\nb"), uint8(3), true)
 	f.Fuzz(func(t *testing.T, in []byte, size uint8, crlf bool) {
 		want := stripSlowly(in, crlf)
 		parts := Stripper{CRLF: crlf}
