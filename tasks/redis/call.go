@@ -87,6 +87,8 @@ func (sp *space) try(ctx context.Context, ask func() rueidis.RedisResult) (rueid
 			return rueidis.RedisMessage{}, refused(err)
 		case errors.Is(err, rueidis.ErrClosing):
 			return rueidis.RedisMessage{}, err
+		case errors.As(err, new(badReply)):
+			return rueidis.RedisMessage{}, sp.unreachable(err)
 		}
 		if !engine.Pause(ctx, tryAgain) {
 			return rueidis.RedisMessage{}, sp.unreachable(err)

@@ -3,6 +3,7 @@ package redis
 import (
 	"bytes"
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 
@@ -81,7 +82,8 @@ func (sp *space) each(ctx context.Context, ids []string, command func(b rueidis.
 		silent := false
 		for _, a := range answers {
 			refusal, said := rueidis.IsRedisErr(a.Error())
-			silent = silent || a.NonRedisError() != nil || said && passes(refusal.Error())
+			lost := a.NonRedisError()
+			silent = silent || lost != nil && !errors.As(lost, new(badReply)) || said && passes(refusal.Error())
 		}
 		if !silent || !engine.Pause(ctx, tryAgain) {
 			return answers

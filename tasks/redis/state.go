@@ -54,6 +54,7 @@ func (s *connection) Connect(context.Context) error {
 		InitAddress: []string{s.o.Server}, ForceSingleClient: true, TLSConfig: config, SelectDB: s.o.DB,
 		ClientName: "runnel", ClientSetInfo: rueidis.DisableClientSetInfo, // an ACL need not allow it
 		Dialer:            net.Dialer{Timeout: connectTimeout},
+		DialCtxFn:         dialBounded,
 		ConnWriteTimeout:  writeTimeout,
 		DisableCache:      true,                                                                  // others write
 		DisableRetry:      true,                                                                  // space.call does it
@@ -70,9 +71,18 @@ func (s *connection) Connect(context.Context) error {
 	return nil
 }
 
-// Disconnect implements engine.Engine.
+// Disconnect implements engine.Engine. It does not wait for a client that waits for its server: such a client may never end.
 func (s *connection) Disconnect() {
-	if s.client != nil {
+	if s.client == nil {
+		return
+	}
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
 		s.client.Close()
+	}()
+	select {
+	case <-closed:
+	case <-time.After(leaveTimeout):
 	}
 }

@@ -35,12 +35,16 @@ func unconnected(err error) error {
 	if _, said := rueidis.IsRedisErr(err); said {
 		return refused(err)
 	}
-	if errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "unknown message type") {
+	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(badReply)) {
 		return fmt.Errorf("it does not answer as Redis does: name a Redis server, with rediss:// if it speaks TLS, otherwise with redis://: %w", err)
 	}
 	return err
 }
 
+// unreachable explains why no answer has come.
 func (sp *space) unreachable(err error) error {
+	if errors.As(err, new(badReply)) {
+		return tasks.Trouble{Err: unconnected(err)}
+	}
 	return tasks.Trouble{Err: engine.Away{Err: fmt.Errorf("the state at %s has not answered: %w", sp.server.o.Server, err)}}
 }
