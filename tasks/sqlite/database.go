@@ -16,6 +16,8 @@ type database struct {
 	read  *sql.DB // for reading only, several connections
 	w     *writer
 
+	absent absences // leases of others
+
 	stopSweeper context.CancelFunc
 	sweeper     sync.WaitGroup
 

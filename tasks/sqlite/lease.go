@@ -46,7 +46,7 @@ func lockNew(path string) (*os.File, error) {
 		return nil, fmt.Errorf("taking a lease: %w", err)
 	}
 	err = system.Lock(f)
-	if err == nil && !present(f) {
+	if err == nil && !present(f, path) {
 		err = system.ErrLocked
 	}
 	if err != nil {
@@ -56,23 +56,28 @@ func lockNew(path string) (*os.File, error) {
 	return f, nil
 }
 
-// retake makes the lease's file again if somebody has removed it, and reports whether that was so: a process that looked for it meanwhile
-// takes this one for gone.
+// retake makes the lease's file again if somebody has removed it, and reports whether that was so. The new file is locked before it has the
+// name: others never see it as that of a dead process.
 func (l *lease) retake() (bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if present(l.file) {
+	if present(l.file, l.path) {
 		return false, nil
 	}
-	if err := os.Mkdir(filepath.Dir(l.path), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	dir := filepath.Dir(l.path)
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return false, err // the whole state is gone
 	}
-	f, err := lockNew(l.path)
+	again, err := takeLease(dir)
 	if err != nil {
 		return false, err
 	}
+	if err := os.Rename(again.path, l.path); err != nil {
+		again.release(false)
+		return false, err
+	}
 	_ = l.file.Close()
-	l.file = f
+	l.file = again.file
 	return true, nil
 }
 
@@ -82,48 +87,101 @@ func (l *lease) touch() {
 	_ = os.Chtimes(l.path, now, now)
 }
 
-// release ends the lease. Tasks that are still kept under its name belong to a dead process from now on.
-func (l *lease) release() {
+// release ends the lease. Tasks that are still kept under its name belong to a dead process from now on: the file stays and says so.
+func (l *lease) release(kept bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_ = os.Remove(l.path)
+	if !kept {
+		_ = os.Remove(l.path)
+	}
 	_ = l.file.Close()
 }
 
-// leaseHeld reports whether the process that took a lease lives. If that is unknown, it reports true.
-func leaseHeld(dir, name string) bool {
-	return filepath.Base(name) == name && !leaseGone(filepath.Join(dir, name), func() {}) // else the name of no lease: the state is damaged
-}
+// holder says who holds a lease.
+type holder uint8
 
-// dropDeadLeases removes the files of processes that are gone.
-func dropDeadLeases(dir string) {
-	entries, _ := os.ReadDir(dir)
-	for _, e := range entries {
-		path := filepath.Join(dir, e.Name())
-		leaseGone(path, func() { _ = os.Remove(path) })
+const (
+	alive   holder = iota // a process, or that is unknown
+	dead                  // none: the file is not locked
+	missing               // there is no file: its process may have ended long ago, or it lives and a cleaner has removed the file
+)
+
+// holderOf looks at a lease's file. If its process is dead, it calls then while that is certain.
+func holderOf(dir, name string, then func()) holder {
+	if filepath.Base(name) != name {
+		return dead // the name of no lease: the state is damaged
 	}
-}
-
-// leaseGone reports whether nobody holds a lease's file, and calls then while that is certain.
-func leaseGone(path string, then func()) bool {
-	f, err := system.OpenLockable(path, 0, 0)
-	if err != nil {
-		return errors.Is(err, fs.ErrNotExist)
+	f, err := system.OpenLockable(filepath.Join(dir, name), 0, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return missing
+	} else if err != nil {
+		return alive
 	}
 	defer f.Close()
 	if system.LockShared(f) != nil { // not exclusive: two that look at once would take each other for the holder
-		return false
+		return alive
 	}
 	then()
-	return true
+	return dead
 }
 
-// present reports whether the file still stands under its name.
-func present(f *os.File) bool {
+// dropDeadLeases removes the files of processes that are dead and keep no task: until their tasks are ended, the files say that they are.
+func dropDeadLeases(dir string, keeps func(name string) bool) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		holderOf(dir, e.Name(), func() {
+			if !keeps(e.Name()) {
+				_ = os.Remove(filepath.Join(dir, e.Name()))
+			}
+		})
+	}
+}
+
+// leaseHeld reports whether the process that took a lease lives. If that is unknown, it reports true.
+func leaseHeld(dir, name string) bool { return holderOf(dir, name, func() {}) == alive }
+
+// absences are the leases whose files are missing. A process makes its file again at its next Heed, so only a file that stays missing says
+// that its process has ended.
+type absences struct {
+	mu sync.Mutex
+	of map[string]absence // by the lease's name
+}
+
+type absence struct{ first, last time.Time }
+
+const (
+	// absentFor is how long a file must be missing: many times heedInterval, since a machine may be busy.
+	absentFor = time.Minute
+	// absentLook is the longest time between two looks that count. After a longer one this process, and perhaps all others, have stood still.
+	absentLook = sweepInterval * 3 / 2
+)
+
+// see notes what the look at a lease has found, and reports whether its process is gone.
+func (a *absences) see(name string, found holder, now time.Time) (gone bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if found != missing {
+		delete(a.of, name)
+		return found == dead
+	}
+	since, seen := a.of[name]
+	if !seen || now.Sub(since.last) > absentLook {
+		since.first = now
+	}
+	since.last = now
+	if a.of == nil {
+		a.of = map[string]absence{}
+	}
+	a.of[name] = since
+	return now.Sub(since.first) >= absentFor
+}
+
+// present reports whether the file stands at path.
+func present(f *os.File, path string) bool {
 	open, err := f.Stat()
 	if err != nil {
 		return false
 	}
-	named, err := os.Stat(f.Name())
+	named, err := os.Stat(path)
 	return err == nil && os.SameFile(open, named)
 }

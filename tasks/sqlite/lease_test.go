@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -52,6 +53,84 @@ func TestLeaseIsRemoved(t *testing.T) {
 		t.Errorf("cancelled from elsewhere: %s, %v", task.Status, err)
 	}
 	<-run.Ended()
+}
+
+// Those that look while the lease's file is missing, or has just been made again, leave a running task as it is: its process lives.
+func TestLooksWhileALeaseIsMissing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s, other := openStore(t, Options{Dir: dir}), openStore(t, Options{Dir: dir})
+	statetest.Put(t, s, statetest.Working("a"), statetest.Working("b"))
+	working := func(looker *State) {
+		t.Helper()
+		for _, id := range []string{"a", "b"} {
+			if task := statetest.Get(t, looker, id); task.Status != mcp.TaskWorking {
+				t.Fatalf("%s: %s, %s", id, task.Status, task.StatusMessage)
+			}
+		}
+		if err := looker.db.sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	working(other)
+	for range 2 {
+		if err := os.RemoveAll(dir + "/" + leaseDir); err != nil {
+			t.Fatal(err)
+		}
+		working(other)
+		working(openStore(t, Options{Dir: dir})) // which recovers what is left of others when it begins
+		ctx, stop := context.WithCancel(t.Context())
+		var looks sync.WaitGroup
+		looks.Go(func() {
+			for ctx.Err() == nil {
+				if err := other.db.recoverAll(ctx); err != nil && ctx.Err() == nil {
+					t.Error(err)
+				}
+			}
+		})
+		for range 20 {
+			if _, err := s.db.lease.retake(); err != nil {
+				t.Error(err)
+			}
+			_ = os.Remove(s.db.lease.path)
+		}
+		_, err := s.db.lease.retake()
+		stop()
+		looks.Wait()
+		if err != nil {
+			t.Fatal(err)
+		}
+		working(other)
+	}
+	s.die()
+	if task := statetest.Get(t, other, "a"); task.Status != mcp.TaskFailed {
+		t.Errorf("when its process has died: %s", task.Status)
+	}
+}
+
+// A lease's file that stays missing is that of a process that has ended.
+func TestAbsences(t *testing.T) {
+	now := time.Now()
+	var a absences
+	type look struct {
+		after time.Duration
+		found holder
+		gone  bool
+	}
+	for name, looks := range map[string][]look{
+		"dead":               {{0, dead, true}},
+		"stays missing":      {{0, missing, false}, {absentFor / 2, missing, false}, {absentFor / 2, missing, true}, {1, missing, true}},
+		"is made again":      {{0, missing, false}, {absentFor / 2, missing, false}, {absentFor / 2, alive, false}, {1, missing, false}},
+		"all have stood":     {{0, missing, false}, {absentFor, missing, false}, {absentFor / 2, missing, false}, {absentFor / 2, missing, true}},
+		"is found when dead": {{0, missing, false}, {1, dead, true}},
+	} {
+		for i, l := range looks {
+			now = now.Add(l.after)
+			if gone := a.see(name, l.found, now); gone != l.gone {
+				t.Errorf("%s: look %d: %v", name, i, gone)
+			}
+		}
+	}
 }
 
 // A task that others have ended, since the file was away, has one end: the one that they have stored. Its work is stopped, no output

@@ -18,7 +18,10 @@ func (d *database) orphaned(keeper string) bool {
 
 // gone reports whether the process that took a lease is gone.
 func (d *database) gone(keeper string) bool {
-	return keeper != d.lease.name && !leaseHeld(filepath.Join(d.o.Dir, leaseDir), keeper)
+	if keeper == d.lease.name {
+		return false
+	}
+	return d.absent.see(keeper, holderOf(filepath.Join(d.o.Dir, leaseDir), keeper, func() {}), time.Now())
 }
 
 // recoverAll ends the tasks of all processes that are gone.

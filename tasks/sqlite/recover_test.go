@@ -121,7 +121,7 @@ func TestSQLiteRecovers(t *testing.T) {
 	stale := openStore(t, Options{Dir: dir})
 	late := statetest.Working("late")
 	statetest.Put(t, stale, late)
-	stale.db.lease.release()
+	stale.db.lease.release(true)
 	if task := statetest.Get(t, live, "late"); task.Status != mcp.TaskFailed {
 		t.Errorf("late: %s", task.Status)
 	}
@@ -143,7 +143,7 @@ func TestLeaseWhileItIsRemoved(t *testing.T) {
 		}
 		_ = l.file.Close()
 		var all sync.WaitGroup
-		all.Go(func() { dropDeadLeases(dir) })
+		all.Go(func() { dropDeadLeases(dir, keepsNone) })
 		for range 3 {
 			all.Go(func() {
 				for range 10 {
@@ -168,11 +168,11 @@ func TestLeases(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				dropDeadLeases(dir)
+				dropDeadLeases(dir, keepsNone)
 				if !leaseHeld(dir, l.name) {
 					t.Error("a lease that is held counts as gone")
 				}
-				l.release()
+				l.release(false)
 				if leaseHeld(dir, l.name) {
 					t.Error("a lease that was released counts as held")
 				}
@@ -185,8 +185,10 @@ func TestLeases(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = dead.file.Close()
-	dropDeadLeases(dir)
+	dropDeadLeases(dir, keepsNone)
 	if left, _ := os.ReadDir(dir); len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}
 }
+
+func keepsNone(string) bool { return false }

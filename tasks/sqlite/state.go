@@ -157,7 +157,10 @@ func (d *database) close() (err error) {
 		err = d.w.close()
 	}
 	if d.lease != nil {
-		d.lease.release()
+		d.mu.Lock()
+		kept := len(d.live) > 0
+		d.mu.Unlock()
+		d.lease.release(kept)
 	}
 	return err
 }

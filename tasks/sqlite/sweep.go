@@ -47,7 +47,11 @@ func (d *database) sweep(ctx context.Context) error {
 		return err
 	}
 	d.lease.touch()
-	dropDeadLeases(filepath.Join(d.o.Dir, leaseDir))
+	dropDeadLeases(filepath.Join(d.o.Dir, leaseDir), func(name string) bool {
+		keeps := true // unless it is known better
+		_ = d.read.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM task WHERE keeper = ?)", name).Scan(&keeps)
+		return keeps
+	})
 	if err := d.dropExpired(ctx); err != nil {
 		return err
 	}
