@@ -167,11 +167,13 @@ func (h *appHost) sees(what, expression string) {
 	}
 }
 
+// The command of build waits for the file GATEFILE before it ends.
 const appTools = `
 tools:
   build:
-    command: [sh, -c, 'i=0; while [ $i -lt 10 ]; do i=$((i+1)); seq -f "line %.0f of the output" $((i*100-99)) $((i*100)); sleep 0.1; done; echo the last line', "{{what}}"]
+    command: [sh, -c, 'seq -f "line %.0f of the output" 1000; until [ -e "$GATE" ]; do sleep 0.1; done; echo the last line', "{{what}}"]
     input: {what: {type: string}}
+    env: {GATE: GATEFILE}
   serve:
     shell: 'for i in $(seq 1 6000); do echo "step $i"; sleep 0.1; done'
 `
@@ -189,7 +191,8 @@ func TestAppBridge(t *testing.T) {
 				t.Skip("one of them is enough")
 			}
 			t.Parallel()
-			h := openHost(t, appTools)
+			gate := filepath.Join(t.TempDir(), "gate")
+			h := openHost(t, strings.Replace(appTools, "GATEFILE", gate, 1))
 			pin, _ := json.Marshal(c.pin)
 			names := eval[[]string](h.page, fmt.Sprintf("host.connect(%s)", pin))
 			if list := strings.Join(names, " "); !strings.Contains(list, "build") || !strings.Contains(list, "view_output") {
@@ -199,6 +202,9 @@ func TestAppBridge(t *testing.T) {
 			h.sees("output while the call runs", shown("line "))
 			if eval[bool](h.page, "host.result !== undefined") {
 				t.Error("the call had ended")
+			}
+			if err := os.WriteFile(gate, nil, 0o600); err != nil {
+				t.Fatal(err)
 			}
 			h.sees("the last line", shown("the last line"))
 			h.sees("the end", status+`.includes("completed")`)
