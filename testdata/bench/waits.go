@@ -149,11 +149,17 @@ func largeResult(dir string, s server) (values []value, err error) {
 }
 
 // median sends a request again and again, and returns how long an answer takes.
-func (c *session) median(request string) (float64, error) { return c.medianOf(200, request) }
+func (c *session) median(request string) (float64, error) {
+	took, err := c.times(200, request)
+	return quantile(took, 50), err
+}
 
-func (c *session) medianOf(often int, request string) (float64, error) {
-	var all []time.Duration
+// times sends a request so often, and returns how long the answers take. Each has the time of the watchdog: 7 MiB on a busy machine take a second.
+func (c *session) times(often int, request string) (all []time.Duration, err error) {
 	for i := range often {
+		if err := c.out.SetReadDeadline(time.Now().Add(watchdog)); err != nil {
+			return nil, err
+		}
 		began := time.Now()
 		c.send(`{"jsonrpc":"2.0","id":%d,%s}`, 1000+i, request)
 		refused := false
@@ -162,11 +168,11 @@ func (c *session) medianOf(often int, request string) (float64, error) {
 			return false
 		})
 		if err != nil || refused {
-			return 0, fmt.Errorf("%s: refused: %v, %w", request, refused, err)
+			return nil, fmt.Errorf("%s: refused: %v, %w", request, refused, err)
 		}
 		all = append(all, time.Since(began))
 	}
-	return quantile(all[often/10:], 50), nil // the first ones warm up
+	return all[often/10:], nil // the first ones warm up
 }
 
 // wrapped calls the floor directly and through runnel wrap.
@@ -179,13 +185,13 @@ func wrapped(dir string, s server) (values []value, err error) {
 		tool, name string
 		often      int
 	}{{"echo", "a small result", 500}, {"large", "7 MiB", 10}, {"large", "7 MiB, more often", 40}} {
-		var took [2]float64
+		var took [2][]time.Duration
 		for i, server := range []server{direct, through} {
 			c, err := open(server)
 			if err != nil {
 				return nil, err
 			}
-			took[i], err = c.medianOf(size.often, `"method":"tools/call","params":{"name":"`+size.tool+`","arguments":{}}`)
+			took[i], err = c.times(size.often, `"method":"tools/call","params":{"name":"`+size.tool+`","arguments":{}}`)
 			if i == 1 {
 				values = append(values, value{size.name + ": peak memory", c.memory("VmHWM"), "MiB"})
 			}
@@ -194,7 +200,10 @@ func wrapped(dir string, s server) (values []value, err error) {
 				return nil, err
 			}
 		}
-		values = append(values, value{size.name + ", direct", took[0], "ns"}, value{size.name + ", wrapped", took[1], "ns"}, value{size.name + ": added", took[1] - took[0], "ns"})
+		for _, percent := range []int{50, 99} {
+			direct, through, name := quantile(took[0], percent), quantile(took[1], percent), fmt.Sprintf("%s, p%d", size.name, percent)
+			values = append(values, value{name + ", direct", direct, "ns"}, value{name + ", wrapped", through, "ns"}, value{name + ": added", through - direct, "ns"})
+		}
 	}
 	return values, nil
 }
