@@ -104,7 +104,7 @@ func (a *audience) pass(ctx context.Context, method string, params json.RawMessa
 // canDo reports whether the client accepts a request.
 func (a *audience) canDo(method string, params json.RawMessage) bool {
 	if c := a.caller(); c != nil {
-		return canDo(c, method, params)
+		return CanDo(c, method, params)
 	}
 	return asksFor(&a.far.Asks, method, params)
 }

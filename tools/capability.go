@@ -9,8 +9,8 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// canDo reports whether a client accepts a request from a server.
-func canDo(c *rpc.Caller, method string, params json.RawMessage) bool {
+// CanDo reports whether a client accepts a request from a server.
+func CanDo(c *rpc.Caller, method string, params json.RawMessage) bool {
 	form := method == "elicitation/create" && !isByURL(params)
 	if _, known := requiredFor[method]; !known {
 		return c.Era == rpc.Handshake // the client answers that it does not know it
@@ -46,7 +46,7 @@ func errCannotDo(method string) *rpc.Error {
 // need refuses to send a request to a client that cannot answer it: "If processing a request requires a capability the client did not
 // include [...], the server MUST return a MissingRequiredClientCapabilityError" (2026-07-28 basic, "_meta").
 func need(c *rpc.Caller, method string, params json.RawMessage) error {
-	if canDo(c, method, params) {
+	if CanDo(c, method, params) {
 		return nil
 	}
 	what, required := " for "+method, requiredFor[method]
@@ -68,7 +68,7 @@ const maxAsked = mcp.MaxContent
 
 // Request sends a request to a client of the handshake era. A Tool uses it to pass on what another server asks.
 func Request(ctx context.Context, c *rpc.Caller, method string, params json.RawMessage) (answer json.RawMessage, err error) {
-	if !canDo(c, method, params) {
+	if !CanDo(c, method, params) {
 		return nil, errCannotDo(method)
 	}
 	if len(params) > maxAsked {

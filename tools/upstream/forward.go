@@ -4,10 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"path"
 	"strings"
-	"sync"
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
@@ -25,9 +23,7 @@ func (s *Set) forward(ctx context.Context, c *rpc.Caller, u *Server, method stri
 	var result json.RawMessage
 	l, err := s.enter(ctx, u, func(l *link) (ran bool, err error) {
 		defer l.silence.owe()()
-		theirs, done := l.forwards.begin(c, toServer(params, l.client.Era()))
-		defer done()
-		result, err = do(ctx, c, l.client, method, theirs, hide)
+		result, err = l.forwards.do(ctx, c, l.client, method, params, hide)
 		return false, err
 	})
 	switch {
@@ -86,44 +82,6 @@ func dressForwarded(c *rpc.Caller, result json.RawMessage, method string) json.R
 		result = rawjson.WithMember(rawjson.WithMember(result, "ttlMs", 0), "cacheScope", "private")
 	}
 	return result
-}
-
-// forwards are the requests on a link that are not calls, with the progress that their clients want.
-type forwards struct {
-	mu   sync.Mutex
-	last int
-	by   map[string]*rpc.Caller // by runnel's own token
-}
-
-// begin gives a request a token of its own, if its client wants progress.
-func (f *forwards) begin(c *rpc.Caller, params json.RawMessage) (_ json.RawMessage, done func()) {
-	if len(c.Meta.ProgressToken) == 0 {
-		return params, func() {}
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.last++
-	token := fmt.Sprintf("forward-%d", f.last)
-	if f.by == nil {
-		f.by = map[string]*rpc.Caller{}
-	}
-	f.by[token] = c
-	meta := rawjson.WithMember(rawjson.Member(params, "_meta"), "progressToken", token)
-	return rawjson.WithMember(params, "_meta", meta), func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		delete(f.by, token)
-	}
-}
-
-// progress passes on the progress of a request, with its client's token.
-func (f *forwards) progress(params json.RawMessage, hide *secrets.Set) {
-	f.mu.Lock()
-	c := f.by[rawjson.StringMember(params, "progressToken")]
-	f.mu.Unlock()
-	if c != nil {
-		_ = c.TryNotify("notifications/progress", hide.JSON(rawjson.WithMember(params, "progressToken", c.Meta.ProgressToken))) // fails only if the reader has closed
-	}
 }
 
 // other passes on a request with a method that runnel does not know.

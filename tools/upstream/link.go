@@ -170,7 +170,11 @@ func (l *link) request(ctx context.Context, method string, params json.RawMessag
 		}
 	}
 	if c == nil {
-		return l.session.request(ctx, method, l.secrets.Set().JSON(toClient(params)))
+		theirs := l.secrets.Set().JSON(toClient(params))
+		if answer, ok, err := l.forwards.ask(ctx, method, theirs); ok {
+			return answer, err
+		}
+		return l.session.request(ctx, method, theirs)
 	}
 	answer, err := c.request(ctx, method, params)
 	if errors.Is(err, tools.ErrCannotAsk) {
