@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"sync"
 
 	"runnel/rpc/mcp"
@@ -136,9 +137,10 @@ func (c *Caller) through(write func(*writer) error) error {
 	return write(c.session.w)
 }
 
-// Request asks the client, and through it its user or its model, and decodes the answer into result (nil if it is not wanted). params may
-// be nil. It returns the client's error as an *[Error], and [ErrClosed] if the client can no longer answer. If ctx ends first, it sends
-// notifications/cancelled. A client that does not read is asked once it does.
+// Request asks the client, and through it its user or its model, and decodes the answer into result (nil if it is not
+// wanted). params may be nil. A task's question whose exchange ends goes to the output for what belongs to no request.
+// It returns the client's error as an *[Error], and [ErrClosed] if the client can no longer answer. If ctx ends first,
+// it sends notifications/cancelled. A client that does not read is asked once it does.
 func (c *Caller) Request(ctx context.Context, method string, params, result any) error {
 	req := &request{method: method, params: params, head: c.head, w: c.session.w}
 	if c.call != nil && c.call.w != req.w && c.call.w.hold() { // until it is answered
@@ -154,7 +156,12 @@ func (c *Caller) Request(ctx context.Context, method string, params, result any)
 			req.meta = map[string]any{mcp.MetaRelatedTask: json.RawMessage(related)}
 		}
 	}
+	again := *req
 	answer, err := c.session.send(ctx, req)
+	if errors.Is(err, ErrClosed) && req.w != c.session.w && req.meta != nil { // a task outlives the exchange that began it
+		again.w = c.session.w
+		answer, err = c.session.send(ctx, &again)
+	}
 	switch {
 	case err != nil && err == context.Cause(ctx):
 		return ctx.Err()

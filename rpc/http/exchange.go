@@ -22,7 +22,8 @@ const (
 type exchange struct {
 	*stream
 	*rpc.Exchange
-	rejoined bool // it continues another stream after a mark
+	rejoined bool   // it continues another stream after a mark
+	result   string // the task whose result it waits for; "": it does not
 }
 
 // end ends the exchange that fills the stream. There is none if the stream only says that an answer is lost.
@@ -38,7 +39,7 @@ func (c *session) stream(mark string) *exchange {
 	defer c.mu.Unlock()
 	c.last++
 	e := &exchange{stream: newStream(strconv.Itoa(c.last)+c.names, c.standing.inAll), rejoined: resumable(mark)}
-	e.before, e.mark = mark, mark
+	e.before, e.mark, e.asks = mark, mark, c.forward
 	c.streams[e.name] = e
 	return e
 }
@@ -106,21 +107,52 @@ func (c *session) setExchange(e *exchange, x *rpc.Exchange, err error) error {
 
 const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 
+// awaitsResult notes that a stream waits for a task's result.
+func (c *session) awaitsResult(e *exchange, task string) {
+	c.mu.Lock()
+	e.result = task
+	c.mu.Unlock()
+	c.forward()
+}
+
+// forward sends what a task asks to the client that waits for its result, if no connection sends it: "When the
+// requestor encounters the input_required status, it SHOULD preemptively call tasks/result" (2025-11-25
+// basic/utilities/tasks). The stream of the call is left, since another can continue after its mark: what it has
+// asked comes again on the standing stream (rpc.Caller.Request).
+func (c *session) forward() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, to := range c.streams {
+		if to.result == "" || !to.isRead() {
+			continue
+		}
+		for name, from := range c.streams {
+			if from.Exchange == nil || from.result != "" {
+				to.put(from.takeAsked(to.result))
+			} else if from.hasAsked(to.result) {
+				from.end()
+				c.forget(name)
+			}
+		}
+	}
+}
+
 // disconnected notes that a connection sends no more of a stream. If the stream has events, another connection can continue it for a while.
 func (c *session) disconnected(from *sender, whole, events bool) {
+	defer c.forward()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.streams[from.name]
 	crowded := c.inAll.Load() > maxKeptInAll
 	switch {
-	case from.stream == c.standing || e == nil || !from.current():
+	case from.stream == c.standing:
+		from.leave(nil)
+	case e == nil || !from.current():
 	case !whole && (crowded || e.rejoined): // the client can continue in another way
 		e.end()
 		c.forget(from.name)
 	case !whole:
-		if e.Exchange != nil {
-			from.leave(e.Abandon)
-		}
+		from.leave(e.end)
 		time.AfterFunc(resumeGrace, func() { c.giveUp(e, from) })
 	case !events:
 		c.forget(from.name)

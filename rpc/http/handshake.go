@@ -6,6 +6,7 @@ import (
 
 	"runnel/rpc/http/headers"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 )
 
 // postHandshake serves a message of the handshake era.
@@ -45,6 +46,9 @@ func (s *Server) postHandshake(w *statusWriter, r *http.Request, owner string, b
 	case err != nil:
 		refuse(w, http.StatusNotFound, m.id, mcp.CodeNoSession, "the session has ended: send initialize again")
 		return
+	}
+	if m.method == "tasks/result" {
+		c.awaitsResult(e, rawjson.StringMember(m.params, "taskId"))
 	}
 	if opens && c.Version() != nil { // otherwise nobody may use the session, which is about to end
 		w.Header().Set(headers.Session, c.id)

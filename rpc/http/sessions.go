@@ -66,6 +66,7 @@ func (s *Server) newSession(served Served, key sessionKey) *session {
 	standing := newStream("0"+names, &s.kept)
 	standing.standing = true
 	c := &session{sessionKey: key, names: names, standing: standing, inAll: &s.kept, connections: 1, used: time.Now(), streams: map[string]*exchange{}}
+	standing.asks = c.forward
 	c.Session = served.NewSession(standing)
 	c.streams[standing.name] = &exchange{stream: standing}
 	return c

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 
 	"runnel/rpc"
+	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 )
 
 const (
@@ -34,6 +36,7 @@ var (
 type stream struct {
 	name     string // unique in its session; begins the ids of its events
 	standing bool   // its lines answer no request, and it can only be continued here
+	asks     func() // called when a task's question or its withdrawal may wait for a connection; nil: there are none
 
 	mu      sync.Mutex
 	inAll   *atomic.Int64 // bytes that all streams hold; nil: this one keeps nothing
@@ -46,6 +49,7 @@ type stream struct {
 	kept    int           // bytes of the sent ones
 	over    bool          // no more events come
 	turn    int           // which connection sends
+	read    bool          // a connection sends
 	abandon func()        // ends the exchange that fills the stream; nil while a connection sends
 	cutOff  bool          // abandon was called: the rest is on another stream, after the mark
 	changed chan struct{} // nil: nobody waits for a change
@@ -72,6 +76,9 @@ func (s *stream) WriteLines(ctx context.Context, lines []byte, last bool) error 
 		line, rest, _ := bytes.Cut(lines, []byte("\n"))
 		if err := s.add(ctx, line, last && len(rest) == 0); err != nil {
 			return err
+		}
+		if s.asks != nil && bytes.Contains(line, []byte(mcp.MetaRelatedTask)) {
+			s.asks()
 		}
 		lines = rest
 	}
@@ -143,7 +150,7 @@ func (s *stream) connect(after int) (*sender, error) {
 	}
 	s.markSent(after) // a client may be back before its connection has noted what it sent, or may have lost some of that
 	s.turn++
-	s.abandon = nil
+	s.read, s.abandon = true, nil
 	s.change()
 	return &sender{s, s.turn, after}, nil
 }
@@ -186,7 +193,7 @@ func (s *sender) leave(abandon func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.turn == s.stream.turn {
-		s.abandon = abandon
+		s.read, s.abandon = false, abandon
 		s.change()
 	}
 }
@@ -211,6 +218,64 @@ func (s *stream) await(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	return context.Cause(ctx)
+}
+
+// hasAsked reports whether a stream without a connection has asked about a task, as far as it keeps that.
+func (s *stream) hasAsked(task string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.read && slices.ContainsFunc(s.events, func(n numbered) bool { return asks(n.text, task) })
+}
+
+// takeAsked removes and returns what waits in a stream without a connection, and asks about a task. Numbers that were
+// not sent mean nothing to the client, so those of later events may change.
+func (s *stream) takeAsked(task string) (asked []numbered) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.read {
+		return nil
+	}
+	waiting := s.events[s.sent-s.first+1:]
+	rest := slices.DeleteFunc(slices.Clone(waiting), func(n numbered) bool {
+		if !asks(n.text, task) {
+			return false
+		}
+		asked = append(asked, numbered{text: n.text})
+		s.count(-n.size())
+		return true
+	})
+	s.events = append(s.events[:s.sent-s.first+1], rest...)
+	return asked
+}
+
+// put adds what another stream had to ask.
+func (s *stream) put(asked []numbered) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, event := range asked {
+		event.mark = s.mark
+		s.events = append(s.events, event)
+		s.count(event.size())
+	}
+	s.change()
+}
+
+// isRead reports whether a connection sends.
+func (s *stream) isRead() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.read && !s.over
+}
+
+// asks reports whether a line is a request about a task, or withdraws one.
+func asks(line []byte, task string) bool {
+	if !bytes.Contains(line, []byte(task)) {
+		return false
+	}
+	related := rawjson.Member(rawjson.Member(rawjson.Member(line, "params"), "_meta"), mcp.MetaRelatedTask)
+	method := rawjson.StringMember(line, "method")
+	return rawjson.StringMember(related, "taskId") == task &&
+		(method == "notifications/cancelled" || method != "" && rawjson.Member(line, "id") != nil)
 }
 
 // sentMore notes that n more events were sent.

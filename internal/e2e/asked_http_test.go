@@ -1,0 +1,89 @@
+package e2e
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// until reads a stream of events up to the message that contains a text, and returns that message.
+func until(t *testing.T, r *http.Response, text string) string {
+	t.Helper()
+	lines := bufio.NewReader(r.Body)
+	var seen strings.Builder
+	for {
+		line, err := lines.ReadString('\n')
+		if data, ok := strings.CutPrefix(line, "data: "); ok && strings.Contains(data, text) {
+			return data
+		}
+		seen.WriteString(line)
+		if err != nil {
+			t.Fatalf("no %s: %v\n%s", text, err, &seen)
+		}
+	}
+}
+
+// A client of 2025-11-25 that has closed the stream of its call after the handle, and has no GET stream open, gets the
+// task's question on the stream of tasks/result: whether the question was asked before or after that, with streamed
+// output and without.
+func TestQuestionOnResultStream(t *testing.T) {
+	t.Parallel()
+	s := serveHTTP(t, writeConfig(t, `
+tools:
+  sure: {shell: 'echo sure', confirm: "Really?"}
+`)...)
+	for name, capabilities := range map[string]string{
+		"streaming": `{"elicitation":{},"tasks":{"streaming":{"partial":{}}}}`,
+		"plain":     `{"elicitation":{}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client := &resumed{t: t, s: s}
+			hello := strings.Replace(initialize, `{"tasks":{"streaming":{"partial":{}}}}`, capabilities, 1)
+			client.session = client.send("POST", hello).Header.Get("Mcp-Session-Id")
+			for round := range 2 {
+				call := client.send("POST", fmt.Sprintf(`{"jsonrpc":"2.0","id":"c%d","method":"tools/call",`+
+					`"params":{"name":"sure","arguments":{},"task":{}}}`, round))
+				var handle struct {
+					Result struct{ Task struct{ TaskID string } }
+				}
+				if call.Header.Get("Content-Type") == "application/json" {
+					text, _ := io.ReadAll(call.Body)
+					_ = json.Unmarshal(text, &handle)
+				} else {
+					_ = json.Unmarshal([]byte(until(t, call, `"taskId"`)), &handle)
+				}
+				call.Body.Close()
+				result := client.send("POST", fmt.Sprintf(`{"jsonrpc":"2.0","id":"r%d","method":"tasks/result",`+
+					`"params":{"taskId":%q}}`, round, handle.Result.Task.TaskID))
+				var question struct{ ID json.RawMessage }
+				_ = json.Unmarshal([]byte(until(t, result, `"elicitation/create"`)), &question)
+				client.answer(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{}}}`, question.ID))
+				until(t, result, `sure`)
+			}
+		})
+	}
+}
+
+// answer sends a message that gets no response.
+func (r *resumed) answer(body string) {
+	r.t.Helper()
+	request, err := http.NewRequestWithContext(r.t.Context(), "POST", r.s.url, strings.NewReader(body))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Mcp-Session-Id", r.session)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	response.Body.Close()
+	if response.StatusCode != http.StatusAccepted {
+		r.t.Errorf("%s: %s", body, response.Status)
+	}
+}
