@@ -27,7 +27,7 @@
 // Where things stand:
 //
 //	a call becomes a task              service.call (call.go): every call does; service.augmented decides whether its client is told; then service.start
-//	arguments are checked              entry.check (entry.go), with package schema
+//	arguments are checked              entry.fit (entry.go), with package schema
 //	a tool's own schema is checked     Checker.Compile of package schema, at its first use; for a config's tools also schemas.go of package command
 //	what tools/list shows              service.list, Registry.list (list.go), service.fallbackHidden (fallback.go)
 //	where the eras differ              service.call (call.go), service.callStateless (answer.go), dress.go; more in packages rpc and tasks

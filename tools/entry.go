@@ -52,19 +52,20 @@ func (e *entry) taskSupport() mcp.TaskSupport {
 	return e.spec.Execution.TaskSupport
 }
 
-// check returns an error if the arguments of a call are invalid, with secrets masked: a quotation could cut one in half.
-func (e *entry) check(arguments json.RawMessage, s *secrets.Set) error {
+// fit returns the arguments of a call as the tool takes them (see [schema.Checker.Fit]), or an error with secrets masked: a quotation could cut
+// one in half.
+func (e *entry) fit(arguments json.RawMessage, s *secrets.Set) (json.RawMessage, error) {
 	if e.schema == nil {
-		return nil
+		return arguments, nil
 	}
-	err := e.schema.Check(arguments)
+	fitted, err := e.schema.Fit(arguments)
 	if err == nil || !s.Holds(arguments) {
-		return err
+		return fitted, err
 	}
-	if err := e.schema.Check(s.JSON(arguments)); err != nil {
-		return err
+	if _, err := e.schema.Fit(s.JSON(arguments)); err != nil {
+		return nil, err
 	}
-	return errors.New("the arguments do not fit the input schema, where they hold a secret")
+	return nil, errors.New("the arguments do not fit the input schema, where they hold a secret")
 }
 
 // withPage returns the tool as listed for a client that shows the page at a URI. A tool that has a page keeps it.

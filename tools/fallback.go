@@ -84,7 +84,7 @@ func (s *service) startFor(ctx context.Context, c *rpc.Caller, tool string, argu
 	if len(arguments) == 0 {
 		arguments = json.RawMessage("{}")
 	}
-	if err := e.check(arguments, s.runner.Secrets()); err != nil {
+	if _, err := e.fit(arguments, s.runner.Secrets()); err != nil {
 		return nil, fmt.Errorf("%w; %s has not been started", err, tool)
 	}
 	d := s.deliver(c, false, byResult)

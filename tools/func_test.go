@@ -31,3 +31,27 @@ func TestFuncTakesIntegersAsTheyAreWritten(t *testing.T) {
 		}
 	}
 }
+
+// runnel's own tools get what a call means. A tool of another server gets what the client has sent.
+func TestArgumentsAsAModelSendsThem(t *testing.T) {
+	called := make(chan string, 1)
+	tool := FuncWith(mcp.Tool{Name: "tool", InputSchema: ObjectSchema(`"n":{"type":"integer"},"list":{"type":"array"},"text":{"type":"string"}`, `"n"`)},
+		func(_ context.Context, call *Call, _ struct{}, _ *Output) (*mcp.CallToolResult, error) {
+			called <- string(call.Arguments)
+			return mcp.Result(""), nil
+		})
+	joined := &Registry{}
+	joined.Join([]Tool{tool})
+	for server, want := range map[*statelessClient]string{
+		serveStateless(t, tool):  `{"n":3,"list":["a"]}`,
+		serveRegistry(t, joined): `{"n":"3","list":"[\"a\"]","text":null}`,
+	} {
+		for i := range 2 {
+			server.call(i, `,"arguments":{"n":"3","list":"[\"a\"]","text":null}`)
+			if got := <-called; got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+			server.response()
+		}
+	}
+}

@@ -33,8 +33,10 @@ func (t *offered) Replace(Tool) {}
 
 // Call lets a worker run the call. The arguments are checked here, too, so that a mistake is reported at once and not only by a worker.
 func (t *offered) Call(ctx context.Context, in *Call, _ *Output) (*mcp.CallToolResult, error) {
-	if err := t.schema.Check(in.Arguments); err != nil {
+	fitted, err := t.schema.Fit(in.Arguments)
+	if err != nil {
 		return mcp.ErrorResult(err.Error()), nil
 	}
+	in.Arguments = fitted
 	return nil, in.Offer(ctx, t.offer, nil)
 }

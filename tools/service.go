@@ -68,9 +68,10 @@ func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec ta
 	spec.Tool, spec.Arguments = e.spec.Name, arguments
 	spec.Client = d.audience
 	d.audience.relays = e.traits.Relays
-	in := &Call{Arguments: arguments, Params: d.params, Confirmed: s.taken.Confirmed, caller: d.caller, audience: d.audience, server: s}
 	// The check runs on the goroutine of the request: it needs stack, which the goroutine of a task would keep.
-	if err := e.check(arguments, s.runner.Secrets()); err != nil {
+	fitted, err := e.fit(arguments, s.runner.Secrets())
+	in := &Call{Arguments: fitted, Params: d.params, Confirmed: s.taken.Confirmed, caller: d.caller, audience: d.audience, server: s}
+	if err != nil {
 		spec.Work = func(context.Context, *tasks.Run) tasks.Done {
 			return tasks.Done{Result: mcp.ErrorResult(err.Error()), Status: err.Error()}
 		}

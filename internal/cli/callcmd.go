@@ -189,7 +189,7 @@ func (c *call) find(ctx context.Context, name string) error {
 	c.arguments, err = parseArguments(form, c.o.arguments, c.o.object)
 	if err == nil && c.i.target.isSelf() {
 		if input := schema.New(c.tool.InputSchema, ""); input.Compile() == nil { // else the answer to the call says so
-			err = input.Check(c.arguments)
+			_, err = input.Fit(c.arguments)
 		}
 	}
 	if err != nil {

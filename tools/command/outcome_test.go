@@ -172,7 +172,7 @@ func TestStructuredJSON(t *testing.T) {
 		{`echo '{"n": 1}'`, "", `{"n": 1}`, ""},
 		{`printf '{"n": 1,\n "x": oops}'`, "", "", "line 2, column 7: invalid character 'o' looking for beginning of value"},
 		{`echo '{}' more`, "", "", "line 1, column 4: invalid character 'm' after top-level value"},
-		{`echo '{"n": "one"}'`, schema, "", `invalid members: member "n": type: "one" has type "string", want "integer"`},
+		{`echo '{"n": "one"}'`, schema, "", `invalid members: member "n" must be an integer, but is "one"`},
 		{`echo '[1]'`, schema, "", "line 1, column 1: expected an object, {...}"},
 		{`:`, schema, "", "it is empty"},
 		{`seq 1 200000`, schema, "", "it is too long: the limit is 507904 bytes"},

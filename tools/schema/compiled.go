@@ -7,11 +7,14 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"math/big"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"runnel/internal/shorten"
 )
 
 // compiled is a schema as the library validates with it, and its tree, which tells what a validation costs.
@@ -124,14 +127,14 @@ func (c *compiled) check(value any, size int) *Error {
 		return &Error{nil, "the schema explodes on this value, which is too deep or too large for it"}
 	}
 	if err := c.resolved.Validate(value); err != nil {
-		return c.explain(err)
+		return c.explain(err, value)
 	}
 	return nil
 }
 
 // explain finds the place in the library's error: "validating root: validating /properties/a/items: type: 1 has type ...". The schemas that
 // it names lead to the place in the value, except for the index of an item and the name of a member that no schema names.
-func (c *compiled) explain(err error) *Error {
+func (c *compiled) explain(err error, value any) *Error {
 	wrong := &Error{}
 	last := c.parts[0]
 	for inner := errors.Unwrap(err); inner != nil; err, inner = inner, errors.Unwrap(inner) {
@@ -143,8 +146,80 @@ func (c *compiled) explain(err error) *Error {
 			last = p
 		}
 	}
-	wrong.Problem = last.words(err.Error())
+	said := err.Error()
+	if strings.HasPrefix(said, "required: ") || strings.HasPrefix(said, "dependentRequired[") {
+		_, names, _ := strings.Cut(said, "missing properties")
+		wrong.missing(last, quoted(strings.TrimLeft(names, ": ")))
+		return wrong
+	}
+	wrong.Problem = last.words(said)
+	if strings.HasPrefix(wrong.Problem, "must fit ") || strings.HasPrefix(wrong.Problem, "must not fit ") { // the library does not say what came
+		wrong.Problem += came(printed(value, wrong.Place) + " ")
+	}
 	return wrong
+}
+
+// printed returns the value at a place as the library prints it, "" if the place is not known exactly.
+func printed(value any, place []string) string {
+	for _, name := range place {
+		object, _ := value.(terseObject)
+		var ok bool
+		if value, ok = object[name]; !ok {
+			return ""
+		}
+	}
+	return fmt.Sprint(value)
+}
+
+// missing says that members of an object are missing, which p describes. The place is that of the first one.
+func (e *Error) missing(p *part, names []string) {
+	e.Place = at(e.Place, names[0])
+	for i, name := range names {
+		if i > 0 {
+			e.Problem += fmt.Sprintf("; %q ", name)
+		}
+		e.Problem += "is missing"
+		if s := p.Properties[name]; s != nil {
+			e.Problem += about(s)
+		}
+	}
+}
+
+// about returns what a schema says about its values, for a person: ": a number ("how many")".
+func about(s *jsonschema.Schema) (said string) {
+	if types := typeWords(s); types != "" {
+		said = ": " + types
+	}
+	if s.Description != "" {
+		said += fmt.Sprintf(" (%q)", shorten.Clip(s.Description, 100))
+	}
+	return said
+}
+
+// typeWords returns the types of a schema in words: "an integer or null".
+func typeWords(s *jsonschema.Schema) string {
+	words := map[string]string{"array": "an array", "boolean": "true or false", "integer": "an integer", "null": "null", "number": "a number", "object": "an object", "string": "a string"}
+	var list []string
+	for _, name := range append(slices.Clip(s.Types), s.Type) {
+		if name != "" {
+			list = append(list, words[name])
+		}
+	}
+	return strings.Join(list, " or ")
+}
+
+// quoted reads the names that Go has printed with %q: ["a" "b"].
+func quoted(list string) (names []string) {
+	for list = strings.Trim(list, "[]"); list != ""; list = strings.TrimPrefix(list, " ") {
+		name, err := strconv.QuotedPrefix(list)
+		if err != nil {
+			break
+		}
+		list = list[len(name):]
+		name, _ = strconv.Unquote(name)
+		names = append(names, name)
+	}
+	return names
 }
 
 // step returns the way from a value to the inner value that a keyword of its schema applies to.
@@ -165,21 +240,39 @@ func step(keyword []string) []string {
 	return nil
 }
 
-// words returns the library's words about a value, such as "type: 1 has type "integer", want "string"". Go's spelling of schemas and values
-// is replaced by JSON, so that a reader can copy it.
+// limits are the words for keywords that bound a value.
+var limits = map[string]string{
+	"enum": "must be one of %s", "const": "must be %s",
+	"anyOf": "must fit one of %s", "oneOf": "must fit exactly one of %s", "not": "must not fit %s",
+	"minimum": "must be at least %s", "maximum": "must be at most %s", "multipleOf": "must be a multiple of %s",
+	"exclusiveMinimum": "must be more than %s", "exclusiveMaximum": "must be less than %s",
+	"minLength": "must have at least %s characters", "maxLength": "must have at most %s characters", "pattern": "must match the regular expression %s",
+	"minItems": "must have at least %s items", "maxItems": "must have at most %s items", "uniqueItems": "must not have equal items",
+	"contains": "must have an item that fits %s", "minContains": "must have at least %s items that fit", "maxContains": "must have at most %s items that fit",
+	"minProperties": "must have at least %s members", "maxProperties": "must have at most %s members",
+}
+
+// words returns the library's words about a value, such as "type: 1 has type "integer", want "string"", in plain English: what was expected, as
+// JSON that a reader can copy, and what came.
 func (p *part) words(said string) string {
 	if list, ok := strings.CutPrefix(said, "unexpected additional properties "); ok {
-		names := strings.Split(strings.Trim(list, "[]"), " ")
+		names := quoted(list)
 		slices.Sort(names)
-		said = "additional properties " + strings.Join(names, ", ") + " not allowed"
+		for i := range names {
+			names[i] = strconv.Quote(names[i])
+		}
+		said = "additional properties " + clip(strings.Join(names, ", ")) + " not allowed"
 		if n := len(p.Properties); n > 0 && n <= maxNamed {
 			said += "; allowed are " + strings.Join(slices.Sorted(maps.Keys(p.Properties)), ", ")
 		}
+		return clip(said)
 	}
-	said = strings.NewReplacer("<invalid reflect.Value>", "null", "<nil>", "null").Replace(said)
-	keyword, _, _ := strings.Cut(said, ":")
-	must := map[string]string{"enum": "must be one of ", "const": "must be ", "anyOf": "must fit one of ", "oneOf": "must fit exactly one of ", "not": "must not fit ", "contains": "must have an item that fits "}[keyword]
-	if must == "" {
+	keyword, rest, _ := strings.Cut(said, ": ")
+	if keyword == "type" {
+		return "must be " + typeWords(p.Schema) + came(rest)
+	}
+	limit := limits[keyword]
+	if limit == "" {
 		return clip(said)
 	}
 	source, _ := json.Marshal(p.Schema)
@@ -187,7 +280,33 @@ func (p *part) words(said string) string {
 	if json.Unmarshal(source, &keywords) != nil { // the schema false
 		return "is not allowed"
 	}
-	return must + clip(string(keywords[keyword]))
+	if !strings.Contains(limit, "%s") {
+		return limit
+	}
+	return fmt.Sprintf(limit, clip(string(keywords[keyword]))) + came(rest)
+}
+
+// came returns the value at the beginning of the library's words, for a message: ", but is "x"". It is empty for words that begin with no value.
+func came(said string) string {
+	if value, err := strconv.QuotedPrefix(said); err == nil {
+		value, _ = strconv.Unquote(value)
+		return fmt.Sprintf(", but is %q", shorten.Clip(value, 40))
+	}
+	value, rest, _ := strings.Cut(strings.NewReplacer("<invalid reflect.Value>", "null", "<nil>", "null").Replace(said), " ")
+	switch number, ok := new(big.Rat).SetString(value); {
+	case ok:
+		exact, _ := number.Float64()
+		return ", but is " + strconv.FormatFloat(exact, 'g', -1, 64)
+	case value == "null" || value == "true" || value == "false":
+		return ", but is " + value
+	case value == "array" || value == "object": // "array length 3 is", "object has 3 properties"
+		rest = strings.TrimPrefix(strings.TrimPrefix(rest, "length "), "has ")
+		count, _, _ := strings.Cut(rest, " ")
+		return ", but has " + count
+	case strings.HasPrefix(said, "an object ") || strings.HasPrefix(said, "an array "):
+		return ", but is " + strings.Join(strings.Fields(said)[:2], " ")
+	}
+	return ""
 }
 
 // maxNamed is how many allowed properties a message lists.

@@ -45,7 +45,7 @@ func (s *Checker) Check(arguments []byte) error {
 	case len(wrong.Place) == 0:
 		return fmt.Errorf("invalid %ss: %s", s.of, wrong.Problem)
 	}
-	return fmt.Errorf("invalid %ss: %s %q: %s", s.of, s.of, strings.Join(wrong.Place, "/"), wrong.Problem)
+	return fmt.Errorf("invalid %ss: %s %q %s", s.of, s.of, strings.Join(wrong.Place, "/"), wrong.Problem)
 }
 
 // CheckProperty checks the JSON value of one property without the others, such as its default. The error is an [*Error].

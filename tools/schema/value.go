@@ -47,7 +47,7 @@ func (s terseText) String() string {
 	return fmt.Sprintf("%q", shorten.Clip(string(s), 40))
 }
 func (terseObject) String() string { return "an object" }
-func (terseList) String() string   { return "a list" }
+func (terseList) String() string   { return "an array" }
 
 func terse(v any) any {
 	switch v := v.(type) {
