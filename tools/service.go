@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 
+	"github.com/rs/zerolog"
+
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
@@ -137,6 +139,9 @@ func (s *service) poller(c *rpc.Caller) string {
 
 // detacher returns the function that starts the process which continues a call, nil if nothing outlives this one.
 func (s *service) detacher() func(*Detached) error { return s.o.Detach }
+
+// log is the server's log.
+func (s *service) log() *zerolog.Logger { return &s.o.Log }
 
 // detached is the call that a supervisor or a worker runs.
 func (s *service) detached() *Detached { return &s.taken }

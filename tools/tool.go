@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"runnel/internal/shorten"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
@@ -86,6 +88,15 @@ type server interface {
 	recentOf(ctx context.Context, c *rpc.Caller, tool string, arguments json.RawMessage) (id string, err error)
 	startable(tool string) (title string, ok bool)
 	startables() (names []string)
+	log() *zerolog.Logger
+}
+
+// Log returns the log of the server, for what concerns who runs it and not the call's client. It is silent in a test.
+func (c *Call) Log() *zerolog.Logger {
+	if c.server == nil {
+		return new(zerolog.Nop())
+	}
+	return c.server.log()
 }
 
 // Caller returns the client that made the call, nil in a test.

@@ -99,7 +99,9 @@ func (c *Command) run(ctx context.Context, in *tools.Call, out *tools.Output, sp
 		return mcp.ErrorResult(err.Error())
 	}
 	defer variables.remove()
-	spec.Env = append(spec.Env, process.VariablesVariable+"="+variables.path)
+	if variables != nil {
+		spec.Env = append(spec.Env, process.VariablesVariable+"="+variables.path)
+	}
 
 	began := time.Now()
 	p, err := process.Start(spec)

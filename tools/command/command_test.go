@@ -125,6 +125,37 @@ func TestVariablesInARelativeFolder(t *testing.T) {
 	}
 }
 
+// A command runs without a directory for temporary files, too. Its variables are then in the user's cache, or it has none, and not those of
+// the command that runnel itself runs in.
+func TestVariablesWithoutTMPDIR(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", "")
+	t.Setenv("HOME", t.TempDir())
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", "/does/not/exist")
+	t.Setenv("RUNNEL_VARIABLES", "/outer/variables.json")
+	c := mustCommand(t, config.Command{Shell: `if [ "$RUNNEL_VARIABLES" ]; then cat "$RUNNEL_VARIABLES"; else printf none; fi`, Dir: "/"})
+	expect := func(want string) {
+		t.Helper()
+		for range 2 {
+			result, _, _ := call(t, c, `{}`)
+			if got := contentText(t, result.Content[0]); result.IsError || got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		}
+	}
+	expect("none")
+	if err := os.MkdirAll(cache, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	expect("{}")
+	if left, err := os.ReadDir(cache); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
 // A command that puts a pipe where its variables stood holds nobody up.
 func TestVariablesThatAreNoFile(t *testing.T) {
 	c := mustCommand(t, config.Command{Shell: `rm "$RUNNEL_VARIABLES"; mkfifo "$RUNNEL_VARIABLES"; echo made`})

@@ -19,36 +19,51 @@ import (
 // maxVariablesFile is how much of the file is read, in bytes: more than valid variables can take.
 const maxVariablesFile = 2 << 20
 
-// variablesFile is the file through which a command reads and sets the variables of its task (RUNNEL_VARIABLES).
+// variablesFile is the file through which a command reads and sets the variables of its task (RUNNEL_VARIABLES). A nil one is of a command that
+// has no such file.
 type variablesFile struct {
 	path   string
 	before []byte
 }
 
-// newVariablesFile writes the call's variables to a file in a new directory. The guard knows the directory before it is made.
+// newVariablesFile writes the call's variables to a file in a new directory. The guard knows the directory before it is made; an error says that
+// there is no guard. If no directory can be made, the command runs without the file, which most commands never read.
 func newVariablesFile(in *tools.Call) (*variablesFile, error) {
-	temporary, err := filepath.Abs(os.TempDir()) // TMPDIR may be relative, and the command and the guard run in other directories
-	f := &variablesFile{path: filepath.Join(temporary, "runnel-"+rand.Text(), "variables.json"), before: in.Variables()}
-	if err == nil {
-		err = process.GuardFolder(f.folder())
+	roots := []string{os.TempDir()}
+	if cache, err := os.UserCacheDir(); err == nil {
+		roots = append(roots, cache)
 	}
-	if err != nil {
+	var errs []error
+	for _, root := range roots {
+		root, err := filepath.Abs(root) // TMPDIR may be relative, and the command and the guard run in other directories
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		f := &variablesFile{path: filepath.Join(root, "runnel-"+rand.Text(), "variables.json"), before: in.Variables()}
+		if err := process.GuardFolder(f.folder()); err != nil {
+			f.remove()
+			return nil, fmt.Errorf("cannot start the command: %w", err)
+		}
+		if err = os.Mkdir(f.folder(), 0o700); err == nil {
+			err = os.WriteFile(f.path, f.before, 0o600)
+		}
+		if err == nil {
+			return f, nil
+		}
 		f.remove()
-		return nil, fmt.Errorf("cannot start the command: %w", err)
+		errs = append(errs, err)
 	}
-	err = os.Mkdir(f.folder(), 0o700)
-	if err == nil {
-		err = os.WriteFile(f.path, f.before, 0o600)
-	}
-	if err != nil {
-		f.remove()
-		return nil, fmt.Errorf("writing the task's variables: %w; TMPDIR names the directory for them", err)
-	}
-	return f, nil
+	in.Log().Warn().Err(errors.Join(errs...)).Str("taskId", in.TaskID).
+		Msg("the command runs without $" + process.VariablesVariable + ": its file cannot be written; set TMPDIR to a directory that can be written")
+	return nil, nil
 }
 
 // merge merges the variables that the command has written into the task's.
 func (f *variablesFile) merge(ctx context.Context, in *tools.Call) error {
+	if f == nil {
+		return nil
+	}
 	file, err := os.OpenFile(f.path, os.O_RDONLY|system.NoWait, 0) // opening a pipe would wait for its writer
 	if err != nil {
 		return fmt.Errorf("reading the variables that the command wrote: %w", err)
@@ -78,6 +93,9 @@ func (f *variablesFile) merge(ctx context.Context, in *tools.Call) error {
 func (f *variablesFile) folder() string { return filepath.Dir(f.path) }
 
 func (f *variablesFile) remove() {
+	if f == nil {
+		return
+	}
 	_ = os.RemoveAll(f.folder())
 	process.ReleaseFolder(f.folder())
 }
