@@ -140,6 +140,9 @@ func (i *invocation) makeChange(entry *entryFlags, change *hosts.Change, done st
 	if err := change.Apply(); err != nil {
 		return err
 	}
+	if change.Removes() {
+		done += ", which install had created, and which is gone, too"
+	}
 	if change.Backup != "" {
 		next = append([]string{"backup of the file: " + change.Backup}, next...)
 	}

@@ -54,9 +54,5 @@ func (i *invocation) uninstall(h *hosts.Host, entry *entryFlags) error {
 	case change == nil:
 		return fmt.Errorf("%s: %s has no server %q", h.Title, path, entry.name)
 	}
-	done := fmt.Sprintf("%s: the server %s is gone from %s", h.Title, entry.name, change.Path)
-	if change.Removes() {
-		done += ", which install had created, and which is gone, too"
-	}
-	return i.makeChange(entry, change, done)
+	return i.makeChange(entry, change, fmt.Sprintf("%s: the server %s is gone from %s", h.Title, entry.name, change.Path))
 }

@@ -27,6 +27,7 @@ type Change struct {
 	earlier *record   // the record of an earlier Install whose entry is there
 	anew    []*record // new records of other entries, which stay
 	records Records
+	plan    func() (*Change, error) // plans the change again; nil, nil: there is nothing to change
 }
 
 func unreadable(f *file, err error) error {
@@ -48,6 +49,7 @@ func (h *Host) Install(path, name string, s Server, records Records, mode fs.Fil
 	entry, taken := there[name]
 	is, _ := readServer(entry)
 	c := &Change{Path: f.path, name: name, file: f, mode: mode, records: records}
+	c.plan = func() (*Change, error) { return h.Install(path, name, s, records, mode) }
 	base := f.text
 	switch {
 	case taken && same(is, s):
@@ -106,6 +108,7 @@ func (h *Host) Uninstall(path, name string, records Records) (*Change, error) {
 		return nil, nil
 	}
 	c := &Change{Path: f.path, name: name, file: f, records: records, earlier: old}
+	c.plan = func() (*Change, error) { return h.Uninstall(path, name, records) }
 	if old != nil && old.Created && string(f.text) == old.Piece {
 		c.removes, c.above = true, old.Above
 		return c, nil
@@ -147,8 +150,26 @@ func (c *Change) Removes() bool { return c.removes }
 // Diff shows what Apply would change.
 func (c *Change) Diff() string { return diff(c.Path, c.file.text, c.after) }
 
-// Apply makes the edit. It first stores what is needed to undo it. Only one runnel edits at a time.
+// applyTries is how often Apply plans the change of a file that its host keeps writing.
+const applyTries = 5
+
+// Apply makes the edit. It first stores what is needed to undo it. Only one runnel edits at a time. If another program writes the file
+// meanwhile, the change is planned again.
 func (c *Change) Apply() error {
+	for try := 1; ; try++ {
+		err := c.apply()
+		if try == applyTries || !errors.Is(err, errMeanwhile) {
+			return err
+		}
+		again, err := c.plan()
+		if err != nil || again == nil {
+			return err
+		}
+		*c = *again
+	}
+}
+
+func (c *Change) apply() error {
 	if c.Nothing() {
 		return nil
 	}

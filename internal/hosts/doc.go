@@ -25,6 +25,6 @@
 //
 //	which file, and in which shape    Table (table.go), with its sources
 //	what is refused                   Host.check (edit.go)
-//	links, modes, atomic writes       file.go
+//	links, modes, a host that writes  file.go, Change.Apply (change.go)
 //	what uninstall needs              record.go
 package hosts

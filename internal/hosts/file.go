@@ -83,27 +83,65 @@ func (f *file) replace(text []byte, mode fs.FileMode) error {
 	} else if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(part.Name()) }() // after a success it is not there any more
 	_, err = part.Write(text)
 	if f.info != nil && system.KeepOwner(part, f.info) != nil {
 		err = errors.Join(err, fmt.Errorf("%s belongs to another user: edit it as that user", f.path))
 	}
 	err = errors.Join(err, part.Chmod(mode), part.Sync(), part.Close())
-	if err == nil {
-		err = f.unchanged()
-	}
 	if err != nil {
-		return err
+		return errors.Join(err, os.Remove(part.Name()))
 	}
-	return os.Rename(part.Name(), f.path)
+	return f.put(part.Name(), text)
 }
 
-// remove removes a file, and then empty directories below one that stays.
+// put gives a new file the name of this one, which has text, unless another program has written this one since it was read. No write of
+// another program is lost, whenever it comes: what has stood under the name is looked at after the exchange, and is put back if it is not what
+// was read. The file part is removed.
+func (f *file) put(part string, text []byte) error {
+	if f.text == nil {
+		if err := os.Link(part, f.path); err == nil || errors.Is(err, fs.ErrExist) {
+			return errors.Join(f.meanwhile(err != nil), os.Remove(part))
+		}
+	} else if system.Exchange(part, f.path) == nil {
+		expected, placed := f.text, text
+		for {
+			found, _, err := system.ReadRegular(part, maxFile)
+			if err == nil && bytes.Equal(found, expected) {
+				return errors.Join(f.meanwhile(!bytes.Equal(placed, text)), os.Remove(part))
+			}
+			expected, placed = placed, found // found is newer than all that was there
+			if err := system.Exchange(part, f.path); err != nil {
+				return fmt.Errorf("%s was written by another program just now, and that is in %s: %w", f.path, part, err)
+			}
+		}
+	}
+	err := f.unchanged() // where files cannot be exchanged, little time is left after this look
+	if err == nil {
+		err = os.Rename(part, f.path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(part))
+	}
+	return nil
+}
+
+// remove removes a file, and then empty directories below one that stays. As in put, what is removed is looked at.
 func (f *file) remove(above string) error {
 	if err := f.unchanged(); err != nil {
 		return err
 	}
-	if err := os.Remove(f.path); err != nil {
+	aside, err := os.CreateTemp(filepath.Dir(f.path), ".runnel-*")
+	if err != nil {
+		return err
+	}
+	err = errors.Join(aside.Close(), os.Rename(f.path, aside.Name()))
+	if found, _, readErr := system.ReadRegular(aside.Name(), maxFile); err == nil && (readErr != nil || !bytes.Equal(found, f.text)) {
+		err = f.meanwhile(true)
+		if back := os.Link(aside.Name(), f.path); back != nil && !errors.Is(back, fs.ErrExist) { // if there is one, it is newer
+			return errors.Join(err, os.Rename(aside.Name(), f.path))
+		}
+	}
+	if err := errors.Join(err, os.Remove(aside.Name())); err != nil {
 		return err
 	}
 	for dir := filepath.Dir(f.path); strings.HasPrefix(dir, above+string(filepath.Separator)) && above != ""; dir = filepath.Dir(dir) {
@@ -121,7 +159,17 @@ func (f *file) unchanged() error {
 		return nil
 	}
 	if err != nil || f.text == nil || !bytes.Equal(now, f.text) {
-		return fmt.Errorf("%s was written by another program just now: try again", f.path)
+		return f.meanwhile(true)
 	}
 	return nil
+}
+
+// errMeanwhile says that a file is not as it was when the change was planned.
+var errMeanwhile = errors.New("was written by another program just now: try again")
+
+func (f *file) meanwhile(changed bool) error {
+	if !changed {
+		return nil
+	}
+	return fmt.Errorf("%s %w", f.path, errMeanwhile)
 }

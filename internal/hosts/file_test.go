@@ -1,13 +1,17 @@
 package hosts
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"runnel/internal/system"
 )
@@ -153,26 +157,101 @@ func TestInstallsAtOnce(t *testing.T) {
 	}
 }
 
-// A change that the host makes between the plan and the edit is not lost.
+// A change that the host makes between the plan and the edit is not lost: the edit is planned again.
 func TestFileThatChangesMeanwhile(t *testing.T) {
 	path, records := filepath.Join(t.TempDir(), "file"), Records(t.TempDir())
+	h := Find("claude-code")
 	write(t, path, "{}")
-	c, err := Find("claude-code").Install(path, "runnel", server, records, 0o600)
+	c, err := h.Install(path, "runnel", server, records, 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
 	write(t, path, `{"a": 1}`)
-	if err := c.Apply(); err == nil || !strings.Contains(err.Error(), "try again") {
+	if err := c.Apply(); err != nil {
 		t.Error(err)
 	}
-	if got := content(t, path); got != `{"a": 1}` {
+	if got := content(t, path); !strings.Contains(got, `"a": 1`) || !strings.Contains(got, `"runnel"`) {
+		t.Error(got)
+	}
+	if c, err = h.Uninstall(path, "runnel", records); err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, `{"a": 2}`)
+	if err := c.Apply(); err != nil {
+		t.Error(err)
+	}
+	if got := content(t, path); got != `{"a": 2}` {
+		t.Error(got)
+	}
+	if c, err = h.Install(path, "runnel", server, records, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, `{"a": `)
+	if err := c.Apply(); err == nil || !strings.Contains(err.Error(), "nothing was changed") {
+		t.Error(err)
+	}
+	if got := content(t, path); got != `{"a": ` {
 		t.Error(got)
 	}
 	if list, _ := os.ReadDir(filepath.Dir(path)); len(list) != 1 {
 		t.Error(list)
 	}
-	if records.load(c.Path, "runnel") != nil {
-		t.Error("an entry that is not there has a record: one that somebody writes by hand would pass for it")
+}
+
+// Whenever a host writes its file while it is edited, what it has written is there afterwards.
+func TestHostWritesWhileItsFileIsEdited(t *testing.T) {
+	dir, records := t.TempDir(), Records(t.TempDir())
+	path := filepath.Join(dir, "file")
+	h := Find("claude-code")
+	hostWrites := func(text string) {
+		if err := os.WriteFile(filepath.Join(dir, "host"), []byte(text), 0o600); err != nil {
+			t.Error(err)
+		}
+		if err := os.Rename(filepath.Join(dir, "host"), path); err != nil {
+			t.Error(err)
+		}
+	}
+	for n := range 200 {
+		var c *Change
+		var err error
+		switch n % 3 {
+		case 0: // an edit
+			write(t, path, "{}")
+			c, err = h.Install(path, "runnel", server, records, 0o600)
+		case 1: // a new file
+			_ = os.Remove(path)
+			c, err = h.Install(path, "runnel", server, records, 0o600)
+		case 2: // a file that install has made is removed
+			_ = os.Remove(path)
+			apply(t, "")(h.Install(path, "runnel", server, records, 0o600))
+			c, err = h.Uninstall(path, "runnel", records)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var both sync.WaitGroup
+		var applied atomic.Bool
+		both.Go(func() {
+			defer applied.Store(true)
+			if err := c.Apply(); err != nil && !errors.Is(err, errMeanwhile) {
+				t.Error(err)
+			}
+		})
+		wrote := fmt.Sprintf(`"n": %d`, n)
+		both.Go(func() {
+			for part := []string{}; len(part) == 0 && !applied.Load(); { // the file that is about to take the name
+				part, _ = filepath.Glob(filepath.Join(dir, ".runnel-*"))
+			}
+			time.Sleep(rand.N(3 * time.Millisecond)) // the moment is what is tested
+			hostWrites("{" + wrote + "}")
+		})
+		both.Wait()
+		if got := content(t, path); !strings.Contains(got, wrote) {
+			t.Fatalf("round %d: the host's %s is lost: %s", n, wrote, got)
+		}
+		if list, _ := os.ReadDir(dir); len(list) != 1 {
+			t.Fatalf("round %d: left %v", n, list)
+		}
 	}
 }
 
