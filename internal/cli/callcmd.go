@@ -61,7 +61,7 @@ Ctrl-C ended the call (143: SIGTERM), and 141 that nobody reads the output any m
 flags of runnel serve work here, too.`,
 		Example: callExamples,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.askGiven = i.Options.From["ask"] != ""
+			o.askGiven = cmd.Flags().Changed("ask")
 			own, err := i.splitServer(cmd, args)
 			switch {
 			case err != nil:

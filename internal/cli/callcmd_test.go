@@ -40,14 +40,3 @@ read -r _; echo '{"jsonrpc":"2.0","id":3,"result":{"content":[]}}'; cat >/dev/nu
 		t.Error(code, said.String())
 	}
 }
-
-// RUNNEL_ASK is --ask.
-func TestAskInTheEnvironment(t *testing.T) {
-	t.Parallel()
-	var out strings.Builder
-	env := []string{"HOME=" + t.TempDir(), "PATH=/usr/bin:/bin", "RUNNEL_STATE=memory", "RUNNEL_ASK=true"}
-	code := Run(t.Context(), []string{"call", "ask", "message=hi", "--selftest"}, env, strings.NewReader("hello\n"), &out, io.Discard)
-	if code != exitFine || !strings.Contains(out.String(), "accepted: hello") {
-		t.Errorf("exit code %d, %q", code, out.String())
-	}
-}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"io"
 	"os"
 	"strings"
 	"testing"
@@ -50,7 +49,7 @@ func TestInit(t *testing.T) {
 
 // A proposal that is written elsewhere runs its commands in the project.
 func TestInitOutput(t *testing.T) {
-	home, run := inHome(t)
+	_, run := inHome(t)
 	if err := os.Mkdir("project", 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -62,9 +61,4 @@ func TestInitOutput(t *testing.T) {
 	run("init", "project", "-o", "tools.yaml").is(t, exitFailure, "", `tools\.yaml is there already`)
 	run("init", "project", "-o", "project/other.yaml").is(t, exitFine, `(?s).*description: Say where it runs\n    command: \[make, where\]\n.*`, `wrote project/other\.yaml`)
 	run("call", "where", "--config", "project/other.yaml").is(t, exitFine, `(?s).*/project\n`, "")
-	// RUNNEL_OUTPUT is a format, not a file.
-	code := Run(t.Context(), []string{"init", "project"}, []string{"HOME=" + home, "RUNNEL_OUTPUT=json"}, strings.NewReader(""), io.Discard, io.Discard)
-	if _, err := os.Stat("project/runnel.yaml"); code != exitFine || err != nil {
-		t.Errorf("exit code %d, %v", code, err)
-	}
 }

@@ -132,8 +132,8 @@ func flagError(cmd *cobra.Command, err error) error {
 const about = `An MCP host (an assistant, an IDE, a script) starts runnel and calls its tools. Each call runs as a task: its output arrives while it
 runs, long work goes on in the background, and its result is kept until somebody fetches it.
 
-Without a command, runnel serves on stdin and stdout, as "runnel serve" does. Every flag has an environment variable, RUNNEL_MAX_LINE
-for --max-line. A flag wins over its variable, and the variable wins over the config file.`
+Without a command, runnel serves on stdin and stdout, as "runnel serve" does. Each flag of serve has an environment variable,
+RUNNEL_MAX_LINE for --max-line. A flag wins over its variable, and the variable wins over the config file.`
 
 const examples = `  # one tool, without a config file: what a host would start
   runnel --tool 'gotest=go test -v {{package}}'

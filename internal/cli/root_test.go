@@ -73,3 +73,37 @@ func TestPrecedence(t *testing.T) {
 		}
 	}
 }
+
+// Variables set what a server has. None changes what a command does, or a flag that only looks like one of a server.
+func TestVariablesOnlySetAServer(t *testing.T) {
+	t.Parallel()
+	env := environ(t)
+	run := func(args []string, variables ...string) outcome {
+		var stdout, stderr bytes.Buffer
+		code := Run(t.Context(), args, append(variables, env...), strings.NewReader(""), &stdout, &stderr)
+		return outcome{code, stdout.String(), stderr.String()}
+	}
+	file := filepath.Join(t.TempDir(), "runnel.yaml")
+	if err := os.WriteFile(file, []byte("tools: {a: {command: [echo, hi]}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		variable string
+		args     []string
+	}{
+		{"RUNNEL_REMOVE=1", []string{"trust", file}},
+		{"RUNNEL_DRAIN=-1", []string{"work"}},
+		{"RUNNEL_OUTPUT=json", []string{"call", "a", "--config", file}},
+		{"RUNNEL_URL=http://127.0.0.1:1/mcp", []string{"call", "a", "--config", file}},
+		{"RUNNEL_HEADER=A: b", []string{"call", "a", "--config", file}},
+		{"RUNNEL_TIMEOUT=x", []string{"call", "a", "--config", file}},
+	} {
+		run(test.args) // trust says something else at the first time
+		want := run(test.args)
+		for range 2 {
+			if got := run(test.args, test.variable); got != want {
+				t.Errorf("%s: %+v, without it %+v", test.variable, got, want)
+			}
+		}
+	}
+}

@@ -46,21 +46,17 @@ func (t *target) words() string {
 
 // splitServer takes the server's command after "--" out of the arguments and returns the others.
 func (i *invocation) splitServer(cmd *cobra.Command, args []string) (own []string, err error) {
-	t, from, n := &i.target, i.Options.From, cmd.ArgsLenAtDash()
+	t, n := &i.target, cmd.ArgsLenAtDash()
 	switch {
-	case n >= 0 && from["url"] == "--url":
+	case n >= 0 && t.url != "":
 		return nil, misuse(cmd, "a server is named by --url or by its command after --, not by both")
 	case n == len(args):
 		return nil, misuse(cmd, "no server after --")
 	case n >= 0:
-		t.command, t.url = args[n:], "" // it wins over RUNNEL_URL
-		args = args[:n]
+		t.command, args = args[n:], args[:n]
 	}
-	if t.url == "" {
-		if from["header"] == "--header" || from["header-file"] == "--header-file" {
-			return nil, misuse(cmd, "--header and --header-file go with --url")
-		}
-		t.headerLines, t.headerFile = nil, "" // RUNNEL_HEADER and RUNNEL_HEADER_FILE are for servers at URLs
+	if t.url == "" && (len(t.headerLines) > 0 || t.headerFile != "") {
+		return nil, misuse(cmd, "--header and --header-file go with --url")
 	}
 	return args, nil
 }

@@ -62,7 +62,6 @@ func TestWrongUse(t *testing.T) {
 		{args: []string{"--a=5"}, says: "unknown flag: --a\nsee runnel --help\n"},
 		{args: []string{"trace", "-o"}, says: "flag needs an argument: 'o' in -o\nsee runnel trace --help\n"},
 		{args: []string{"tasks", "list", "--json"}, says: "unknown flag: --json (write -o json)\nsee runnel tasks list --help\n"},
-		{args: []string{"trace", "--", "true"}, env: []string{"RUNNEL_OUTPUT=/nonexistent/json"}, says: "runnel trace: which file? name it with -o\nsee runnel trace --help\n"},
 		{args: []string{"wrap", "--header", "A: b", "--", "npx"}, says: "--header and --header-file go with --url\nsee runnel wrap --help\n"},
 		{args: []string{"wrap", "npx"}, says: "runnel wrap: unknown argument \"npx\": the server's command comes after --, or --url names it\nsee runnel wrap --help\n"},
 		{args: []string{"tasks", "list", "--watch"}, says: "runnel tasks list: --watch draws on a terminal; a script waits with runnel tasks wait ID\nsee runnel tasks list --help\n"},

@@ -353,23 +353,3 @@ func TestUpstreamLeadsBack(t *testing.T) {
 		t.Errorf("%s", a.Result)
 	}
 }
-
-// A server after -- goes before the one that a variable names. Headers in variables are for a server at a URL: all others do without them.
-func TestServerGoesBeforeTheVariable(t *testing.T) {
-	here := []string{"--", builtProgram(t), "serve", "--selftest", "--state=memory"}
-	for _, args := range [][]string{{"call", "echo", "text=here"}, {"tools", "echo"}, {"trace", "-o", filepath.Join(t.TempDir(), "trace")}, {"wrap", "--drain", "-1", "--state", "memory"}} {
-		cmd := programCommand(t, append(args, here...)...)
-		cmd.Env = append(cmd.Env, "RUNNEL_URL=http://127.0.0.1:1/mcp", "RUNNEL_HEADER=A: b", "RUNNEL_HEADER_FILE=/nonexistent")
-		cmd.Stdin = strings.NewReader(initialize + "\n" + `{"jsonrpc":"2.0","id":1,"method":"tools/list"}` + "\n")
-		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "here") && !strings.Contains(string(out), "echo") {
-			t.Errorf("%q: %v: %s", args, err, out)
-		}
-	}
-	for _, args := range [][]string{{"call", "echo", "text=here", "--selftest"}, {"tools", "echo", "--selftest"}} {
-		cmd := programCommand(t, args...)
-		cmd.Env = append(cmd.Env, "RUNNEL_HEADER=A: b", "RUNNEL_HEADER_FILE=/nonexistent")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Errorf("%q: %v: %s", args, err, out)
-		}
-	}
-}

@@ -76,7 +76,13 @@ func (o *options) Register(flags *pflag.FlagSet) {
 	o.logFormat = *OneOf("auto", "json", "console")
 	flags.Var(&o.LogLevel, "log-level", "log messages of this `LEVEL` and above to stderr: debug, info, warn, error")
 	flags.Var(&o.logFormat, "log-format", "`FORMAT` of the log: json, console, or auto (console on a terminal)")
+	flags.VisitAll(func(f *pflag.Flag) {
+		f.Annotations = map[string][]string{variable: {"RUNNEL_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))}}
+	})
 }
+
+// variable annotates a flag with its variable. Only the settings of a server have one: a variable never changes what a command does.
+const variable = "variable"
 
 // Choice is a flag whose value is one of a few words.
 type Choice struct {
@@ -99,23 +105,23 @@ func (c *Choice) Set(text string) error {
 	return nil
 }
 
-// ReadEnvironment sets each flag that was not given from its variable. An empty variable counts as not set.
+// ReadEnvironment sets each flag that was not given from its variable, if it has one. An empty variable counts as not set.
 func (o *options) ReadEnvironment(flags *pflag.FlagSet, getenv func(name string) string) error {
 	o.From = map[string]string{}
 	var errs []error
 	flags.VisitAll(func(f *pflag.Flag) {
-		variable := "RUNNEL_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
-		value := getenv(variable)
-		switch {
-		case f.Name == "help" || f.Name == "version":
-		case f.Changed:
+		if f.Changed {
 			o.From[f.Name] = "--" + f.Name
-		case value == "":
-		case f.Name == "output" && f.Value.Type() == "string": // a file: RUNNEL_OUTPUT is the format of other commands
-		default:
-			o.From[f.Name] = variable
+			return
+		}
+		for _, name := range f.Annotations[variable] {
+			value := getenv(name)
+			if value == "" {
+				continue
+			}
+			o.From[f.Name] = name
 			if err := f.Value.Set(value); err != nil {
-				errs = append(errs, fmt.Errorf("%s: %w", variable, ValueError(f, value, err)))
+				errs = append(errs, fmt.Errorf("%s: %w", name, ValueError(f, value, err)))
 			}
 		}
 	})
