@@ -119,7 +119,7 @@ flags of runnel serve work here, too.`,
 
 // call calls a tool once.
 func (i *invocation) call(cmd *cobra.Command, name string, o *callOptions) error {
-	v := term.NewView(i.Stdout, i.Stderr, o.progress.Word, i.Getenv("TERM"))
+	v := term.NewView(i.Stdout, i.Stderr, o.progress.Word, i.Getenv)
 	defer v.End()
 	select {
 	case i.lastWords <- v.End:

@@ -96,7 +96,7 @@ func tasksTable(list []tasks.Task) string {
 			took = time.Since(t.CreatedAt)
 		}
 		says, _, _ := strings.Cut(t.StatusMessage, "\n")
-		rows = append(rows, []string{short[t.ID], string(t.Status), t.Tool, term.Age(time.Since(t.CreatedAt)), term.Age(took), term.Shorten(term.Printable(says))})
+		rows = append(rows, []string{short[t.ID], string(t.Status), t.Tool, term.Age(time.Since(t.CreatedAt)), term.Age(took), term.Shorten(term.Plain(says))})
 	}
 	return term.Table(rows)
 }

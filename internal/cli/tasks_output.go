@@ -30,7 +30,7 @@ stops following, and the task goes on. Output that the command wrote to stderr g
   # what has come since
   runnel tasks tail 4d8a --after 5120`,
 		func(cmd *cobra.Command, l *local, id string) error {
-			at, v := after, term.NewView(i.Stdout, i.Stderr, "never", "")
+			at, v := after, term.NewView(i.Stdout, i.Stderr, "never", i.Getenv)
 			if lines >= 0 {
 				if after > 0 {
 					return misuse(cmd, "runnel tasks tail: -n does not go with --after")
@@ -129,7 +129,7 @@ func (i *invocation) resultCommand() *cobra.Command {
 			if output.Word == "json" {
 				err = writeJSON(i.Stdout, result)
 			} else {
-				v := term.NewView(i.Stdout, i.Stderr, "never", "")
+				v := term.NewView(i.Stdout, i.Stderr, "never", i.Getenv)
 				for _, item := range tools.SplitEnd(result) {
 					if text, isText, stderr := term.Item(item); err == nil {
 						err = v.Output(text, isText, stderr)

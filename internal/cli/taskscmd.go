@@ -14,6 +14,7 @@ import (
 	"runnel/internal/serve"
 	"runnel/internal/term"
 	"runnel/tasks"
+	"runnel/tools/text"
 )
 
 // tasksCommand is "runnel tasks".
@@ -165,7 +166,7 @@ func (i *invocation) getCommand() *cobra.Command {
 			line("owner", "%s", t.Owner)
 			line("status", "%s", t.Status)
 			if t.StatusMessage != "" {
-				line("message", "%s", t.StatusMessage)
+				line("message", "%s", text.StripANSI([]byte(t.StatusMessage)))
 			}
 			switch {
 			case t.Attempt > 1:

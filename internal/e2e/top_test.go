@@ -45,7 +45,7 @@ tools:
 
 	screen.run(top)
 	screen.wait(`(?m)\Arunnel top  2 running, 1 ended .*\n  ID .*\n> \w{8} working +build .*\n  \w{8} working +hostile .*\n\n  ID .*\n. \w{8} failed +quick .* exit code 3`)
-	screen.wait(`(?m)^. \w{8} working +hostile .*  \]0;owned  \[2J \[31mred \[0m$`)
+	screen.wait(`(?m)^. \w{8} working +hostile .*[0-9]s +red$`)
 	screen.wait(`(?m)^. \w{8} working +build +\S+ +\d+%  +\[\d+/400\] step`)
 	if shown := screen.tmux("capture-pane", "-p", "-e"); !strings.Contains(shown, "\x1b[31mfailed") {
 		t.Errorf("there are no colours:\n%q", shown)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -22,7 +23,7 @@ func TestQuestions(t *testing.T) {
 		{"Ann\n", `{"action":"cancel"}`},
 	} {
 		var out bytes.Buffer
-		a := &Asker{Stdin: strings.NewReader(c.input), View: NewView(&out, &out, "never", "")}
+		a := &Asker{Stdin: strings.NewReader(c.input), View: NewView(&out, &out, "never", os.Getenv)}
 		got, _ := json.Marshal(a.Ask(t.Context(), json.RawMessage(params)))
 		if string(got) != c.want || strings.Contains(out.String(), "\x1b") {
 			t.Errorf("%q: %s, want %s\n%s", c.input, got, c.want, &out)
@@ -41,7 +42,7 @@ func TestQuestions(t *testing.T) {
 		t.Errorf("--yes: %s, want %s", got, want)
 	}
 	for input, want := range map[string]string{"perhaps\nyes\n": "accept", "N\n": "decline", "": "cancel"} {
-		a := &Asker{Stdin: strings.NewReader(input), View: NewView(io.Discard, io.Discard, "never", "")}
+		a := &Asker{Stdin: strings.NewReader(input), View: NewView(io.Discard, io.Discard, "never", os.Getenv)}
 		if got := a.Ask(t.Context(), json.RawMessage(`{"message":"sure?"}`)); string(got.Action) != want {
 			t.Errorf("%q: %s", input, got.Action)
 		}
@@ -50,7 +51,7 @@ func TestQuestions(t *testing.T) {
 	defer cancel()
 	r, w := io.Pipe()
 	defer w.Close()
-	a := &Asker{Stdin: r, View: NewView(io.Discard, io.Discard, "never", "")}
+	a := &Asker{Stdin: r, View: NewView(io.Discard, io.Discard, "never", os.Getenv)}
 	if got := a.Ask(ctx, json.RawMessage(`{"message":"sure?"}`)); got.Action != "cancel" {
 		t.Errorf("withdrawn: %s", got.Action)
 	}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"runnel/rpc/mcp"
 	"runnel/tools/text"
@@ -17,6 +19,39 @@ func Printable(s string) string { return text.Printable(s) }
 // PrintableLines is Printable for text of several lines.
 func PrintableLines(s string) string { return text.PrintableLines(s) }
 
+// Plain makes a line of a tool's output harmless: without the escape sequences of a terminal, then as Printable does.
+func Plain(s string) string { return Printable(string(text.StripANSI([]byte(s)))) }
+
+// Output makes a tool's output fit for its reader. On a Terminal, colours pass, and no other control sequence or character that could move the
+// cursor, write to the clipboard or ask the terminal something; elsewhere, as in a pipe, no escape sequence passes.
+type Output struct {
+	Terminal bool
+	text.Stripper
+}
+
+// NewOutput makes the Output of a stream. NO_COLOR and TERM=dumb turn colours off.
+func NewOutput(stream any, getenv func(name string) string) *Output {
+	terminal := IsTerminal(stream)
+	return &Output{Terminal: terminal, Stripper: text.Stripper{Colors: terminal && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"}}
+}
+
+// Clean returns what of a piece of output is shown. A sequence may be split between two pieces.
+func (o *Output) Clean(piece string) string {
+	piece = string(o.Strip([]byte(piece)))
+	if !o.Terminal {
+		return piece
+	}
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && !strings.ContainsRune("\n\r\t\x1b", r) || r == utf8.RuneError || unicode.In(r, unicode.Bidi_Control) {
+			return -1
+		}
+		return r
+	}, piece)
+}
+
+// endOfColor is the end of a sequence that Output lets pass.
+const endOfColor = 'm'
+
 // columns returns how many columns a character takes at most.
 func columns(r rune) int {
 	if r >= 0x1100 && (r < 0x2000 || r >= 0x2e80) { // everything but punctuation, arrows, lines and the spinner
@@ -25,19 +60,25 @@ func columns(r rune) int {
 	return 1
 }
 
-// Columns returns how many columns a text takes. A character that may take two counts as two.
+// Columns returns how many columns a text takes. A character that may take two counts as two, and colours that an Output let pass take none.
 func Columns(s string) (n int) {
+	color := false
 	for _, r := range s {
-		n += columns(r)
+		if color = color || r == '\x1b'; !color {
+			n += columns(r)
+		}
+		color = color && r != endOfColor
 	}
 	return n
 }
 
 // Clip cuts text to some Columns.
 func Clip(s string, most int) string {
-	n := 0
+	n, color := 0, false
 	for at, r := range s {
-		if n += columns(r); n > most {
+		if color = color || r == '\x1b'; color {
+			color = r != endOfColor
+		} else if n += columns(r); n > most {
 			return s[:at]
 		}
 	}

@@ -28,6 +28,7 @@ type View struct {
 	live           bool // the progress line is drawn
 	plain          bool // progress is written as separate lines: --progress always, without a terminal
 	shared         bool // stdout is a terminal, too: the progress line stands below its text
+	out, err       *Output
 	began          time.Time
 
 	mu          sync.Mutex
@@ -40,10 +41,10 @@ type View struct {
 	stop func() // stops the spinner and waits for its end
 }
 
-// NewView makes the view of a call; End ends it. progress is auto, always or never, and term the value of $TERM.
-func NewView(stdout, stderr io.Writer, progress, term string) *View {
-	v := &View{stdout: stdout, stderr: stderr, began: time.Now(), stop: func() {}}
-	terminal := IsTerminal(stderr) && term != "dumb"
+// NewView makes the view of a call; End ends it. progress is auto, always or never.
+func NewView(stdout, stderr io.Writer, progress string, getenv func(name string) string) *View {
+	v := &View{stdout: stdout, stderr: stderr, began: time.Now(), stop: func() {}, out: NewOutput(stdout, getenv), err: NewOutput(stderr, getenv)}
+	terminal := IsTerminal(stderr) && getenv("TERM") != "dumb"
 	v.live = terminal && progress != "never"
 	v.plain = !terminal && progress == "always"
 	v.shared = IsTerminal(stdout)
@@ -81,7 +82,7 @@ func (v *View) End() {
 	v.live = false
 }
 
-// Content writes output of the tool to stdout.
+// Content writes text to stdout.
 func (v *View) Content(text string) error {
 	if text == "" {
 		return nil
@@ -105,16 +106,16 @@ func (v *View) NewLine() {
 	}
 }
 
-// Output writes a task's output. A line about an item begins at the margin.
+// Output writes a task's output, as an Output shows it. A line about an item begins at the margin.
 func (v *View) Output(text string, isText, stderr bool) error {
 	if stderr {
-		_, err := v.Write([]byte(text))
+		_, err := v.Write([]byte(v.err.Clean(text)))
 		return err
 	}
 	if !isText {
 		v.NewLine()
 	}
-	return v.Content(text)
+	return v.Content(v.out.Clean(text))
 }
 
 // note remembers the last line that is not blank. mu is held.
@@ -153,7 +154,7 @@ func (v *View) Progress(done, total float64, message string) {
 		v.note(message)
 	}
 	if v.plain && (total > 0 || message != "") {
-		_, _ = fmt.Fprintln(v.stderr, strings.TrimSpace(v.bar()+" "+Printable(message)))
+		_, _ = fmt.Fprintln(v.stderr, strings.TrimSpace(v.bar()+" "+Plain(message)))
 	}
 }
 
@@ -197,7 +198,7 @@ func (v *View) draw() {
 	}
 	line += " " + time.Since(v.began).Truncate(time.Second).String()
 	if v.last != "" {
-		line += "  " + Printable(v.last)
+		line += "  " + Plain(v.last)
 	}
 	width, _ := Size(v.stderr)
 	_, _ = io.WriteString(v.stderr, clearLine+Clip(line, width-1))

@@ -17,7 +17,7 @@ func TestViewEndsOnce(t *testing.T) {
 	defer terminal.Close()
 	defer stderr.Close()
 	for range 1000 {
-		v := NewView(io.Discard, stderr, "auto", "xterm")
+		v := NewView(io.Discard, stderr, "auto", func(string) string { return "" })
 		var ends sync.WaitGroup
 		ends.Go(v.End)
 		ends.Go(v.End)

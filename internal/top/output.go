@@ -25,7 +25,8 @@ type output struct {
 	err  error      // why the task is no longer followed
 	stop func()     // stops following it
 
-	lines  []string // made harmless, without line ends; the last one may be incomplete
+	shown  *term.Output
+	lines  []string // made harmless, without line ends, with their colours; the last one may be incomplete
 	bytes  int      // the memory that the lines take
 	open   bool     // the last line is incomplete
 	redraw bool     // the last line ended with \r: new text replaces it
@@ -57,7 +58,7 @@ func (o *output) add(b partials.Batch) {
 				o.open = false // a line about an item begins at the margin
 			}
 		}
-		o.text(text)
+		o.text(o.shown.Clean(text))
 	}
 	o.shorten()
 }
@@ -79,9 +80,10 @@ func (o *output) text(added string) {
 			*last, line = "", line[at+1:]
 		}
 		o.redraw = drawsOver && !whole
-		line = line[:min(len(line), maxLine)]
-		line = term.Printable(strings.ReplaceAll(line, "\t", "    "))
-		line = shorten.Cut(line, maxLine-len(*last))
+		line = strings.ReplaceAll(line, "\t", "    ")
+		if len(*last)+len(line) > maxLine { // not in the middle of a colour
+			line = shorten.Cut(term.Plain(line), max(maxLine-len(*last), 0))
+		}
 		*last += line
 		o.bytes += len(line)
 		o.open = !whole
@@ -108,14 +110,18 @@ func (o *output) shorten() {
 	}
 }
 
-// rows splits a line into rows as wide as the screen, at least one.
+// rows splits a line into rows as wide as the screen, at least one. A row begins with the colours of the one before it.
 func (o *output) rows(line int) (rows []string) {
+	colors := ""
 	for rest := o.lines[line]; ; {
 		row := term.Clip(rest, o.width)
 		if row == "" { // the line is empty, or a character is wider than the screen
 			row = rest
 		}
-		rows = append(rows, row)
+		rows = append(rows, colors+row)
+		if at := strings.LastIndexByte(row, '\x1b'); at >= 0 {
+			colors = row[at : at+strings.IndexByte(row[at:], 'm')+1]
+		}
 		if rest = rest[len(row):]; rest == "" {
 			return rows
 		}
@@ -179,7 +185,7 @@ func (o *output) seek(by, height int) {
 	}
 	for n := range o.lines {
 		i := ((o.first.line+by*(n+1))%len(o.lines) + len(o.lines)) % len(o.lines)
-		if at, _ := index(o.lines[i], o.find); at >= 0 {
+		if at, _ := index(term.Plain(o.lines[i]), o.find); at >= 0 {
 			o.first, o.follow, o.message = position{line: i}, false, ""
 			return
 		}

@@ -34,7 +34,7 @@ func (l look) isColor() bool { return strings.HasPrefix(string(l), "3") }
 
 // safe makes a span of words that a stranger may have chosen.
 func safe(text string, l look) span {
-	return span{term.Printable(strings.ReplaceAll(text, "\t", "    ")), l}
+	return span{term.Plain(strings.ReplaceAll(text, "\t", "    ")), l}
 }
 
 // cell makes a span that fills a column.
@@ -50,6 +50,7 @@ func marked(text, find string) row {
 	if find == "" {
 		return row{{text, plain}}
 	}
+	text = term.Plain(text)
 	var r row
 	for text != "" {
 		at, end := index(text, find)

@@ -76,7 +76,9 @@ func (s *screen) paint(rows []row) error {
 			text := term.Clip(p.text, left)
 			left -= term.Columns(text)
 			if p.look == plain || p.look.isColor() && !s.colors {
-				b.WriteString(text)
+				if b.WriteString(text); strings.Contains(text, "\x1b") {
+					b.WriteString("\x1b[0m")
+				}
 				continue
 			}
 			b.WriteString("\x1b[" + string(p.look) + "m" + text + "\x1b[0m")

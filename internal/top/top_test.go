@@ -21,6 +21,7 @@ import (
 	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tools/text"
 )
 
 // breaks is set for a child whose second list panics, or never comes.
@@ -136,7 +137,7 @@ func TestTable(t *testing.T) {
 	want := []string{
 		"runnel top  2 running, 1 ended",
 		"  ID       STATUS    TOOL            AGE    DONE LAST LINE",
-		"> cccccccc working   build-all-of-it 1m15s  50%   ]0;owned  50%",
+		"> cccccccc working   build-all-of-it 1m15s  50%   50%",
 		"  bbbbbbbb working   build-all-of-it 1m15s  75%  compiling [3/4] x.go",
 		"",
 		"  ID       ENDED     TOOL            TOOK   DONE HOW",
@@ -198,7 +199,7 @@ func TestProgressOfALastLine(t *testing.T) {
 }
 
 func written(texts ...string) *output {
-	o := &output{width: 10, follow: true}
+	o := &output{width: 10, follow: true, shown: &term.Output{Terminal: true, Stripper: text.Stripper{Colors: true}}}
 	for _, s := range texts {
 		o.add(partials.NewBatch(0, partials.Chunk{Data: []byte(s)}))
 	}
@@ -216,7 +217,9 @@ func TestOutputIsLines(t *testing.T) {
 		{[]string{"10%\r", "20%"}, []string{"20%"}},
 		{[]string{"10%\r20%", "\r30%", "\nx"}, []string{"30%", "x"}},
 		{[]string{"a\r\nb\r\n"}, []string{"a", "b"}},
-		{[]string{"\x1b[2J\x1b]0;t\x07\u202eabc\tz"}, []string{" [2J ]0;t  abc    z"}},
+		{[]string{"\x1b[2J\x1b]0;t\x07\u202eabc\tz"}, []string{"abc    z"}},
+		{[]string{"\x1b[2K\x1b[3", "1mred\x1b[0m\x1b[10A\n"}, []string{"\x1b[31mred\x1b[0m"}},
+		{[]string{strings.Repeat("\x1b[1mx", maxLine)}, []string{strings.Repeat("x", maxLine)}},
 		{[]string{"a\n\nb"}, []string{"a", "", "b"}},
 	} {
 		o := written(test.chunks...)
@@ -241,6 +244,17 @@ func TestRowsOfAnOutput(t *testing.T) {
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%d columns: %q, want %q", width, got, want)
 		}
+	}
+	o = written("a\x1b[31mred and red\x1b[0m end\n")
+	var got []string
+	for _, r := range o.show(10, 100, time.Time{})[1:] {
+		got = append(got, plainText(r))
+	}
+	if want := []string{"a\x1b[31mred and r", "\x1b[31med\x1b[0m end"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("colours: %q, want %q", got, want)
+	}
+	if r := marked(o.rows(0)[1], "31"); plainText(r) != "ed end" {
+		t.Errorf("a search shows colours: %q", r)
 	}
 	o = written("漢字漢字漢字\n")
 	for _, r := range o.show(5, 100, time.Time{})[1:] {

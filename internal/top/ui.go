@@ -7,9 +7,11 @@ import (
 	"os"
 	"sync"
 
+	"runnel/internal/term"
 	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tools/text"
 )
 
 // Source gives access to the tasks.
@@ -79,7 +81,7 @@ func (u *ui) send(f func()) bool {
 // open shows the output of a task, and follows it.
 func (u *ui) open(t tasks.Task) {
 	ctx, stop := context.WithCancel(u.ctx)
-	o := &output{task: t, follow: true, stop: stop}
+	o := &output{task: t, follow: true, stop: stop, shown: &term.Output{Terminal: true, Stripper: text.Stripper{Colors: u.Colors}}}
 	u.output, u.message = o, ""
 	u.start(func() {
 		head, err := u.Source.Head(ctx, t.ID)

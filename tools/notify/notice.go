@@ -37,7 +37,7 @@ func newNotice(t *tasks.Task, hidden *secrets.Set) *notice {
 	took := t.UpdatedAt.Sub(t.CreatedAt)
 	host, _ := os.Hostname() // "" if it is unknown
 	clean := func(s string, most int) string {
-		return shorten.Clip(strings.TrimSpace(text.Printable(hidden.String(s))), most)
+		return shorten.Clip(strings.TrimSpace(text.Printable(string(text.StripANSI([]byte(hidden.String(s)))))), most)
 	}
 	return &notice{
 		Task: t.ID, Tool: clean(t.Tool, maxTool), Status: string(t.Status),

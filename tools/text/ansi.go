@@ -8,8 +8,11 @@ type Stripper struct {
 	// CRLF replaces \r\n and \r\r\n by \n, for the output of a terminal, whose driver ends lines so. A \r alone stays: programs overwrite a line
 	// with it.
 	CRLF bool
+	// Colors lets the sequences pass that only change how text looks (SGR).
+	Colors bool
 
 	state stripState
+	color []byte // the parameters of a sequence that may be one of colours
 	cr    bool   // one or more \r have been read; the next byte of text decides about them
 	buf   []byte // what Strip returned last
 }
@@ -25,6 +28,9 @@ const (
 )
 
 const escape = 0x1b
+
+// maxColor bounds the parameters of a sequence of colours, in bytes: six full colours.
+const maxColor = 128
 
 // Strip returns p without escape sequences: p itself if it has none. The result is valid until the next call.
 func (s *Stripper) Strip(p []byte) []byte {
@@ -76,7 +82,7 @@ func (s *Stripper) next(b byte) {
 	case stripEscape:
 		switch {
 		case b == '[':
-			s.state = stripSequence
+			s.state, s.color = stripSequence, s.color[:0]
 			return
 		case b == ']' || b == 'P' || b == 'X' || b == '^' || b == '_':
 			s.state = stripString
@@ -90,9 +96,14 @@ func (s *Stripper) next(b byte) {
 	case stripSequence:
 		switch {
 		case b >= 0x20 && b <= 0x3f:
+			if len(s.color) <= maxColor {
+				s.color = append(s.color, b)
+			}
 			return
 		case b >= 0x40 && b <= 0x7e:
-			s.state = stripGround
+			if s.state = stripGround; b == 'm' && s.Colors && len(s.color) <= maxColor && len(bytes.Trim(s.color, "0123456789;:")) == 0 {
+				s.buf = append(append(append(s.buf, escape, '['), s.color...), 'm')
+			}
 			return
 		}
 	case stripString:

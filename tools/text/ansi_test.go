@@ -3,6 +3,7 @@ package text
 import (
 	"bytes"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -26,9 +27,24 @@ func TestStripANSI(t *testing.T) {
 	}
 }
 
+// With Colors, nothing passes but what changes how text looks.
+func TestStripAllButColors(t *testing.T) {
+	for in, want := range map[string]string{
+		"\x1b[1;31mred\x1b[0m \x1b[38:5:1mx\x1b[m":          "\x1b[1;31mred\x1b[0m \x1b[38:5:1mx\x1b[m",
+		"\x1b[2Ja\x1b[10;20Hb\x1b[?25lc\x1b]0;t\x1b[1m\ad":  "abc\x1b[1m\ad",
+		"\x1b[>4;2mx\x1b[?4my\x1b[1 mz\x1b[31\nw":           "xyz\nw",
+		"\x1b[" + strings.Repeat("1;", maxColor) + "1mlong": "long",
+	} {
+		s := Stripper{Colors: true}
+		if got := string(s.Strip([]byte(in))); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
+
 // stripSlowly is what a Stripper must equal: one byte after the other.
 func stripSlowly(p []byte, crlf bool) []byte {
-	s := Stripper{CRLF: crlf}
+	s := Stripper{CRLF: crlf, Colors: crlf}
 	for _, b := range p {
 		s.next(b)
 	}
@@ -41,7 +57,7 @@ func FuzzStripper(f *testing.F) {
 	f.Add([]byte("a\r\x1b[K\nb"), uint8(3), true)
 	f.Fuzz(func(t *testing.T, in []byte, size uint8, crlf bool) {
 		want := stripSlowly(in, crlf)
-		parts := Stripper{CRLF: crlf}
+		parts := Stripper{CRLF: crlf, Colors: crlf}
 		var got []byte
 		for part := range slices.Chunk(in, int(size)+1) {
 			got = append(got, parts.Strip(bytes.Clone(part))...)
