@@ -96,7 +96,7 @@ hostile: ## on Linux, several runnels on one state for $(RUNNEL_HOSTILE_TIME), a
 day: ## on Linux, several hosts work for $(RUNNEL_DAY_TIME) with every config and command of the documents; what they get is always what they got first (make ci takes 90 s)
 	RUNNEL_DAY_TIME=$(RUNNEL_DAY_TIME) RUNNEL_DAY_SEED=$(RUNNEL_DAY_SEED) go test -race -count=1 -v -timeout 24h -run '^TestDay$$' ./internal/e2e
 
-fidelity: ## nineteen servers from npm answer through runnel wrap as they do directly, member by member (make race plays three)
+fidelity: ## twenty servers answer through runnel wrap as they do directly, member by member (make race plays four)
 	RUNNEL_TEST_FIDELITY=all go test -count=1 -v -timeout 1h -run '^TestFidelity$$' ./internal/e2e
 
 fleet: ## on Linux, a fleet on three NATS servers: $(RUNNEL_FLEET_ROUNDS) times a worker, a front or a server is killed or cut off; then what states must do while servers die, for $(RUNNEL_FLEET_TIME)

@@ -2,6 +2,7 @@ package tools
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 
 	"runnel/rpc"
@@ -73,6 +74,9 @@ func Request(ctx context.Context, c *rpc.Caller, method string, params json.RawM
 	}
 	if len(params) > maxAsked {
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "%s: the params have %d bytes: the limit is %d", method, len(params), maxAsked)
+	}
+	if method == "elicitation/create" && isByURL(params) && rawjson.Member(params, "elicitationId") == nil {
+		params = rawjson.WithMember(params, "elicitationId", rand.Text()) // required until 2025-11-25; servers of 2026-07-28 have none
 	}
 	err = c.Request(ctx, method, params, &answer)
 	return answer, err

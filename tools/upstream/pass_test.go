@@ -44,12 +44,16 @@ func mirrorMain([]string) {
 		}
 		token := string(rawjson.Member(rawjson.Member(m.Params, "_meta"), "progressToken"))
 		ask := func(method string) {
+			question := `{"message":"Which?","requestedSchema":{"type":"object","properties":{}},"x-own":1,"_meta":{"x/key":1}}`
+			if rawjson.StringMember(m.Params, "name") == "url" {
+				question = `{"mode":"url","message":"Which?","url":"https://example.com"}`
+			}
 			if asked = string(m.ID); stateless && rawjson.Member(m.Params, "inputResponses") == nil {
-				answer(`{"resultType":"input_required","requestState":"s","inputRequests":{"q":{"method":%q,"params":{"message":"Which?","requestedSchema":{"type":"object","properties":{}},"x-own":1,"_meta":{"x/key":1}}}}}`, method)
+				answer(`{"resultType":"input_required","requestState":"s","inputRequests":{"q":{"method":%q,"params":%s}}}`, method, question)
 			} else if stateless {
 				text(string(rawjson.Member(m.Params, "inputResponses")))
 			} else {
-				say(`{"jsonrpc":"2.0","id":"q","method":%q,"params":{"message":"Which?","requestedSchema":{"type":"object","properties":{}},"x-own":1,"_meta":{"x/key":1}}}`, method)
+				say(`{"jsonrpc":"2.0","id":"q","method":%q,"params":%s}`, method, question)
 			}
 		}
 		switch m.Method {
@@ -64,9 +68,9 @@ func mirrorMain([]string) {
 			answer(`{"protocolVersion":%q,"capabilities":%s,"serverInfo":{"name":"mirror","version":"1"}}`, cmp.Or(os.Getenv("VERSION"), "2025-11-25"), capabilities)
 		case "tools/list":
 			answer(`{"resultType":"complete","tools":[{"name":"t","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true,"x-hint":1},"x-own":{"n":1e400}}%s]}`,
-				strings.ReplaceAll(`,{"name":"who"},{"name":"steps"},{"name":"fail"},{"name":"ask"},{"name":"other"}`, `}`, `,"inputSchema":{"type":"object"}}`))
+				strings.ReplaceAll(`,{"name":"who"},{"name":"steps"},{"name":"fail"},{"name":"ask"},{"name":"url"},{"name":"other"}`, `}`, `,"inputSchema":{"type":"object"}}`))
 		case "prompts/list":
-			answer(`{"resultType":"complete","prompts":[{"name":"p","x-own":1},{"name":"fail"},{"name":"ask"}]}`)
+			answer(`{"resultType":"complete","prompts":[{"name":"p","x-own":1},{"name":"fail"},{"name":"ask"},{"name":"url"}]}`)
 		case "resources/list":
 			answer(`{"resultType":"complete","resources":[]}`)
 		case "resources/templates/list":
@@ -96,7 +100,7 @@ func mirrorMain([]string) {
 				answer(`{"resultType":"complete","content":[{"type":"resource_link","uri":"x:y","name":"l"}]}`)
 			case "fail":
 				fail()
-			case "ask":
+			case "ask", "url":
 				ask("elicitation/create")
 			case "other":
 				ask("x/ask")
@@ -192,6 +196,23 @@ func TestErrorOfATaskThroughWrap(t *testing.T) {
 		id := rawjson.StringMember(rawjson.Member(rawjson.Member([]byte(created), "result"), "task"), "taskId")
 		if got := c.ask(20+i, "tasks/result", `{"taskId":"`+id+`"}`); !strings.Contains(got, `"error":{"code":-32042,"message":"sign in","data":{"n":12345678901234567890}}`) {
 			t.Errorf("%s\ntasks/result is answered by %s", created, got)
+		}
+	}
+}
+
+// A question by URL of a 2026-07-28 server, which has no elicitationId, has one for a client of 2025-11-25, which requires it.
+func TestURLQuestionAcrossTheEras(t *testing.T) {
+	t.Parallel()
+	c, params := mirrored(t, "2025", "2026")
+	for i, method := range []string{"tools/call", "prompts/get"} {
+		c.send(10+i, method, params(`"name":"url"`))
+		question := c.await(`"method":"elicitation/create"`)
+		if rawjson.StringMember(rawjson.Member([]byte(question), "params"), "elicitationId") == "" {
+			t.Errorf("the question is %s", question)
+		}
+		c.answer(question, `{"action":"accept"}`)
+		if got := c.await(fmt.Sprintf(`"id":%d,`, 10+i)); !strings.Contains(got, `accept`) {
+			t.Errorf("the answer is %s", got)
 		}
 	}
 }
