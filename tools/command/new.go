@@ -102,9 +102,12 @@ func (c *Command) buildProgram() error {
 		if err != nil {
 			return err
 		}
-		if code[i] && len(t.names) > 0 && len(t.between()) > len(t.names) {
+		if code[i] && len(t.names) > 0 {
 			name := t.names[0]
-			return &config.Error{Key: fmt.Sprintf("command[%d]", i), Problem: "{{" + name + "}} is in a script, where its value would be code", Allowed: "the key shell, with " + inScript(name) + " in its script; or {{" + name + "}} as an argument after the script"}
+			return &config.Error{
+				Key: fmt.Sprintf("command[%d]", i), Problem: "{{" + name + "}} is in a script, where its value would be code",
+				Allowed: "the key shell, with " + inScript(name) + " in its script; {{" + name + "}} as an argument after the script; or, if a caller may run any code, " + anyCode(name),
+			}
 		}
 		c.argv = append(c.argv, *t)
 	}

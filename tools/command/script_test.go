@@ -20,8 +20,10 @@ func TestNoPlaceholderInCode(t *testing.T) {
 		"perl|-ne|print {{x}}": false, "perl|-eprint {{x}}": false, "ruby|-e|puts {{x}}": false, "php|-r|echo {{x}};": false, "deno|eval|f({{x}})": false,
 		"awk|-F|:|/{{x}}/": false, "gawk|-v|a=b|/{{x}}/": false, "cmd.exe|/d|/c|echo {{x}}": false, "CMD|/C|echo|a{{x}}": false,
 		"pwsh|-NoProfile|-Command|echo {{x}}": false, "powershell|-enc|a{{x}}": false, "powershell|-com|a{{x}}": false, "eval|echo {{x}}": false,
+		"sh|-c|{{x}}": false, "bash|-euo|pipefail|-c|{{x}}": false, "env|sh|-c|{{ x }}": false, "ssh|host|{{x}}": false, "ssh|-p|22|me@host|{{x}}": false, "ssh|host|ls|{{x}}": false,
+		"cmd|/c|{{x}}": false, "cmd.exe|/d|/s|/c|{{x}}|{{x}}": false, "pwsh|-Command|{{x}}": false, "python|-c|{{x}}": false, "node|-e|{{x}}": false, "awk|{{x}}|file": false, "eval|{{x}}": false,
 
-		`sh|-c|echo "$1"|_|{{x}}`: true, `sh|-c|echo "$1"|_|a={{x}}`: true, "bash|run.sh|-c|a {{x}}": true, "python3|-m|pytest|-c|a={{x}}": true, "sh|-c|{{x}}": true,
+		`sh|-c|echo "$1"|_|{{x}}`: true, `sh|-c|echo "$1"|_|a={{x}}`: true, "bash|run.sh|-c|a {{x}}": true, "python3|-m|pytest|-c|a={{x}}": true,
 		"awk|-v|a={{x}}|{print a}": true, "awk|/x/|{{x}}.txt": true, "awk|-f|prog.awk|{{x}}.txt": true, "node|server.js|--name={{x}}": true,
 		"pwsh|-File|a.ps1|-Name={{x}}": true, "grep|-e|a {{x}}": true, "npm|run|test|--|a={{x}}": true, "perl|a.pl|a={{x}}": true,
 	} {
