@@ -8,6 +8,7 @@ import (
 
 	"runnel/internal/shorten"
 	"runnel/rpc/mcp"
+	"runnel/tools/text"
 )
 
 // This process follows a task that another process runs while it is wanted here: the state keeps its View up to date, and the View's own log
@@ -176,7 +177,7 @@ const maxReason = 200
 func (r *Runner) cancelWithReason(ctx context.Context, id, reason string) (Task, error) {
 	message := "cancelled by the client"
 	if reason != "" {
-		message += ": " + shorten.Clip(reason, maxReason)
+		message += ": " + shorten.Clip(text.Printable(shorten.Cut(reason, 4*maxReason)), maxReason) // hosts show it as it is
 	}
 	asked := false
 	if run := r.running(id); run != nil {

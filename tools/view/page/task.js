@@ -96,7 +96,7 @@ class TaskView {
       repeated = [task.lastLine, task.progress?.message].some(line => plain(line) === message);
     say(at("message"), repeated ? "" : message);
     at("given").hidden = !task.arguments || Object.keys(task.arguments).length === 0;
-    if (!before) say(at("arguments"), plainLines(JSON.stringify(task.arguments ?? {}, null, 2)));
+    if (!before) say(at("arguments"), plainLines(withEscapes(JSON.stringify(task.arguments ?? {}, null, 2))));
     at("cancel").hidden = !task.canCancel || isOver;
     at("again").hidden = !task.canRunAgain;
     at("follow").disabled = isOver;
@@ -245,6 +245,10 @@ class TaskView {
     announce(`Match ${this.current + 1} of ${this.matches.length}: ${plain(match.line, 200)}`);
   }
 }
+
+/** withEscapes shows the characters of a JSON text that are not seen, or change the direction of others, as their escapes. */
+const withEscapes = json => json.replace(/[\p{Cf}\p{Zl}\p{Zp}]/gu,
+  hidden => hidden.split("").map(unit => "\\u" + unit.charCodeAt(0).toString(16).padStart(4, "0")).join(""));
 
 /** plainLines is plain for text of several lines. */
 const plainLines = text => text.slice(0, 20000).split("\n").map(line => parse(line, PLAIN).runs.map(run => run.text).join("")).join("\n");
