@@ -3,6 +3,9 @@ package tools
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
 	"testing"
 
 	"runnel/rpc/mcp"
@@ -53,5 +56,34 @@ func TestArgumentsAsAModelSendsThem(t *testing.T) {
 			}
 			server.response()
 		}
+	}
+}
+
+// A tool may return the same result each time, also to calls side by side: it stays as it is, and so do the bytes behind its items.
+func TestSharedResultStaysAsItIs(t *testing.T) {
+	link := mcp.Text("behind the result")
+	items := []mcp.ContentBlock{mcp.Text("one"), link}
+	shared, empty := &mcp.CallToolResult{Content: items[:1], Meta: map[string]any{"a": "b"}}, &mcp.CallToolResult{}
+	tool := FuncWith(mcp.Tool{Name: "tool", InputSchema: ObjectSchema(`"empty":{"type":"boolean"}`, "")},
+		func(_ context.Context, call *Call, in struct{ Empty bool }, _ *Output) (*mcp.CallToolResult, error) {
+			if call.Said.Truncated = true; in.Empty {
+				return empty, nil
+			}
+			return shared, nil
+		})
+	server := serveStateless(t, tool)
+	answers := map[string]int{}
+	for i := range 20 {
+		server.call(i, fmt.Sprintf(`,"arguments":{"empty":%t}`, i%2 == 0))
+	}
+	for range 20 {
+		_, result, _ := strings.Cut(server.response(), `"result":`)
+		answers[regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}`).ReplaceAllString(result, "ID")]++
+	}
+	if len(answers) != 2 {
+		t.Errorf("answers differ: %v", answers)
+	}
+	if len(shared.Content) != 1 || len(shared.Meta) != 1 || empty.Content != nil || string(items[1]) != string(link) {
+		t.Errorf("the result became %s, %v, %v", items, shared.Meta, empty.Content)
 	}
 }

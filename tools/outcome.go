@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"runnel/partials"
 	"runnel/rpc"
@@ -36,6 +37,8 @@ func (c *Call) outcome(ctx context.Context, out *Output, result *mcp.CallToolRes
 	case result == nil:
 		result = &mcp.CallToolResult{}
 	}
+	result = new(*result) // a tool may return the same result each time
+	result.Content = slices.Clip(result.Content)
 	if result.Content == nil {
 		result.Content = []mcp.ContentBlock{}
 	}
