@@ -103,7 +103,7 @@ func holdGuard() (letGo func()) {
 
 // nothingLeft waits a moment for what is about to end.
 func nothingLeft() error {
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(watchdog)
 	for {
 		err := errors.Join(noProcess(), noGoroutine())
 		if err == nil || time.Now().After(deadline) {

@@ -123,11 +123,7 @@ tools:
 		t.Fatal(err)
 	}
 	defer func() { _ = host.cmd.Process.Signal(syscall.SIGCONT) }()
-	began := time.Now()
 	people(t, "tasks", "cancel", forever, "--state", state).is(t, exitFailure, "", "^runnel: the runnel that runs task "+forever+` has not answered the request to cancel it within 3s \(is it stopped\?\): it will`)
-	if took := time.Since(began); took > 8*time.Second {
-		t.Errorf("cancel has ended after %v", took)
-	}
 	if err := host.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}

@@ -33,16 +33,17 @@ const (
 	older = "*"
 	// everybody replaces the owner's hash in a line about all owners.
 	everybody = "*"
-	// lockPatience is how long another process may lock the file.
-	lockPatience = time.Second
+	// lockPatience is how long another process may lock the file. It does so for a moment, but a busy machine may stop it then.
+	lockPatience = 10 * time.Second
 	// clockSlack is how far the clock may have gone back since a session was opened.
 	clockSlack = time.Minute
 )
 
 // ended holds these notes. mu is not held while the file is read or written: a request that looks must not wait for one that notes.
 type ended struct {
-	file    string     // "" = none
-	writing sync.Mutex // held while this process has the file locked; taken before mu
+	file     string // "" = none
+	patience time.Duration
+	writing  sync.Mutex // held while this process has the file locked; taken before mu
 
 	mu      sync.Mutex
 	seen    os.FileInfo // the file's info from when it was last read; nil if it did not exist
@@ -79,7 +80,7 @@ func readNote(line string) (n note, ok bool) {
 
 // newEnded reads the notes of earlier processes. If they cannot be read, all sessions so far count as noted.
 func newEnded(file string) (*ended, error) {
-	e := &ended{file: file, notes: map[string]bool{}, until: map[string]int64{}}
+	e := &ended{file: file, patience: lockPatience, notes: map[string]bool{}, until: map[string]int64{}}
 	err := e.read()
 	if err != nil {
 		e.until[everybody] = time.Now().Unix()
@@ -169,7 +170,7 @@ func (e *ended) locked(f func() error) error {
 		return err
 	}
 	const poll = 2 * time.Millisecond // a file lock has no timeout
-	for deadline := time.Now().Add(lockPatience); ; time.Sleep(poll) {
+	for deadline := time.Now().Add(e.patience); ; time.Sleep(poll) {
 		if err = system.Lock(lock); !errors.Is(err, system.ErrLocked) || time.Now().After(deadline) {
 			break
 		}
@@ -178,7 +179,7 @@ func (e *ended) locked(f func() error) error {
 	case err == nil:
 		err = f()
 	case errors.Is(err, system.ErrLocked):
-		err = fmt.Errorf("%s has been locked by another process for %v", e.file, lockPatience)
+		err = fmt.Errorf("%s has been locked by another process for %v", e.file, e.patience)
 	}
 	return errors.Join(err, lock.Close())
 }

@@ -325,11 +325,12 @@ func TestEndedManyAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	e.patience = 100 * time.Millisecond
 	began, done := make(chan struct{}), make(chan error)
 	go func() {
 		done <- e.locked(func() error {
 			close(began)
-			time.Sleep(lockPatience + lockPatience/4) // a slow disk
+			time.Sleep(2 * e.patience) // a slow disk
 			return nil
 		})
 	}()

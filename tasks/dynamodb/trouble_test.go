@@ -232,9 +232,8 @@ func TestThrottled(t *testing.T) {
 		`{"__type":"com.amazon.coral.validate#ValidationException","message":"too large"}`:                   "refuses it: ValidationException: too large",
 	} {
 		refusals = []string{refusal}
-		begun := time.Now()
 		err := state.Put(t.Context(), statetest.Working("b"))
-		if !errors.As(err, new(tasks.Trouble)) || errors.Is(err, tasks.ErrBusy) || !strings.Contains(err.Error(), says) || time.Since(begun) > writeTimeout/2 {
+		if !errors.As(err, new(tasks.Trouble)) || errors.Is(err, tasks.ErrBusy) || !strings.Contains(err.Error(), says) { // ErrBusy comes after a wait
 			t.Errorf("%s: %v", refusal, err)
 		}
 	}

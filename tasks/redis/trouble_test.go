@@ -132,9 +132,8 @@ func TestFull(t *testing.T) {
 	task := statetest.Working("c")
 	statetest.Put(t, state, statetest.Working("a"), statetest.Working("b"), task)
 	do(t, state, "CONFIG", "SET", "maxmemory", "1")
-	begun := time.Now()
-	if err := state.Put(t.Context(), statetest.Working("d")); err == nil || errors.Is(err, tasks.ErrBusy) || !strings.Contains(err.Error(), "full") || time.Since(begun) > writeTimeout/2 {
-		t.Errorf("a new task: %v, after %v", err, time.Since(begun))
+	if err := state.Put(t.Context(), statetest.Working("d")); err == nil || errors.Is(err, tasks.ErrBusy) || !strings.Contains(err.Error(), "full") { // ErrBusy comes after a wait
+		t.Errorf("a new task: %v", err)
 	}
 	statetest.Put(t, state, statetest.Ended(task, mcp.TaskCompleted, "done"))
 	if got := statetest.Get(t, state, "c"); got.Status != mcp.TaskCompleted || got.Outcome.Result == nil {

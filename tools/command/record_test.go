@@ -119,7 +119,7 @@ func TestManyReturns(t *testing.T) {
 	began := time.Now()
 	ends := 0
 	(&lineBuffer{}).add(bytes.Repeat([]byte("\r"), 1<<20), func(_ []byte, all []int) { ends += len(all) })
-	if took := time.Since(began); ends != 1<<20-1 || took > 3*time.Second {
+	if took := time.Since(began); ends != 1<<20-1 || took > 30*time.Second { // a square of the length takes minutes
 		t.Errorf("%d lines in %v", ends, took)
 	}
 }
