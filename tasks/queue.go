@@ -48,6 +48,10 @@ type Offer struct {
 type FarClient struct {
 	Asks     mcp.ClientCapabilities `json:"asks,omitzero"`      // elicitation, sampling and roots, as far as the client has them
 	Progress bool                   `json:"progress,omitempty"` // the client wants to know the progress
+
+	// What it shows its model of a result and of an error, in bytes; 0 = the default.
+	MaxResult int `json:"maxResult,omitempty"`
+	MaxError  int `json:"maxError,omitempty"`
 }
 
 // Offered is a task that waits for a worker.

@@ -56,21 +56,21 @@ func (s *service) answer(ctx context.Context, e *entry, p *mcp.CallToolParams, d
 	if canTask(d.caller, e) {
 		return s.answerSoon(ctx, e, p, d)
 	}
-	return s.answerInTime(ctx, e, p, d, s.patience(e))
+	return s.answerInTime(ctx, e, p, d, s.patience(d.caller, e))
 }
 
 // answerSoon answers a client that can take a task with one if the work takes longer than ImmediateWait. Until then nothing is written,
 // because the task's handle comes before its output.
 func (s *service) answerSoon(ctx context.Context, e *entry, p *mcp.CallToolParams, d *delivery) (any, error) {
-	run, worked := d.run, d.run.Worked()
+	run, worked, soon := d.run, d.run.Worked(), s.immediateWait(d.caller)
 	switch {
-	case s.o.ImmediateWait == 0:
+	case soon == 0:
 		worked = nil // nothing is done that soon
 	case d.pump == nil:
 		worked = nil
 		d.start() // there is nothing to write: the end does not wait for this goroutine
 	}
-	what, questions := next(ctx, d, worked, time.After(s.o.ImmediateWait))
+	what, questions := next(ctx, d, worked, time.After(soon))
 	if what == isLate && e.traits.Detached { // a handle is for work that outlives this process
 		what, questions = next(ctx, d, run.Worked(), run.Detached())
 	}
@@ -88,7 +88,7 @@ func (s *service) answerSoon(ctx context.Context, e *entry, p *mcp.CallToolParam
 	case run.Promote(ctx) == nil:
 		return created(d), nil
 	default: // the limit of live tasks is reached
-		return s.answerInTime(ctx, e, p, d, s.patience(e))
+		return s.answerInTime(ctx, e, p, d, s.patience(d.caller, e))
 	}
 }
 
@@ -182,11 +182,12 @@ func isDone(c <-chan struct{}) bool {
 }
 
 // patience returns a channel that receives when a client that cannot take a task has waited long enough; nil: never.
-func (s *service) patience(e *entry) <-chan time.Time {
-	if s.o.SyncWait == 0 || e.traits.bounded {
+func (s *service) patience(c *rpc.Caller, e *entry) <-chan time.Time {
+	wait := s.syncWait(c)
+	if wait == 0 || e.traits.bounded {
 		return nil
 	}
-	return time.After(s.o.SyncWait)
+	return time.After(wait)
 }
 
 // listenWait is how long a tool with much output waits for a client that takes the task's partials to subscribe to them: memory would

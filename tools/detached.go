@@ -21,6 +21,7 @@ func (c *Call) Detach(ctx context.Context, tool any, follow func(ctx context.Con
 		return errors.New("cannot be detached: tasks live in memory here (--state)")
 	}
 	call := &Detached{TaskID: c.TaskID, Tool: rawjson.Encode(tool), Arguments: c.Arguments, Polls: c.polls(), Secrets: c.run.Secrets()}
+	call.Client.MaxResult, call.Client.MaxError = c.server.shows(c.caller)
 	if err := c.run.Detach(ctx, func() error { return c.server.detacher()(call) }); err != nil {
 		return err
 	}
@@ -39,6 +40,7 @@ func (c *Call) Offer(ctx context.Context, o tasks.Offer, follow func(ctx context
 	}
 	o.Arguments, o.Polls = c.Arguments, c.polls()
 	o.Client = tasks.FarClient{Asks: c.Asks(), Progress: len(c.caller.Meta.ProgressToken) > 0 && follow == nil}
+	o.Client.MaxResult, o.Client.MaxError = c.server.shows(c.caller)
 	if err := c.run.Offer(ctx, o); err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ func (s *service) handOver(ctx context.Context, e *entry, d *delivery) *mcp.Call
 		next = d.reader.Pos() // everything before was sent
 	} else {
 		t := run.Task()
-		shaper := s.shaper(&t, 0)
+		shaper := s.shaper(c, &t, 0)
 		var err error
 		if next, err = shapeLog(ctx, shaper, &t, 0); err != nil {
 			s.o.Log.Warn().Err(err).Str("taskId", run.ID()).Msg("reading the output of a call that is handed over")

@@ -16,6 +16,7 @@ func DefaultServeOptions() ServeOptions {
 		SyncWait:      tasks.DefaultSyncWait,
 		ImmediateWait: tasks.DefaultImmediateWait,
 		Heartbeat:     tasks.DefaultHeartbeat,
+		ByClient:      ByClient{SyncWait: true, ImmediateWait: true, MaxResult: true},
 	}
 }
 

@@ -19,16 +19,22 @@ type ServeOptions struct {
 	ImmediateWait       time.Duration         // how long a call may take before it is answered with a handle, if the client lets the server choose
 	Heartbeat           time.Duration         // the longest silence towards a client that asked for progress; 0 = no heartbeat
 	FallbackTools       string                // auto, always, never; "" = auto
-	MaxResult           int                   // how much get_task_result shows at once of the output of a tool that is not a command; 0 = text.DefaultMaxResult
+	MaxResult           int                   // how much text of a result a model is shown; 0 = text.DefaultMaxResult
 	RequiredFallthrough bool                  // a tool that requires a task also runs without one
 	Resumable           bool                  // tasks and their delivery outlive this process
 	Detach              func(*Detached) error // starts the process that continues a call; nil = nothing outlives this process
 	Log                 zerolog.Logger
 
+	// ByClient says which values nobody has set: what is known about the client wins over them.
+	ByClient ByClient
+
 	App    *App        // nil = none
 	Source Source      // nil = all tools are known from the start
 	Others logs.Others // nil = the only resources are logs
 }
+
+// ByClient names values of ServeOptions that depend on the client, where package clients knows it.
+type ByClient struct{ SyncWait, ImmediateWait, MaxResult bool }
 
 // App is a page that clients show beside a call (MCP Apps), with the tools that only the page calls.
 // Set it as ServeOptions.App.

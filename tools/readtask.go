@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"runnel/partials"
+	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
 	"runnel/tools/text"
@@ -59,7 +60,7 @@ func (s *service) getTaskResult(ctx context.Context, in *Call, p *fallbackParams
 	}
 	var content []mcp.ContentBlock
 	read := taskPlace{ended: t.Status.Terminal()}
-	shaper := s.shaper(&t, from.next)
+	shaper := s.shaper(in.caller, &t, from.next)
 	var sink text.Sink = shaper
 	if lines != nil {
 		lines.To = shaper
@@ -110,12 +111,12 @@ func (s *service) awaitTask(ctx context.Context, id string, limit time.Duration)
 }
 
 // shaper returns what shapes the shown part of a task's output, as its result would be shaped.
-func (s *service) shaper(t *tasks.Task, from int64) *text.Shaper {
+func (s *service) shaper(c *rpc.Caller, t *tasks.Task, from int64) *text.Shaper {
 	var traits Traits
 	if e := s.registry.lookup(t.Tool); e != nil {
 		traits = e.traits
 	}
-	return &text.Shaper{Limit: cmp.Or(traits.MaxResult, s.o.MaxResult, text.DefaultMaxResult), KeepFrames: traits.KeepFrames, From: from}
+	return &text.Shaper{Limit: cmp.Or(traits.MaxResult, s.maxResult(c)), KeepFrames: traits.KeepFrames, From: from}
 }
 
 // logPiece is how much of a log is read at a time.

@@ -50,7 +50,7 @@ type Traits struct {
 	bounded  bool          // a call ends soon: it is never handed over
 
 	// This says how the output of a running call is shown: see text.Shaper.
-	MaxResult  int // bytes; 0 = ServeOptions.MaxResult
+	MaxResult  int // bytes; 0 = what suits the client
 	KeepFrames bool
 }
 
@@ -82,6 +82,7 @@ type Call struct {
 // server is what a call needs from the service that received it. The client is nil in a supervisor or a worker.
 type server interface {
 	poller(c *rpc.Caller) string
+	shows(c *rpc.Caller) (most, mostOfError int)
 	detacher() func(*Detached) error
 	detached() *Detached
 	startFor(ctx context.Context, c *rpc.Caller, tool string, arguments json.RawMessage) (*tasks.Run, error)
@@ -200,7 +201,7 @@ type Detached struct {
 	Tool      json.RawMessage // makes the tool again there
 	Arguments json.RawMessage
 	Polls     bool            // the client's list has get_task_result
-	Client    tasks.FarClient // what a worker can ask the client
+	Client    tasks.FarClient // what a worker can ask the client, and what the client shows
 	Secrets   *secrets.Set    // what it must not show; nil = nothing. A worker has its own
 
 	// These are set in a worker: how the call was offered, and what is closed when the worker takes no more calls. A call that has not

@@ -17,6 +17,7 @@ import (
 	"runnel/internal/hosts"
 	"runnel/internal/serve"
 	"runnel/internal/term"
+	"runnel/tools/clients"
 	"runnel/tools/config"
 	"runnel/tools/upstream"
 )
@@ -105,7 +106,11 @@ func (d *diagnosis) entry(ctx context.Context, h *hosts.Host, file, name string,
 	if err != nil {
 		err = fmt.Errorf("%w\nhow it is started: %s", err, file)
 	}
-	d.check(what, err, "it starts, %s, %d ms; %s", term.Count(p.Tools, "tool"), p.After.Milliseconds(), file)
+	suits := ""
+	if defaults := clients.OfHost(h.ID).Defaults(); defaults != "" {
+		suits = "; unless a config or a flag says otherwise, " + strings.ReplaceAll(defaults, "`", "")
+	}
+	d.check(what, err, "it starts, %s, %d ms; %s%s", term.Count(p.Tools, "tool"), p.After.Milliseconds(), file, suits)
 }
 
 // asHost returns how a host would start a server. Most hosts pass on these variables only, and a desktop's PATH names only the system's own

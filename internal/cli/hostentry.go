@@ -106,11 +106,6 @@ func (i *invocation) entryFor(cmd *cobra.Command, h *hosts.Host, entry *entryFla
 			return s, err
 		}
 	}
-	for n := 0; n < len(h.Flags); n += 2 {
-		if !has(strings.TrimPrefix(h.Flags[n], "--")) {
-			s.Args = append(s.Args, h.Flags[n:n+2]...)
-		}
-	}
 	for _, g := range given {
 		text := g.text
 		if g.flag == "config" || g.flag == "state" && !strings.HasPrefix(text, "~") && text != "memory" && !strings.Contains(text, "://") {

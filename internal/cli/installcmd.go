@@ -28,7 +28,7 @@ func (i *invocation) installCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "install [HOST...] [flags] [-- ARGUMENT...]",
 		Short: "Write runnel into a host's list of MCP servers",
-		Long: `Writes runnel into the file where a host lists its MCP servers, with its full path and the flags that suit that host. Nothing else in the
+		Long: `Writes runnel into the file where a host lists its MCP servers, with its full path. Nothing else in the
 file changes: comments, other servers and the order stay as they are, and runnel uninstall restores the file byte for byte. A backup of the
 file is kept, too. Without a HOST it shows the hosts on this machine and, on a terminal, asks which you mean.
 

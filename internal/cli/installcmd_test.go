@@ -55,7 +55,7 @@ func TestInstall(t *testing.T) {
 	}{
 		{[]string{"claude-code", "--tool", "a=echo {{b}}"}, filepath.Join(home, ".claude.json"), []string{`"command": "` + self + `"`, `"args": ["--tool", "a=echo {{b}}"]`}},
 		{[]string{"claude-code", "--tool", "a=echo {{b}}", "--selftest"}, filepath.Join(home, ".claude.json"), []string{`"args": ["--tool", "a=echo {{b}}", "--selftest=true"]`}},
-		{[]string{"codex", "--config", "runnel.yaml"}, filepath.Join(home, ".codex", "config.toml"), []string{`args = ["--max-result", "8KiB", "--config", "` + here + `/runnel.yaml"]`}},
+		{[]string{"codex", "--config", "runnel.yaml"}, filepath.Join(home, ".codex", "config.toml"), []string{`args = ["--config", "` + here + `/runnel.yaml"]`}},
 		{[]string{"codex", "--max-result=4KiB", "--config", "runnel.yaml"}, filepath.Join(home, ".codex", "config.toml"), []string{`args = ["--max-result", "4KiB", "--config", "`}},
 		{[]string{"gemini"}, filepath.Join(home, ".gemini", "settings.json"), []string{`"args": []`}},
 		{[]string{"claude-desktop"}, desktop, []string{`"args": ["--config", "` + here + `/runnel.yaml"]`, `"env": {"PATH": "` + os.Getenv("PATH") + `"}`}},

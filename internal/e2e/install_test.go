@@ -34,7 +34,7 @@ func TestDoctorOfAnInstalledHost(t *testing.T) {
 		toml, want string
 		code       int
 	}{
-		{"command = '" + program + "'\nargs = ['--tool', 'a=echo']\n", `ok     host codex, server x: it starts, 1 tool, \d+ ms; .*`, exitFine},
+		{"command = '" + program + "'\nargs = ['--tool', 'a=echo']\n", `ok     host codex, server x: it starts, 1 tool, \d+ ms; .*; unless a config or a flag says otherwise, maxResult 8 KiB, .*`, exitFine},
 		{"command = '" + program + "'\n", `WRONG  host codex, server x: it starts, but has no tools there: .*`, exitFailure},
 		{"command = '" + program + "'\nargs = ['--nonsense']\n", `WRONG  host codex, server x: cannot start: .*--nonsense.*`, exitFailure},
 		{"command = '" + program + "'\nenabled = false\n", `WRONG  host codex, server x: .*config.toml has it switched off: switch it on in the host\n`, exitFailure},
@@ -104,7 +104,7 @@ func TestInstallAsks(t *testing.T) {
 			t.Errorf("%q:\n%s", answer, said.String())
 		}
 	}
-	for file, want := range map[string]string{".codex/config.toml": "8KiB", ".cursor/mcp.json": "mcpServers"} {
+	for file, want := range map[string]string{".codex/config.toml": "a=echo hi", ".cursor/mcp.json": "mcpServers"} {
 		if text, err := os.ReadFile(filepath.Join(home, file)); err != nil || !strings.Contains(string(text), want) {
 			t.Errorf("%v\n%s", err, text)
 		}

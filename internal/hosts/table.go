@@ -20,8 +20,6 @@ type Host struct {
 	SetPath bool
 	// Root is how a project's file writes the project's directory, if servers are started elsewhere.
 	Root string
-	// Flags of runnel suit the host; testdata/hosts measures them.
-	Flags []string
 	// After says what the user has to do before the host uses the entry.
 	After string
 }
@@ -65,7 +63,6 @@ var Table = []*Host{
 		user:    map[string]place{"": {"CODEX_HOME", "~/.codex", "config.toml"}},
 		Project: ".codex/config.toml",
 		format:  tomlText{}, key: "mcp_servers", shape: plain,
-		Flags: []string{"--max-result", "8KiB"}, // it shows its model 8 KB of a text
 		After: "Sessions that begin now have it.",
 	},
 	{
@@ -116,21 +113,18 @@ var Table = []*Host{
 		user:    map[string]place{"": {"XDG_CONFIG_HOME", "~/.config", "opencode/opencode.json"}},
 		Project: "opencode.json",
 		format:  jsonText{comments: true}, key: "mcp", shape: opencode,
-		Flags: []string{"--max-result", "12KiB"}, // it shows 2,000 lines, however short
 		After: "Sessions that begin now have it.",
 	},
 	{
 		ID: "copilot", Title: "Copilot CLI", Programs: []string{"copilot"},
 		user:   map[string]place{"": {"COPILOT_HOME", "~/.copilot", "mcp-config.json"}},
 		format: jsonText{}, key: "mcpServers", shape: copilot,
-		Flags: []string{"--max-result", "16KiB"}, // it shows its model 16 KB of a text
 		After: "Sessions that begin now have it.",
 	},
 	{
 		ID: "cline", Title: "Cline CLI", Programs: []string{"cline"},
 		user:   map[string]place{"": {"CLINE_DATA_DIR", "~/.cline/data", "settings/cline_mcp_settings.json"}},
 		format: jsonText{}, key: "mcpServers", shape: plain,
-		Flags: []string{"--max-result", "4KiB"}, // it shows its model 4 KB of a text
 		After: "Sessions that begin now have it.",
 	},
 	{
@@ -138,7 +132,6 @@ var Table = []*Host{
 		user:    map[string]place{"": {"QWEN_HOME", "~/.qwen", "settings.json"}},
 		Project: ".qwen/settings.json",
 		format:  jsonText{comments: true}, key: "mcpServers", shape: plain,
-		Flags: []string{"--max-result", "24KiB"}, // it shows its model 24 KB of a text
 		After: "Sessions that begin now have it.",
 	},
 	{

@@ -61,7 +61,7 @@ func (s *Setup) registry(conf *config.Config, whole bool) (set *upstream.Set, co
 		add(c, conf.Origin("tools."+c.Describe().Name))
 	}
 	for _, spec := range s.Options.Tools {
-		c, err := command.FromLine(spec, config.Base{Vars: s.Env, MaxResult: conf.Tasks.MaxResult})
+		c, err := command.FromLine(spec, config.Base{Vars: s.Env, MaxResult: conf.MaxResult()})
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", s.Options.From["tool"], err))
 			continue

@@ -54,6 +54,7 @@ func (s *Setup) server(conf *config.Config, set *upstream.Set, store tasks.State
 		Heartbeat:           time.Duration(conf.Tasks.Heartbeat),
 		FallbackTools:       string(conf.FallbackTools),
 		MaxResult:           int(conf.Tasks.MaxResult),
+		ByClient:            tools.ByClient{SyncWait: !conf.Given("tasks.syncWait"), ImmediateWait: !conf.Given("tasks.immediateWait"), MaxResult: !conf.Given("tasks.maxResult")},
 		RequiredFallthrough: conf.Compat.RequiredFallthrough,
 		Resumable:           !inMemory(store),
 		Detach:              s.supervisors(conf, store),

@@ -11,9 +11,6 @@ type Host struct {
 	Program string // below node_modules, a pattern: platforms have packages of their own; .js runs in node
 	Short   bool   // CI runs it, too
 
-	// Flags are runnel's: above some size this host cuts a text, and may lose what it says of its own gap.
-	Flags []string
-
 	// Start writes the host's files and returns its arguments and environment.
 	Start func(s Start) (args, env []string)
 
@@ -60,7 +57,6 @@ var Hosts = []Host{
 	},
 	{
 		Name: "codex", Program: "@openai/codex-*/vendor/*/bin/codex", Short: true,
-		Flags: []string{"--max-result", "8KiB"},
 		Start: func(s Start) (args, env []string) {
 			s.write(".codex/config.toml", `
 model = "scripted"
@@ -97,7 +93,6 @@ enabled = false
 	},
 	{
 		Name: "opencode", Program: "opencode-*/bin/opencode",
-		Flags: []string{"--max-result", "12KiB"}, // it shows 2,000 lines, however short
 		Start: func(s Start) (args, env []string) {
 			s.write(".config/opencode/opencode.json", encode(object{
 				"model": "scripted/scripted", "autoupdate": false, "share": "disabled", "permission": "allow",
@@ -124,7 +119,6 @@ enabled = false
 	},
 	{
 		Name: "copilot", Program: "@github/copilot-*/copilot",
-		Flags: []string{"--max-result", "16KiB"},
 		Start: func(s Start) (args, env []string) {
 			file := s.write("mcp.json", encode(s.mcpServers(object{"type": "local", "tools": []string{"*"}})))
 			return []string{"--allow-all", "--no-auto-update", "--disable-builtin-mcps", "--additional-mcp-config", "@" + file, "-p", Prompt},
@@ -146,7 +140,6 @@ enabled = false
 	},
 	{
 		Name: "cline", Program: ".bin/cline",
-		Flags: []string{"--max-result", "4KiB"},
 		Start: func(s Start) (args, env []string) {
 			s.write(".cline/data/settings/cline_mcp_settings.json", encode(s.mcpServers(nil)))
 			s.write(".cline/data/settings/providers.json", encode(object{"version": 1, "lastUsedProvider": "openai-compatible", "providers": object{
@@ -157,7 +150,6 @@ enabled = false
 	},
 	{
 		Name: "qwen", Program: "@qwen-code/qwen-code/cli.js", // its bin waits for this one without heeding signals
-		Flags: []string{"--max-result", "24KiB"},
 		Start: func(s Start) (args, env []string) {
 			s.write(".qwen/settings.json", encode(with(s.mcpServers(object{"trust": true}), object{
 				"security":  object{"auth": object{"selectedType": "openai"}},

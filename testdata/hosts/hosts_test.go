@@ -132,7 +132,7 @@ func play(t *testing.T, h Host, program string, s Scenario, table *figures) {
 		}
 	}
 	config := start.write("runnel.yaml", strings.ReplaceAll(s.Config, "DIR", dir))
-	start.Server = append([]string{binary, "--config", config, "--state", filepath.Join(dir, "state")}, slices.Concat(h.Flags, s.Flags)...)
+	start.Server = append([]string{binary, "--config", config, "--state", filepath.Join(dir, "state")}, s.Flags...)
 
 	out, model := traces(t, h, s)
 	run.Model, err = Serve(func(results []Result) []Call { return s.Play(run, results) }, model)

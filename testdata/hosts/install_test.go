@@ -51,7 +51,7 @@ wire_api = "responses"
 enabled = false
 # end`
 		},
-		list: []string{"mcp", "list"}, listed: `(?m)^runnel .*--max-result 8KiB.* enabled`,
+		list: []string{"mcp", "list"}, listed: `(?m)^runnel .* enabled`,
 		run: func(Start) []string {
 			return []string{"exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", Prompt}
 		},
@@ -113,9 +113,9 @@ func TestInstallElsewhere(t *testing.T) {
 		project, user        string // what the host's list says of runnel; "" = the host has no such file
 	}{
 		{"claude-code", "CLAUDE_CONFIG_DIR", ".claude.json", "", `(?m)^runnel: .*Pending approval`, `(?m)^runnel: .*✔ Connected`},
-		{"codex", "CODEX_HOME", "config.toml", "[projects.\"PROJECT\"]\ntrust_level = \"trusted\"\n", `(?m)^runnel .*--max-result 8KiB.* enabled`, `(?m)^runnel .*--max-result 8KiB.* enabled`},
+		{"codex", "CODEX_HOME", "config.toml", "[projects.\"PROJECT\"]\ntrust_level = \"trusted\"\n", `(?m)^runnel .* enabled`, `(?m)^runnel .* enabled`},
 		{"gemini", "GEMINI_CLI_HOME", ".gemini/settings.json", `{"security": {"folderTrust": {"enabled": false}}}`, `✓ runnel: .* - Connected`, `✓ runnel: .* - Connected`},
-		{"opencode", "XDG_CONFIG_HOME", "opencode/opencode.json", "{\n  // mine\n  \"autoupdate\": false\n}\n", `(?s)✓ runnel.*connected.*--max-result 12KiB`, `(?s)✓ runnel.*connected.*--max-result 12KiB`},
+		{"opencode", "XDG_CONFIG_HOME", "opencode/opencode.json", "{\n  // mine\n  \"autoupdate\": false\n}\n", `(?s)✓ runnel.*connected`, `(?s)✓ runnel.*connected`},
 		{"copilot", "COPILOT_HOME", "mcp-config.json", "", "", `(?m)^ *runnel \(local\)`},
 		{"cline", "CLINE_DATA_DIR", "settings/cline_mcp_settings.json", "", "", `(?m)^ *runnel \[stdio\]`},
 		{"qwen", "QWEN_HOME", "settings.json", "", `runnel: .* - Pending approval`, `runnel: .* - Connected`},

@@ -109,7 +109,7 @@ func (c *Command) run(ctx context.Context, in *tools.Call, out *tools.Output, sp
 		return mcp.ErrorResult(err.Error())
 	}
 	out.Log().SetLimit(int64(*c.config.MaxOutput))
-	r := newRecord(ctx, &c.config, out)
+	r := newRecord(ctx, &c.config, out, in.MaxResult(c.maxResult()))
 	ending := p.Run(ctx, &r.stdout, &r.stderr, process.Limits{
 		Timeout: time.Duration(c.config.Timeout),
 		Idle:    time.Duration(c.config.IdleTimeout),
@@ -123,6 +123,7 @@ func (c *Command) run(ctx context.Context, in *tools.Call, out *tools.Output, sp
 		o.fail(err.Error())
 	}
 	if o.failed() {
+		o.most = in.MaxError(c.maxResult())
 		in.Said.Status = o.statusMessage()
 	}
 	in.Said.Rest = new(o.end())
@@ -246,6 +247,14 @@ func (c *Command) enter(ctx context.Context, in *tools.Call, out *tools.Output) 
 	}
 }
 
+// maxResult returns the limit that the config gives the result's text, in bytes; 0 if it gives none.
+func (c *Command) maxResult() int {
+	if c.config.MaxResult == nil {
+		return 0
+	}
+	return int(*c.config.MaxResult)
+}
+
 // Traits implements tools.Kind.
 func (c *Command) Traits() tools.Traits {
 	return tools.Traits{
@@ -253,7 +262,7 @@ func (c *Command) Traits() tools.Traits {
 		Detached:   c.config.Detach || c.OnWorkers(),
 		Confirms:   c.asks != nil,
 		AtOnce:     c.config.MaxConcurrent,
-		MaxResult:  int(*c.config.MaxResult),
+		MaxResult:  c.maxResult(),
 		KeepFrames: c.config.ANSI == "keep",
 	}
 }

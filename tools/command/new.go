@@ -21,7 +21,7 @@ import (
 // All makes the tools of a config, sorted by name. They run in the directory of the config file, with the environment vars ("NAME=value";
 // nil = runnel's own). The error joins those of all tools, each with its place in the file.
 func All(c *config.Config, vars []string) ([]*Command, error) {
-	env := config.Base{Dir: c.Dir(), Vars: vars, MaxResult: c.Tasks.MaxResult}
+	env := config.Base{Dir: c.Dir(), Vars: vars, MaxResult: c.MaxResult()}
 	var list []*Command
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(c.Tools)) {

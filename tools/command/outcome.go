@@ -116,7 +116,10 @@ func (o *outcome) end() []mcp.ContentBlock {
 // result returns the tool's result: the output as text, then the last line. left words what is left out.
 func (o *outcome) result(left func(text.Gap) string) *mcp.CallToolResult {
 	last := o.lastLine()
-	budget := maxText(o.config)
+	budget := o.most
+	if o.config.Structured != config.StructuredNone {
+		budget = min(budget, int(maxStructured-config.MinMaxResult))
+	}
 	if last != "" {
 		budget -= len(last) + len(`\n`)
 	}
@@ -160,14 +163,6 @@ func (o *outcome) statusMessage() string {
 		return o.verdict
 	}
 	return o.verdict + "\n" + tail
-}
-
-// maxText returns the most text that a result may have, in bytes.
-func maxText(f *config.Command) int {
-	if f.Structured == config.StructuredNone {
-		return int(*f.MaxResult)
-	}
-	return int(min(*f.MaxResult, maxStructured-config.MinMaxResult))
 }
 
 // structured returns the result's structuredContent, nil if it has none. An error has no printed JSON, which hosts would show instead of what

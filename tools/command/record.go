@@ -15,12 +15,13 @@ type record struct {
 	ctx    context.Context
 	config *config.Command
 	out    *tools.Output
+	most   int // text in the result, in bytes
 	stdout textStream
 	stderr textStream
 }
 
-func newRecord(ctx context.Context, config *config.Command, out *tools.Output) *record {
-	r := &record{ctx: ctx, config: config, out: out}
+func newRecord(ctx context.Context, config *config.Command, out *tools.Output, most int) *record {
+	r := &record{ctx: ctx, config: config, out: out, most: most}
 	r.stdout.init(r, partials.Stdout)
 	r.stderr.init(r, partials.Stderr)
 	return r
@@ -47,7 +48,7 @@ type textStream struct {
 func (s *textStream) init(r *record, sink partials.Stream) {
 	s.r, s.sink = r, sink
 	s.hidden = r.out.Secrets().Stream()
-	s.kept.Limit, s.kept.KeepFrames = int(*r.config.MaxResult), r.config.ANSI == "keep"
+	s.kept.Limit, s.kept.KeepFrames = r.most, r.config.ANSI == "keep"
 	if r.config.ANSI == "strip" {
 		s.strip = &text.Stripper{CRLF: r.config.Pty}
 	}

@@ -41,7 +41,7 @@ type Command struct {
 	Task          mcp.TaskSupport `yaml:"task"`          // optional (default), required, forbidden
 	MaxConcurrent int             `yaml:"maxConcurrent"` // calls that run at once; 0 = no limit
 	MaxOutput     *Size           `yaml:"maxOutput"`     // output that is stored: its head and its tail; default DefaultMaxOutput
-	MaxResult     *Size           `yaml:"maxResult"`     // text in the result; default Base.MaxResult
+	MaxResult     *Size           `yaml:"maxResult"`     // text in the result; default Base.MaxResult, nil = what suits the client
 
 	Structured   string `yaml:"structured"`                     // the content of structuredContent: none (default), summary, json
 	OutputSchema Object `yaml:"outputSchema" json:",omitempty"` // of the printed JSON, with structured: json

@@ -232,6 +232,17 @@ func (c *Config) Origin(path string) string {
 	return ""
 }
 
+// Given reports whether the file, a flag or a variable sets the value at a path.
+func (c *Config) Given(path string) bool { return c.Origin(path) != "" }
+
+// MaxResult returns tasks.maxResult; 0 if it is not given, and what suits the client applies.
+func (c *Config) MaxResult() Size {
+	if c.Given("tasks.maxResult") {
+		return c.Tasks.MaxResult
+	}
+	return 0
+}
+
 // Dir returns the absolute directory of the file, where its commands run; "" without a file.
 func (c *Config) Dir() string {
 	if c.file == "" {

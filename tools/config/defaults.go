@@ -57,7 +57,6 @@ func (c *Command) fillDefaults() {
 	c.Grace = cmp.Or(c.Grace, new(Duration(5*time.Second))) // most programs need less to clean up
 	c.QueueTimeout = cmp.Or(c.QueueTimeout, new(DefaultQueueTimeout))
 	c.MaxOutput = cmp.Or(c.MaxOutput, new(DefaultMaxOutput))
-	c.MaxResult = cmp.Or(c.MaxResult, new(Size(text.DefaultMaxResult)))
 	if c.OkExitCodes == nil {
 		c.OkExitCodes = []int{0}
 	}
