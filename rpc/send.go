@@ -40,7 +40,9 @@ func (p *peer) send(ctx context.Context, req *request) (json.RawMessage, error) 
 	}
 	if err = p.unanswered(ctx, req, err); ctx.Err() != nil && p.input.Err() == nil && req.method != "initialize" { // "The initialize request MUST NOT be cancelled by clients"
 		c := mcp.CancelledParams{RequestID: strconv.AppendUint(nil, req.id, 10), Reason: err.Error(), Meta: req.meta}
-		_ = notify(req.head, "notifications/cancelled", c, req.w.now)
+		if notify(req.head, "notifications/cancelled", c, req.w.now) == ErrClosed {
+			_ = notify(req.head, "notifications/cancelled", c, p.w.now)
+		}
 	}
 	return nil, err
 }

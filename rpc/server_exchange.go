@@ -74,6 +74,10 @@ func (c *Session) exchange(x *Exchange, out Output) (*Exchange, error) {
 // Abandon ends an exchange whose output nobody reads any more. A carrier calls it when a connection is gone for good.
 func (x *Exchange) Abandon() { x.w.fail(errUnread) }
 
+// Move ends an exchange whose client reads the session's output instead: what follows the lines that wait goes there
+// (see Caller.Hold).
+func (x *Exchange) Move() { x.w.move() }
+
 // Cut reports whether the session has ended the exchange while somebody still held it.
 func (x *Exchange) Cut() bool {
 	x.w.mu.Lock()

@@ -59,6 +59,7 @@ type writer struct {
 
 	mu      sync.Mutex
 	closing bool    // write what is there, then end
+	moving  bool    // write the control lines, then close: the rest goes another way
 	holds   int     // how many may still have something to write; at 0 the writer begins to close
 	control []byte  // lines that go first
 	slots   int     // held by the replies in control
@@ -151,7 +152,7 @@ func (w *writer) take(buf []byte) (taken []byte, slots int, more, last bool) {
 	slots, w.slots = w.slots, 0
 	// One lane is pulled even if control lines fill the write, so that a client that pings all the time gets the rest, too. A control line
 	// that arrives meanwhile ends the round: a lane may have been opened after it, such as a task's after its handle.
-	for first := true; len(w.turns) > 0 && len(w.control) == 0 && (first || len(taken) < laneRoom); first = false {
+	for first := true; !w.moving && len(w.turns) > 0 && len(w.control) == 0 && (first || len(taken) < laneRoom); first = false {
 		t := w.turns[0]
 		w.turns = w.turns[1:]
 		w.writing.Store(int64(len(taken)))
@@ -162,8 +163,11 @@ func (w *writer) take(buf []byte) (taken []byte, slots int, more, last bool) {
 		w.unhold(t.slots)
 	}
 	w.writing.Store(int64(len(taken)))
-	more = len(w.turns) > 0 || len(w.control) > 0
-	return taken, slots, more, w.closing && !more
+	more = len(w.turns) > 0 && !w.moving || len(w.control) > 0
+	if w.moving && len(taken) == 0 && !more {
+		w.closing = true // not before: what comes later may not overtake what is being written
+	}
+	return taken, slots, more || w.moving && !w.closing, w.closing && !more
 }
 
 // queue appends a control line. slots is how many requests in flight it answers; their holds end with it.
@@ -306,6 +310,14 @@ func (w *writer) close() {
 	w.closing = true
 	w.mu.Unlock()
 	w.failTurns()
+	trySend(w.wake, false)
+}
+
+// move lets run end after it has written the control lines. Waiting lanes, and what is queued later, get ErrClosed.
+func (w *writer) move() {
+	w.mu.Lock()
+	w.moving = true
+	w.mu.Unlock()
 	trySend(w.wake, false)
 }
 

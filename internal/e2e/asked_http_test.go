@@ -11,9 +11,8 @@ import (
 )
 
 // until reads a stream of events up to the message that contains a text, and returns that message.
-func until(t *testing.T, r *http.Response, text string) string {
+func until(t *testing.T, lines *bufio.Reader, text string) string {
 	t.Helper()
-	lines := bufio.NewReader(r.Body)
 	var seen strings.Builder
 	for {
 		line, err := lines.ReadString('\n')
@@ -48,25 +47,82 @@ tools:
 			for round := range 2 {
 				call := client.send("POST", fmt.Sprintf(`{"jsonrpc":"2.0","id":"c%d","method":"tools/call",`+
 					`"params":{"name":"sure","arguments":{},"task":{}}}`, round))
-				var handle struct {
-					Result struct{ Task struct{ TaskID string } }
-				}
-				if call.Header.Get("Content-Type") == "application/json" {
-					text, _ := io.ReadAll(call.Body)
-					_ = json.Unmarshal(text, &handle)
-				} else {
-					_ = json.Unmarshal([]byte(until(t, call, `"taskId"`)), &handle)
-				}
-				call.Body.Close()
+				task := handleOf(t, call)
 				result := client.send("POST", fmt.Sprintf(`{"jsonrpc":"2.0","id":"r%d","method":"tasks/result",`+
-					`"params":{"taskId":%q}}`, round, handle.Result.Task.TaskID))
+					`"params":{"taskId":%q}}`, round, task))
+				lines := bufio.NewReader(result.Body)
 				var question struct{ ID json.RawMessage }
-				_ = json.Unmarshal([]byte(until(t, result, `"elicitation/create"`)), &question)
+				_ = json.Unmarshal([]byte(until(t, lines, `"elicitation/create"`)), &question)
 				client.answer(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{}}}`, question.ID))
-				until(t, result, `sure`)
+				until(t, lines, `sure`)
 			}
 		})
 	}
+}
+
+// A client of 2025-11-25 that has a GET stream open, and closes the stream of its call after the handle as the official
+// SDKs do, gets the rest on the GET stream: the task's question, its output and its status, each once and in order.
+func TestTaskOnGETStream(t *testing.T) {
+	t.Parallel()
+	s := serveHTTP(t, writeConfig(t, `
+tools:
+  sure: {shell: 'echo one; echo two', confirm: "Really?"}
+`)...)
+	client := &resumed{t: t, s: s}
+	hello := strings.Replace(initialize, `"capabilities":{`, `"capabilities":{"elicitation":{},`, 1)
+	client.session = client.send("POST", hello).Header.Get("Mcp-Session-Id")
+	get := bufio.NewReader(client.send("GET", "").Body)
+	for round := range 2 {
+		call := client.send("POST", fmt.Sprintf(`{"jsonrpc":"2.0","id":"c%d","method":"tools/call",`+
+			`"params":{"name":"sure","arguments":{},"task":{}}}`, round))
+		task := handleOf(t, call)
+		var question struct{ ID json.RawMessage }
+		_ = json.Unmarshal([]byte(until(t, get, `"elicitation/create"`)), &question)
+		client.answer(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{}}}`, question.ID))
+		text, seqs, status := "", 0, ""
+		for status != "completed" {
+			var m struct {
+				Method string
+				Params struct {
+					TaskID, Status string
+					Seq            int
+					Content        []struct{ Text string }
+				}
+			}
+			_ = json.Unmarshal([]byte(until(t, get, task)), &m)
+			switch status = m.Params.Status; m.Method {
+			case "notifications/tasks/partial":
+				if m.Params.Seq != seqs {
+					t.Errorf("partial %d comes as number %d", m.Params.Seq, seqs)
+				}
+				seqs++
+				for _, item := range m.Params.Content {
+					text += item.Text
+				}
+			case "elicitation/create":
+				t.Error("the question comes twice")
+			}
+		}
+		if text != "one\ntwo\n" {
+			t.Errorf("the GET stream has brought %q", text)
+		}
+	}
+}
+
+// handleOf reads the id of a call's task, and closes the stream of the call.
+func handleOf(t *testing.T, call *http.Response) string {
+	t.Helper()
+	defer call.Body.Close()
+	var handle struct {
+		Result struct{ Task struct{ TaskID string } }
+	}
+	if call.Header.Get("Content-Type") == "application/json" {
+		text, _ := io.ReadAll(call.Body)
+		_ = json.Unmarshal(text, &handle)
+	} else {
+		_ = json.Unmarshal([]byte(until(t, bufio.NewReader(call.Body), `"taskId"`)), &handle)
+	}
+	return handle.Result.Task.TaskID
 }
 
 // answer sends a message that gets no response.

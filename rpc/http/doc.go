@@ -48,5 +48,6 @@
 //	a client resumes                   session.resume (exchange.go), stream.connect (stream.go); from a mark: package tools, rejoin.go
 //	a session that is not known        Server.revive (revive.go); which are not revived: ended.go
 //	a session ends                     Server.close (sessions.go)
+//	a task's stream is closed early    session.handOn: the standing stream goes on; session.forward: tasks/result asks (exchange.go)
 //	the server ends                    Server.Stop (server.go); what it cuts off Server.cut (handshake.go)
 package httpserver

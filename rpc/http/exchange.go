@@ -47,6 +47,7 @@ func (c *session) stream(mark string) *exchange {
 // resume connects to an event's stream, after that event; "" is the standing stream, after what was sent.
 func (c *session) resume(ctx context.Context, lastEvent string) (*sender, error) {
 	if lastEvent == "" {
+		defer c.handOn()
 		return c.standing.begin(), nil
 	}
 	name, rest, _ := strings.Cut(lastEvent, "-")
@@ -63,6 +64,7 @@ func (c *session) resume(ctx context.Context, lastEvent string) (*sender, error)
 	case e != nil:
 		from, err = e.connect(after)
 	case strings.TrimRight(name, letters) == "0": // what waited on the standing stream was lost with the session before it was revived
+		defer c.handOn()
 		return c.standing.begin(), nil
 	}
 	if err == nil || mark == "" {
@@ -153,6 +155,7 @@ func (c *session) disconnected(from *sender, whole, events bool) {
 		c.forget(from.name)
 	case !whole:
 		from.leave(e.end)
+		time.AfterFunc(moveGrace, c.handOn)
 		time.AfterFunc(resumeGrace, func() { c.giveUp(e, from) })
 	case !events:
 		c.forget(from.name)
@@ -161,6 +164,21 @@ func (c *session) disconnected(from *sender, whole, events bool) {
 		for len(c.finished) > maxFinished || crowded && len(c.finished) > 0 {
 			c.forget(c.finished[0])
 			c.finished = c.finished[1:]
+		}
+	}
+}
+
+// handOn lets the standing stream, if a connection sends it, take over from streams whose clients have closed them after
+// a task's handle: "After the JSON-RPC response has been sent, the server SHOULD terminate the SSE stream" (2025-11-25
+// basic/transports), so a client need not read on.
+func (c *session) handOn() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, e := range c.streams {
+		if e.Exchange != nil && e.hasLeft() && c.standing.isRead() {
+			e.moveTo(c.standing)
+			e.Move()
+			c.forget(name)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
@@ -25,11 +26,18 @@ const (
 	maxKeptInAll = 64 << 20
 	// maxBatch is the size from which on no further events are sent at once.
 	maxBatch = 64 << 10
+	// moveGrace is how long a client that has lost its connection may take to resume the stream before another one gets
+	// what follows: twice what retry says.
+	moveGrace = 2 * time.Second
+	// closesSoon is how soon after a task's handle a connection ends if the client wanted nothing else: the SDKs close it
+	// when they have read their response.
+	closesSoon = 5 * time.Second
 )
 
 var (
 	errTakenOver = errors.New("another connection has taken over the stream")
 	errForgotten = errors.New("the events after that one are not kept any more")
+	errMoved     = errors.New("the stream's events go to another one")
 )
 
 // stream is the answer to a line, in order: an [rpc.Output]. One connection at a time sends its events.
@@ -49,7 +57,10 @@ type stream struct {
 	kept    int           // bytes of the sent ones
 	over    bool          // no more events come
 	turn    int           // which connection sends
+	handed  time.Time     // when the first event came, if it is a task's handle
 	read    bool          // a connection sends
+	left    time.Time     // when the last connection stopped sending
+	onward  *stream       // takes what comes next; nil: this one does
 	abandon func()        // ends the exchange that fills the stream; nil while a connection sends
 	cutOff  bool          // abandon was called: the rest is on another stream, after the mark
 	changed chan struct{} // nil: nobody waits for a change
@@ -74,7 +85,11 @@ func (s *stream) WriteLines(ctx context.Context, lines []byte, last bool) error 
 	}
 	for len(lines) > 0 {
 		line, rest, _ := bytes.Cut(lines, []byte("\n"))
-		if err := s.add(ctx, line, last && len(rest) == 0); err != nil {
+		err := s.add(ctx, line, last && len(rest) == 0)
+		if err == errMoved {
+			err = s.onward.add(ctx, line, false)
+		}
+		if err != nil {
 			return err
 		}
 		if s.asks != nil && bytes.Contains(line, []byte(mcp.MetaRelatedTask)) {
@@ -98,7 +113,7 @@ func (s *stream) add(ctx context.Context, line []byte, last bool) error {
 		mark = ""
 	}
 	event := numbered{line, mark}
-	for waiting := s.held - s.kept; waiting > 0 && waiting+event.size() > s.room(); waiting = s.held - s.kept {
+	for waiting := s.held - s.kept; s.onward == nil && waiting > 0 && waiting+event.size() > s.room(); waiting = s.held - s.kept {
 		if s.abandon != nil && resumable(s.mark) { // the tool need not wait for a client that may never come back
 			s.cutOff = true
 			s.abandon()
@@ -106,6 +121,12 @@ func (s *stream) add(ctx context.Context, line []byte, last bool) error {
 		if err := s.await(ctx); err != nil {
 			return err
 		}
+	}
+	if s.onward != nil {
+		return errMoved
+	}
+	if s.first == 1 && len(s.events) == 0 && isHandle(line) {
+		s.handed = time.Now()
 	}
 	s.mark = mark
 	s.events = append(s.events, event)
@@ -193,7 +214,7 @@ func (s *sender) leave(abandon func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.turn == s.stream.turn {
-		s.read, s.abandon = false, abandon
+		s.read, s.left, s.abandon = false, time.Now(), abandon
 		s.change()
 	}
 }
@@ -248,16 +269,43 @@ func (s *stream) takeAsked(task string) (asked []numbered) {
 	return asked
 }
 
-// put adds what another stream had to ask.
-func (s *stream) put(asked []numbered) {
+// put adds events of another stream.
+func (s *stream) put(events []numbered) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, event := range asked {
+	for _, event := range events {
 		event.mark = s.mark
 		s.events = append(s.events, event)
 		s.count(event.size())
 	}
 	s.change()
+}
+
+// hasLeft reports whether the client has closed the connection after a task's handle, and had time to come back.
+func (s *stream) hasLeft() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.handed.IsZero() && s.sent > 0 && !s.read && time.Since(s.left) >= moveGrace
+}
+
+// moveTo moves what a client has not read after the handle, and what comes next, to another stream. A client that has
+// closed the connection soon after the handle has read nothing else, whatever was sent.
+func (s *stream) moveTo(other *stream) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	after := s.sent
+	if s.left.Sub(s.handed) < closesSoon {
+		after = max(1, s.first-1)
+	}
+	other.put(s.events[after+1-s.first:])
+	s.onward = other
+	s.change()
+}
+
+// isHandle reports whether a line answers a call with a task, and with nothing of its output.
+func isHandle(line []byte) bool {
+	result := rawjson.Member(line, "result")
+	return rawjson.Member(result, "task") != nil && rawjson.Member(result, "partial-content") == nil
 }
 
 // isRead reports whether a connection sends.

@@ -2,6 +2,7 @@ package httpserver
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -12,7 +13,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"runnel/rpc/http/headers"
@@ -158,5 +161,62 @@ func TestManyStreams(t *testing.T) { // alone: it counts bytes
 		every[len(every)/2], every[len(every)*99/100], median, slowest)
 	if slowest > 10*median+time.Second {
 		t.Errorf("a client is served worse than others: %v, not %v", slowest, median)
+	}
+}
+
+// What a client has not read of a stream that it has closed after the handle goes to another stream, with what comes
+// later, in order; a client that has read on for a while has read what was sent.
+func TestMoveTo(t *testing.T) {
+	for stays, want := range map[time.Duration]string{0: "ABCD", closesSoon: "BCD"} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx := context.Background()
+			from, to := newStream("1", new(atomic.Int64)), newStream("0", nil)
+			write := func(lines string) {
+				if err := from.WriteLines(ctx, []byte(lines), false); err != nil {
+					t.Error(err)
+				}
+			}
+			part := func(letter string) string {
+				return `{"method":"` + strings.Repeat(letter, maxWaiting/2+1) + `"}` + "\n"
+			}
+			write(`{"id":1,"result":{"task":{"taskId":"x"}}}` + "\n")
+			client := from.begin()
+			write(part("A"))
+			for sent := 0; sent < 2; {
+				events, _, err := client.next(ctx)
+				if err != nil {
+					t.Fatal(err)
+				}
+				client.sentMore(len(events))
+				sent += len(events)
+			}
+			time.Sleep(stays)
+			client.leave(func() { t.Error("the stream is abandoned") })
+			write(part("B"))
+			go write(part("C") + part("D"))
+			synctest.Wait()
+			if from.hasLeft() {
+				t.Error("the client has no time to come back")
+			}
+			time.Sleep(moveGrace)
+			if !from.hasLeft() {
+				t.Error("the client is still waited for")
+			}
+			reader, got := to.begin(), ""
+			from.moveTo(to)
+			for len(got) < len(want) {
+				events, _, err := reader.next(ctx)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, e := range events {
+					got += string(e.text[len(`{"method":"`)])
+				}
+				reader.sentMore(len(events))
+			}
+			if got != want {
+				t.Errorf("after %v: %s, want %s", stays, got, want)
+			}
+		})
 	}
 }
