@@ -164,6 +164,7 @@ func (s *service) say(ctx context.Context, what event, questions map[string]mcp.
 	case isAsked:
 		return s.park(p, d, questions)
 	case isCancelled:
+		d.silence() // nothing of a call comes after its answer
 		giveUp(ctx, d.run)
 		return nil, context.Cause(ctx)
 	default:

@@ -109,6 +109,33 @@ tools:
 	}
 }
 
+// When the server stops, a call that still runs gets an error, and after that nothing of it comes on another stream.
+func TestNothingAfterError(t *testing.T) {
+	t.Parallel()
+	s := serveHTTP(t, writeConfig(t, `
+tools:
+  stubborn: {shell: 'trap "" TERM; while :; do echo line; sleep 0.1; done', grace: 2s}
+`)...)
+	client := &resumed{t: t, s: s}
+	client.session = client.send("POST", initialize).Header.Get("Mcp-Session-Id")
+	get := client.send("GET", "")
+	var calls []*bufio.Reader
+	for i, partial := range []string{"false", "true"} {
+		call := client.send("POST", fmt.Sprintf(`{"jsonrpc":"2.0","id":"c%d","method":"tools/call","params":`+
+			`{"name":"stubborn","arguments":{},"_meta":{"progressToken":%d,"partialResults":%s}}}`, i, i, partial))
+		calls = append(calls, bufio.NewReader(call.Body))
+		until(t, calls[i], `notifications/progress`)
+	}
+	s.end()
+	for _, call := range calls {
+		until(t, call, `"error"`)
+	}
+	rest, _ := io.ReadAll(get.Body)
+	if strings.Contains(string(rest), "notifications/progress") {
+		t.Errorf("after the error: %s", rest)
+	}
+}
+
 // handleOf reads the id of a call's task, and closes the stream of the call.
 func handleOf(t *testing.T, call *http.Response) string {
 	t.Helper()
