@@ -36,18 +36,9 @@ func (i *invocation) dial(cmd *cobra.Command, o rpc.DialOptions) (client *rpc.Cl
 			return nil, nil, misuse(cmd, "--%s says what runnel itself serves: it does not go with another server", flag)
 		}
 	}
-	name, dial := "the server", rpc.Dial
-	if i.target.url != "" {
-		at, err := i.remote(cmd)
-		if err != nil {
-			return nil, nil, err
-		}
-		dial = func(ctx context.Context, o rpc.DialOptions) (*rpc.Client, error) { return httpclient.Dial(ctx, at, o) }
-	} else {
-		process.TieChildren()
-		name = i.target.command[0]
-		o.Command, o.Env, o.Stderr = i.target.command, i.Env, i.Stderr
-		o.EndGroup = func(pgid int) { process.EndFamily(pgid, "") }
+	name, dial, err := i.server(cmd)
+	if err != nil {
+		return nil, nil, err
 	}
 	var wrote atomic.Pointer[string]
 	o.OnGarbage = func(line []byte) {
@@ -67,6 +58,23 @@ func (i *invocation) dial(cmd *cobra.Command, o rpc.DialOptions) (client *rpc.Cl
 		return nil, nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return client, func() { _ = client.Close() }, nil // how the server ends does not matter
+}
+
+// dialer connects to a server.
+type dialer func(context.Context, rpc.DialOptions) (*rpc.Client, error)
+
+// server returns a name for the server that the command line names, and how to connect to it.
+func (i *invocation) server(cmd *cobra.Command) (name string, dial dialer, err error) {
+	if i.target.url != "" {
+		at, err := i.remote(cmd)
+		return "the server", func(ctx context.Context, o rpc.DialOptions) (*rpc.Client, error) { return httpclient.Dial(ctx, at, o) }, err
+	}
+	process.TieChildren()
+	return i.target.command[0], func(ctx context.Context, o rpc.DialOptions) (*rpc.Client, error) {
+		o.Command, o.Env, o.Stderr = i.target.command, i.Env, i.Stderr
+		o.EndGroup = func(pgid int) { process.EndFamily(pgid, "") }
+		return rpc.Dial(ctx, o)
+	}, nil
 }
 
 // listTools connects to a server as dial does, and asks for its tools.

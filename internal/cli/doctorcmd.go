@@ -25,9 +25,8 @@ import (
 
 // doctorCommand is "runnel doctor".
 func (i *invocation) doctorCommand() *cobra.Command {
-	var host bool
 	cmd := &cobra.Command{
-		Use:   "doctor [HOST...]",
+		Use:   "doctor [HOST... | -- SERVER [ARGUMENT...] | --url URL]",
 		Short: "Check that runnel can work here: config, commands, other servers, state, a session",
 		Long: `Checks the config file and the state, looks for the commands of the tools, starts each server under "upstreams" and shows its answer, and
 holds a short session with itself in each era of the protocol. Give it the flags that the host gives runnel, and it checks what the host
@@ -35,49 +34,45 @@ would get. The exit code is 1 if something is wrong.
 
 With a HOST, such as claude-code, it starts runnel as that host's file says (see runnel install).
 
-With --host it serves one tool, doctor, to the host that starts it. The tool says what that host can do: tasks, partial output,
-progress, questions. The same goes to stderr, which most hosts keep in a log.
+With another server, by its command after -- or its --url, it checks that server only, in each era of the protocol.
 
-With --url it checks only the server there, in each era of the protocol.`,
+What a host can do is in the record that "runnel trace" writes of its session.`,
 		Example: `  runnel doctor
   runnel doctor --config runnel.yaml
 
   # would these hosts start runnel?
   runnel doctor claude-code codex
 
-  runnel doctor --url https://mcp.example.com/mcp --header 'Authorization: Bearer ${TOKEN}'
-
-  # what can a host do? In its config, for a while, instead of the command that it starts:
-  "command": "/usr/local/bin/runnel", "args": ["doctor", "--host"]`,
+  # does another server start, and which versions of the protocol does it speak?
+  runnel doctor -- npx -y @modelcontextprotocol/server-everything
+  runnel doctor --url https://mcp.example.com/mcp --header 'Authorization: Bearer ${TOKEN}'`,
 		ValidArgsFunction: completeHosts,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				if err := checkHosts(cmd, args); err != nil {
-					return err
-				}
-				return i.doctorInstalled(cmd.Context(), args)
+			hosts, err := i.splitServer(cmd, args)
+			if err == nil {
+				err = checkHosts(cmd, hosts)
 			}
 			switch {
-			case host && term.IsTerminal(i.Stdin):
-				return misuse(cmd, "runnel doctor --host speaks MCP with the host that starts it, and this is a terminal: put it into the host's config as the examples show, or leave --host out to check what is here")
-			case host:
-				return i.doctorHost(cmd)
+			case err != nil:
+				return err
+			case len(hosts) > 0 && !i.target.isSelf():
+				return misuse(cmd, "runnel doctor: it checks hosts or a server, not both")
+			case len(hosts) > 0:
+				return i.doctorInstalled(cmd.Context(), hosts)
+			case !i.target.isSelf():
+				return i.doctorServer(cmd)
 			}
-			if i.target.url != "" {
-				return i.doctorURL(cmd)
-			}
-			return i.doctor(cmd, args)
+			return i.doctor(cmd)
 		},
 	}
 	cmd.Flags().SortFlags = false
 	i.target.addFlags(cmd.Flags())
 	cmd.Flags().Lookup("url").Usage = "check only the server at this `URL`, over Streamable HTTP"
-	cmd.Flags().BoolVar(&host, "host", false, "serve the host that starts this, and say what it can do")
 	cmd.Flags().AddFlagSet(i.flags)
 	return cmd
 }
 
-func (i *invocation) doctor(cmd *cobra.Command, _ []string) error {
+func (i *invocation) doctor(cmd *cobra.Command) error {
 	d := &diagnosis{i: i}
 	d.fine("version", "runnel %s", serve.Version())
 	conf, file, left, err := i.ReadConfigs(cmd.Context())
@@ -97,6 +92,7 @@ func (i *invocation) doctor(cmd *cobra.Command, _ []string) error {
 		d.bad("config", "%v", err)
 	case inFile:
 		d.bad("config", "%v", mistakes)
+	case file == "" && left != nil: // said above
 	case file == "":
 		d.fine("config", "no file; looked for %s", strings.Join(config.Places(i.Getenv), ", "))
 	default:
@@ -109,8 +105,9 @@ func (i *invocation) doctor(cmd *cobra.Command, _ []string) error {
 		case inFile:
 		case mistakes != nil:
 			d.bad("tools", "%v", mistakes)
+		case count+len(conf.Upstreams) == 0 && left != nil: // they are in the file that is left out
 		case count+len(conf.Upstreams) == 0:
-			d.fine("tools", "none; name some with --tool or in a config file")
+			d.fine("tools", "none: name some with --tool, or let runnel init propose a config file")
 		default:
 			d.fine("tools", "%d%s", count, andServers(conf))
 		}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,7 +36,7 @@ func (i *invocation) doctorInstalled(ctx context.Context, ids []string) error {
 }
 
 // installed looks for entries of runnel in a host's files, the user's and this directory's. With start, it starts the entries in the user's
-// file; those of a project's file are never started, since they may have come with somebody else's files.
+// file. An entry of a project's file may have come with somebody else's files: it is started only if it is harmless.
 func (d *diagnosis) installed(ctx context.Context, h *hosts.Host, start bool) (found int) {
 	project, err := os.Getwd()
 	if err != nil {
@@ -70,15 +71,31 @@ func (d *diagnosis) installed(ctx context.Context, h *hosts.Host, start bool) (f
 		for _, name := range slices.Sorted(maps.Keys(servers)) {
 			if s := servers[name]; s.Runnel(program) {
 				found++
-				d.entry(ctx, h, file, name, s, project, start && n == 0)
+				d.entry(ctx, h, file, name, s, project, start, n == 0 || d.harmless(h, s, program, project))
 			}
 		}
 	}
 	return found
 }
 
+// harmless reports whether an entry starts this program with nothing but a config that the user trusts.
+func (d *diagnosis) harmless(h *hosts.Host, s hosts.Server, program, project string) bool {
+	found, err := exec.LookPath(s.Command)
+	args := s.Args
+	if len(args) == 2 && args[0] == "--config" {
+		file := strings.ReplaceAll(args[1], cmp.Or(h.Root, "\x00"), project)
+		if !filepath.IsAbs(file) {
+			file = filepath.Join(project, file)
+		}
+		if _, err := os.Stat(file); err == nil && filepath.Base(file) == config.FileName && d.i.Trust().Refuses(file) == "" {
+			args = nil
+		}
+	}
+	return err == nil && found == program && len(s.Env) == 0 && len(args) == 0
+}
+
 // entry checks one entry that starts runnel.
-func (d *diagnosis) entry(ctx context.Context, h *hosts.Host, file, name string, s hosts.Server, project string, start bool) {
+func (d *diagnosis) entry(ctx context.Context, h *hosts.Host, file, name string, s hosts.Server, project string, start, safe bool) {
 	what := fmt.Sprintf("host %s, server %s", h.ID, name)
 	command, env, dir := d.asHost(h, s, project)
 	switch {
@@ -91,7 +108,12 @@ func (d *diagnosis) entry(ctx context.Context, h *hosts.Host, file, name string,
 			return
 		}
 	}
-	if !start { // the arguments may hold secrets and are not shown
+	switch {
+	case start && safe:
+	case start:
+		d.print("?    ", what, "%s is the project's, and starts %s with arguments that somebody else may have chosen: it was not tried. If you trust it, name that command to runnel doctor, after --", file, term.Printable(command[0]))
+		return
+	default: // the arguments may hold secrets and are not shown
 		d.fine(what, "%s starts %s", file, term.Printable(command[0]))
 		return
 	}

@@ -2,16 +2,12 @@ package e2e
 
 import (
 	"database/sql"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/creack/pty"
 
 	"runnel/internal/cli"
 )
@@ -152,32 +148,14 @@ func TestDoctorOfAState(t *testing.T) {
 	people(t, "doctor", "--state", "/dev/null/no").is(t, exitFailure, `.*WRONG  state: .*not a directory\n.*`, "")
 }
 
-// A host that starts it is told, and tells its user, what it can do.
-func TestDoctorOfAHost(t *testing.T) {
-	for flags, want := range map[string]string{
-		"--protocol=2025-11-25": `initialize: runnel devel speaks 2025-11-25; it can do .*partials \(SEP-2679\).*\ntools/call doctor: as a task; with progress\n?`,
-		"--protocol=2026-07-28": `server/discover: runnel devel speaks 2026-07-28; it can do .*tasks \(extension\).*\ntools/call doctor: with progress; with partial results\n?`,
-	} {
-		args := append([]string{"call", "doctor", flags, "--"}, builtProgram(t), "doctor", "--host")
-		runClient(t, "", args...).is(t, exitFine, `What this host says, and asks for:\n`+want, `runnel doctor: the host: tools/call doctor: `)
+// Another server is tried in both eras of the protocol; what it writes to stderr is shown.
+func TestDoctorOfAServer(t *testing.T) {
+	server := []string{"doctor", "--", builtProgram(t), "serve", "--selftest", "--state", "memory", "--log-level", "error"}
+	for range 2 {
+		runClient(t, "", server...).is(t, exitFine, `ok     version: .*ok     2025-11-25: runnel devel, protocol 2025-11-25, \d+ tools, \d+ ms\nok     2026-07-28: runnel devel, protocol 2026-07-28, .*`, "")
 	}
-}
-
-// On a terminal there is no host to serve: it says so, and does not wait for one.
-func TestDoctorHostOnATerminal(t *testing.T) {
-	t.Parallel()
-	cmd := programCommand(t, "doctor", "--host")
-	terminal, err := pty.Start(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer terminal.Close()
-	watch := time.AfterFunc(watchdog, func() { _ = cmd.Process.Kill() })
-	defer watch.Stop()
-	said, _ := io.ReadAll(terminal) // a terminal ends with an error
-	if _ = cmd.Wait(); cmd.ProcessState.ExitCode() != exitUsage || !strings.Contains(string(said), "this is a terminal: put it into the host's config") {
-		t.Errorf("%v: %s", cmd.ProcessState, said)
-	}
+	runClient(t, "", "doctor", "--", "/nonexistent/server").is(t, exitFailure, `.*WRONG  2025-11-25: .*/nonexistent/server.*WRONG  2026-07-28: .*`, "")
+	runClient(t, "", "doctor", "codex", "--", "server").is(t, exitUsage, "", "it checks hosts or a server, not both")
 }
 
 // A state that another user has made, and rows that SQLite finds sound but no runnel has written, are found.

@@ -58,9 +58,19 @@ func TestDoctorOfAnInstalledHost(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(project, ".mcp.json"), []byte(`{"mcpServers": {"x": {"command": "`+program+`", "args": ["wrap", "--header", "X: secret", "--", "touch", "started"]}}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run("doctor", "claude-code").is(t, exitFine, `ok     host claude-code, server x: \S*\.mcp\.json starts \S*runnel\n`, "")
+	run("doctor", "claude-code").is(t, exitFine, `\?      host claude-code, server x: \S*\.mcp\.json is the project's, and starts \S*runnel with arguments .*: it was not tried\. .*`, "")
 	if _, err := os.Stat(filepath.Join(project, "started")); err == nil {
 		t.Error("it was started")
+	}
+	// What install has written is tried: it serves the directory's runnel.yaml, if the user trusts that.
+	if err := os.WriteFile(filepath.Join(project, "runnel.yaml"), []byte("tools: {a: {command: [echo]}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run("install", "cursor", "--scope", "project", "--config", "runnel.yaml").is(t, exitFine, ".*", ".*")
+	run("doctor", "cursor").is(t, exitFine, `\?      host cursor, server runnel: .*: it was not tried\. .*`, "")
+	run("trust").is(t, exitFine, ".*", ".*")
+	for range 2 {
+		run("doctor", "cursor").is(t, exitFine, `ok     host cursor, server runnel: it starts, 1 tool, \d+ ms; .*`, "")
 	}
 }
 

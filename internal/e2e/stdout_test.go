@@ -86,7 +86,7 @@ func TestReaderLeaves(t *testing.T) {
 
 // A server says that its host reads nothing.
 func TestHostReadsNothing(t *testing.T) {
-	for _, command := range []string{"", "serve", "doctor --host"} {
+	for _, command := range []string{"", "serve"} {
 		var stderr syncBuffer
 		code := cli.Run(t.Context(), append(strings.Fields(command), "--state", "memory"), append(environ(t), noConfig), strings.NewReader(initialize+"\n"), goneStdout{}, &stderr)
 		if code != exitFailure || !strings.HasSuffix(stderr.String(), "runnel: writing to the client: write /dev/stdout: broken pipe\n") {

@@ -11,14 +11,13 @@ import (
 	"runnel/internal/serve"
 	"runnel/internal/term"
 	"runnel/rpc"
-	httpclient "runnel/rpc/http/client"
 	"runnel/rpc/mcp"
 	"runnel/tools/remote"
 )
 
-// doctorURL is "runnel doctor --url": it tries a server in both eras. One of them is enough.
-func (i *invocation) doctorURL(cmd *cobra.Command) error {
-	at, err := i.remote(cmd)
+// doctorServer is "runnel doctor" with another server, which it tries in both eras. One of them is enough.
+func (i *invocation) doctorServer(cmd *cobra.Command) error {
+	_, dial, err := i.server(cmd)
 	if err != nil {
 		return err
 	}
@@ -27,7 +26,7 @@ func (i *invocation) doctorURL(cmd *cobra.Command) error {
 	fails := map[string]error{}
 	versions := []string{mcp.NewestHandshake().Name, mcp.Versions[len(mcp.Versions)-1].Name}
 	for _, version := range versions {
-		if said, err := tryURL(cmd.Context(), at, version); err != nil {
+		if said, err := i.tryServer(cmd.Context(), dial, version); err != nil {
 			fails[version] = err
 		} else {
 			d.fine(version, "%s", said)
@@ -44,12 +43,12 @@ func (i *invocation) doctorURL(cmd *cobra.Command) error {
 	return d.verdict()
 }
 
-// tryURL asks a server at a URL for its tools.
-func tryURL(ctx context.Context, at httpclient.Options, version string) (said string, err error) {
+// tryServer asks another server for its tools.
+func (i *invocation) tryServer(ctx context.Context, dial dialer, version string) (said string, err error) {
 	ctx, cancel := checking(ctx)
 	defer cancel()
 	began := time.Now()
-	client, err := httpclient.Dial(ctx, at, rpc.DialOptions{Version: version, Info: mcp.Implementation{Name: "runnel doctor", Version: serve.Version()}, Log: at.Log})
+	client, err := dial(ctx, rpc.DialOptions{Version: version, Info: mcp.Implementation{Name: "runnel doctor", Version: serve.Version()}, Log: i.Logger()})
 	if err != nil {
 		return "", err
 	}
