@@ -24,11 +24,13 @@ import (
 
 // local gives access to an owner's tasks in a state, no matter which processes run them.
 type local struct {
+	i       *invocation
+	conf    *config.Config
 	dir     string // or a URL
 	owner   string
-	store   serve.PeoplesState
-	runner  *tasks.Runner
-	notices *notify.Notices // about the tasks that it ends for runnels that are gone
+	store   serve.PeoplesState // nil before open
+	runner  *tasks.Runner      // nil before open
+	notices *notify.Notices    // about the tasks that it ends for runnels that are gone
 }
 
 // cancelPatience is how long a cancellation may take: the runnel that runs a task looks for one several times a second.
@@ -39,6 +41,18 @@ var errNoState = errors.New("there is no state")
 
 // openLocal opens the tasks that a command's flags and config name.
 func (i *invocation) openLocal(cmd *cobra.Command) (*local, error) {
+	l, err := i.findLocal(cmd)
+	if err == nil {
+		err = l.open()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// findLocal returns the tasks that a command's flags and config name, before they are opened.
+func (i *invocation) findLocal(cmd *cobra.Command) (*local, error) {
 	conf, err := i.LoadStateConfig(cmd.Context())
 	if err != nil {
 		return nil, err
@@ -49,26 +63,32 @@ func (i *invocation) openLocal(cmd *cobra.Command) (*local, error) {
 	if rules, err := notify.FromConfig(conf, i.Env); err == nil { // else a server with this config reports it
 		i.Notices.Replace(rules)
 	}
-	l := &local{dir: conf.State.Dir, owner: conf.Server.Owner, notices: i.Notices}
-	if conf.State.IsURL() {
-		l.store, err = serve.OpenURL(conf, i.Getenv, true, l.notices.Tell, i.Logger())
-	} else {
-		err = l.openDir(i, conf)
+	l := &local{i: i, conf: conf, dir: conf.State.Dir, owner: conf.Server.Owner, notices: i.Notices}
+	if !conf.State.IsURL() {
+		if l.dir, err = conf.StateDir(i.Getenv); err != nil {
+			return nil, &serve.UsageError{Err: fmt.Errorf("%w: name the state directory with --state", err)}
+		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	l.runner = tasks.NewRunner(tasks.Options{State: l.store, Owner: l.owner, AskTimeout: cancelPatience, Log: i.Logger()})
 	return l, nil
 }
 
-func (l *local) openDir(i *invocation, conf *config.Config) (err error) {
-	if l.dir, err = conf.StateDir(i.Getenv); err != nil {
-		return &serve.UsageError{Err: fmt.Errorf("%w: name the state directory with --state", err)}
+// open opens the state. After errNoState it may be called again.
+func (l *local) open() (err error) {
+	if l.conf.State.IsURL() {
+		l.store, err = serve.OpenURL(l.conf, l.i.Getenv, true, l.notices.Tell, l.i.Logger())
+	} else {
+		err = l.openDir()
 	}
+	if err == nil {
+		l.runner = tasks.NewRunner(tasks.Options{State: l.store, Owner: l.owner, AskTimeout: cancelPatience, Log: l.i.Logger()})
+	}
+	return err
+}
+
+func (l *local) openDir() error {
 	// Not the config's limit: the processes that use the state may have a larger one.
 	const noLimit = 1 << 44
-	s := sqlite.New(sqlite.Options{Dir: l.dir, MaxState: noLimit, Calls: true, Recovered: l.notices.Tell, Log: i.Logger()})
+	s := sqlite.New(sqlite.Options{Dir: l.dir, MaxState: noLimit, Calls: true, Recovered: l.notices.Tell, Log: l.i.Logger()})
 	if !s.Exists() {
 		return fmt.Errorf("%w in %s: no task has run there; --state names another directory", errNoState, l.dir)
 	}
@@ -80,9 +100,23 @@ func (l *local) openDir(i *invocation, conf *config.Config) (err error) {
 func (l *local) where() string { return fmt.Sprintf("%s (%s)", l.dir, l.owner) }
 
 func (l *local) close() {
-	l.runner.Close()
-	_ = l.store.Close() // everything has been written already
+	if l.runner != nil {
+		l.runner.Close()
+		_ = l.store.Close() // everything has been written already
+	}
 	l.notices.Close()
+}
+
+// await is list for a command that watches: before the first task there are none.
+func (l *local) await(ctx context.Context, running bool) ([]tasks.Task, error) {
+	if l.runner == nil {
+		if err := l.open(); errors.Is(err, errNoState) {
+			return nil, nil
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return l.list(ctx, running)
 }
 
 // find returns the id that begins with prefix.
@@ -132,11 +166,7 @@ func (i *invocation) aboutTask(use, short, long, example string, run func(cmd *c
 }
 
 // list returns the owner's tasks, or only the running ones, oldest first. The message of a running task is its last line of output.
-// l is nil without a state: then there are none.
 func (l *local) list(ctx context.Context, running bool) (list []tasks.Task, err error) {
-	if l == nil {
-		return nil, nil
-	}
 	all, _, err := l.runner.List(ctx, "", math.MaxInt32)
 	for _, t := range all {
 		if !t.Status.Terminal() {

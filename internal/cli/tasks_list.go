@@ -37,18 +37,17 @@ func (i *invocation) listCommand() *cobra.Command {
 			if watch && (output.Word != "text" || !term.IsTerminal(i.Stdout)) {
 				return misuse(cmd, "runnel tasks list: --watch draws on a terminal; a script waits with runnel tasks wait ID")
 			}
-			l, err := i.openLocal(cmd)
+			l, err := i.findLocal(cmd)
+			if err == nil {
+				err = l.open()
+			}
 			if err != nil && !errors.Is(err, errNoState) {
 				return err
 			}
-			if err != nil {
-				i.Say(zerolog.InfoLevel, err.Error())
-			} else {
-				defer l.close()
-			}
-			if watch && l != nil {
+			defer l.close()
+			if watch {
 				return drawAgain(cmd.Context(), i.Stdout, "runnel tasks list  "+l.where(), func(ctx context.Context) (string, error) {
-					list, err := l.list(ctx, running)
+					list, err := l.await(ctx, running)
 					if len(list) == 0 {
 						return "no tasks", err
 					}
@@ -57,7 +56,10 @@ func (i *invocation) listCommand() *cobra.Command {
 					return tasksTable(list[max(len(list)-max(height-around, 1), 0):]), err
 				})
 			}
-			list, err := l.list(cmd.Context(), running)
+			if err != nil {
+				i.Say(zerolog.InfoLevel, err.Error())
+			}
+			list, err := l.await(cmd.Context(), running)
 			if err != nil {
 				return err
 			}
@@ -71,7 +73,7 @@ func (i *invocation) listCommand() *cobra.Command {
 			case "ndjson":
 				return writeLines(i.Stdout, shown)
 			}
-			if len(list) == 0 && l != nil {
+			if len(list) == 0 && l.runner != nil {
 				i.Say(zerolog.InfoLevel, fmt.Sprintf("no tasks of owner %q in %s", l.owner, l.dir))
 			}
 			return term.PrintLines(i.Stdout, tasksTable(list))

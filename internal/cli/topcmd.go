@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"sync"
@@ -10,6 +11,7 @@ import (
 
 	"runnel/internal/term"
 	"runnel/internal/top"
+	"runnel/partials"
 	"runnel/tasks"
 )
 
@@ -37,13 +39,16 @@ go on. DONE is how far a task is, if its tool reports that, or if its last line 
 				defer func(to io.Writer) { held.pass(to) }(i.Stderr)
 				i.Stderr = held
 			}
-			l, err := i.openLocal(cmd)
-			if err != nil {
+			l, err := i.findLocal(cmd)
+			if err == nil {
+				err = l.open()
+			}
+			if err != nil && !errors.Is(err, errNoState) {
 				return err
 			}
 			defer l.close()
 			err = top.Run(cmd.Context(), top.Options{
-				Source: source{l.runner, l}, Where: l.where(), In: in, Out: out,
+				Source: source{l}, Where: l.where(), In: in, Out: out,
 				Colors: i.Getenv("NO_COLOR") == "",
 				Begun: func(leave func()) {
 					select {
@@ -64,13 +69,23 @@ go on. DONE is how far a task is, if its tool reports that, or if its last line 
 }
 
 // source adapts local to top.Source.
-type source struct {
-	*tasks.Runner
-	local *local
+type source struct{ local *local }
+
+func (s source) List(ctx context.Context) ([]tasks.Task, error) { return s.local.await(ctx, false) }
+
+// The others are about a task of the list: the state is open.
+
+func (s source) Head(ctx context.Context, id string) (tasks.Task, error) {
+	return s.local.runner.Head(ctx, id)
 }
 
-// List returns all tasks.
-func (s source) List(ctx context.Context) ([]tasks.Task, error) { return s.local.list(ctx, false) }
+func (s source) Tail(ctx context.Context, id string, after int64, follow bool, write func(partials.Batch) error) (tasks.Task, error) {
+	return s.local.runner.Tail(ctx, id, after, follow, write)
+}
+
+func (s source) Cancel(ctx context.Context, id string) (tasks.Task, error) {
+	return s.local.runner.Cancel(ctx, id)
+}
 
 // held keeps what is written, up to a bound, until it can be shown.
 type held struct {

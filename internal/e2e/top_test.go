@@ -116,6 +116,29 @@ tools:
 	_ = syscall.Kill(n, syscall.SIGTERM)
 	screen.wait(`(?m)^ended=143\n(.*\n)*as it was`)
 
+	// Before the first task there is an empty table, not an error.
+	empty := " --state " + filepath.Join(dir, "empty")
+	for _, watch := range []string{"top", "tasks list --watch"} {
+		screen.run("runnel " + watch + empty)
+		screen.wait(`(?m)^ *no tasks`)
+		call := exec.Command(builtProgram(t), "call", "first", "--task", "--tool", "first=true", "--state", filepath.Join(dir, "empty"))
+		call.Env = append(environ(t), noConfig)
+		if out, err := call.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		screen.wait(`completed +first `)
+		if watch == "top" {
+			screen.keys("q")
+			screen.wait(`(?m)^exit code=0`)
+		} else {
+			screen.keys("C-c")
+			screen.wait(`(?m)^(\^C)?exit code=130`)
+		}
+		if err := os.RemoveAll(filepath.Join(dir, "empty")); err != nil {
+			t.Fatal(err)
+		}
+	}
+
 	// Where nobody looks, it says what to use.
 	screen.run(top + " | cat")
 	screen.wait(`runnel tasks list prints the tasks`)
