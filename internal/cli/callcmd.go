@@ -113,7 +113,7 @@ flags of runnel serve work here, too.`,
 	flags.BoolVar(&o.detach, "detach", false, "start it as a task that runs on without this process, print its id and leave")
 	flags.Var(o.protocol, "protocol", "speak this `VERSION` of the protocol; else the newest that both sides know")
 	i.target.addFlags(flags)
-	i.addServeFlags(flags, "config", "tool", "selftest", "state", "owner", "notify")
+	i.addServeFlags(flags, "config", "tool", "selftest", "set", "state", "owner", "notify")
 	return cmd
 }
 

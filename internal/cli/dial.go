@@ -31,7 +31,7 @@ func (i *invocation) dial(cmd *cobra.Command, o rpc.DialOptions) (client *rpc.Cl
 	if i.target.isSelf() {
 		return i.Dial(cmd.Context(), o)
 	}
-	for _, flag := range []string{"config", "tool", "selftest", "notify"} {
+	for _, flag := range []string{"config", "tool", "selftest", "notify", "set"} {
 		if i.Options.From[flag] == "--"+flag {
 			return nil, nil, misuse(cmd, "--%s says what runnel itself serves: it does not go with another server", flag)
 		}

@@ -14,8 +14,8 @@ import (
 	"runnel/tools/config"
 )
 
-// addServeFlags adds the flags of serve to a command, so that it takes the same flags as a server in a host. Help shows only those that
-// matter for the command. A flag that the command has already stays.
+// addServeFlags adds all flags of serve to a command that starts a server, so that it takes those that a host's file has. Help shows only
+// those that matter for the command. A flag that the command has already stays.
 func (i *invocation) addServeFlags(flags *pflag.FlagSet, shown ...string) {
 	i.flags.VisitAll(func(f *pflag.Flag) {
 		if flags.Lookup(f.Name) != nil {
@@ -25,6 +25,18 @@ func (i *invocation) addServeFlags(flags *pflag.FlagSet, shown ...string) {
 		own.Hidden = !slices.Contains(shown, f.Name)
 		flags.AddFlag(&own)
 	})
+}
+
+// addSettings adds those flags of serve that mean something to a command which starts no server for a host: some, and those of the log and
+// of the config, which help shows with serve.
+func (i *invocation) addSettings(flags *pflag.FlagSet, shown ...string) {
+	for _, name := range append(shown, "config", "state", "owner", "set", "log-level", "log-format") {
+		if flags.Lookup(name) == nil {
+			own := *i.flags.Lookup(name)
+			own.Hidden = !slices.Contains(shown, name) && name != "config" && name != "state" && name != "owner"
+			flags.AddFlag(&own)
+		}
+	}
 }
 
 // outputFlag adds -o, the format of what a command prints: text, or one of formats, each a word and its description.

@@ -70,7 +70,7 @@ elsewhere, each change is printed.`,
 	cmd.Flags().SortFlags = false
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show it again and again, until Ctrl-C")
 	output = outputFlag(cmd.Flags(), "json (all on one line, with the workers' tools)", "ndjson (the same, with --watch a line for each change)")
-	i.addServeFlags(cmd.Flags(), "config", "state", "owner")
+	i.addSettings(cmd.Flags())
 	return cmd
 }
 

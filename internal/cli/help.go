@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -26,10 +27,22 @@ func (i *invocation) help(cmd *cobra.Command, _ []string) {
 		fmt.Fprintf(&b, "\n%s\n", strings.TrimSpace(cmd.Long))
 	}
 	if cmd.HasAvailableSubCommands() {
-		b.WriteString("\nCommands:\n")
-		for _, c := range cmd.Commands() {
-			if c.IsAvailableCommand() || c.Name() == "help" {
+		list := func(title string, commands []*cobra.Command) {
+			fmt.Fprintf(&b, "\n%s:\n", title)
+			for _, c := range commands {
 				fmt.Fprintf(&b, "  %-*s %s\n", c.NamePadding(), c.Name(), c.Short)
+			}
+		}
+		if cmd.HasParent() {
+			list("Commands", slices.DeleteFunc(cmd.Commands(), func(c *cobra.Command) bool { return !c.IsAvailableCommand() }))
+		} else {
+			for _, group := range groups {
+				var commands []*cobra.Command
+				for _, name := range group.names {
+					c, _, _ := cmd.Find([]string{name})
+					commands = append(commands, c)
+				}
+				list(group.title, commands)
 			}
 		}
 	}
@@ -38,7 +51,7 @@ func (i *invocation) help(cmd *cobra.Command, _ []string) {
 	}
 	switch topic, ok := manual.Find(cmd.Name()); {
 	case !cmd.HasParent():
-		b.WriteString("\nThe manual: runnel help TOPIC (runnel help help lists the topics)\n")
+		b.WriteString("\nMore flags: runnel serve --help. The manual: runnel help TOPIC (runnel help help lists the topics).\n")
 	case cmd.Name() == "help":
 		b.WriteString("\nTopics:\n")
 		for _, topic := range manual.Topics() {

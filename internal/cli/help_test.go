@@ -47,6 +47,58 @@ func TestHelpShowsExamplesFirst(t *testing.T) {
 	}
 }
 
+// The first help screen is short: few flags, and every command, in groups. Flags that it leaves out still work, where they mean something.
+func TestFirstHelpScreen(t *testing.T) {
+	t.Parallel()
+	help := runCommand(t, "--help")
+	var flags []string
+	for _, m := range regexp.MustCompile(`(?m)^ +(?:-\w, )?--([a-z-]+)`).FindAllStringSubmatch(help.stdout, -1) {
+		flags = append(flags, m[1])
+	}
+	if want := []string{"config", "tool", "state", "http", "no-stdio", "set", "log-level", "version", "help"}; !slices.Equal(flags, want) {
+		t.Errorf("flags %q, want %q", flags, want)
+	}
+	if n := strings.Count(help.stdout, "\n"); n > 62 {
+		t.Errorf("%d lines", n)
+	}
+	i := &invocation{Setup: serve.Setup{Env: environ(t)}}
+	for _, cmd := range i.command().Commands() {
+		if cmd.Hidden == (strings.Count(help.stdout, "\n  "+cmd.Name()+" ") == 1) {
+			t.Errorf("%s is not shown once", cmd.Name())
+		}
+	}
+	for range 2 {
+		for _, args := range [][]string{
+			{"--pace=1s"}, {"serve", "--max-line=1MiB"}, {"wrap", "--drain=1s", "--", "true"}, {"tools", "--max-tasks=3"}, {"doctor", "--help", "--fallback-tools=never"},
+		} {
+			if got := runCommand(t, args...); got.code == exitUsage {
+				t.Errorf("%q: %+v", args, got)
+			}
+		}
+		for _, args := range [][]string{{"tasks", "list", "--pace=1s"}, {"top", "--http=:1"}, {"fleet", "--max-line=1"}, {"work", "--no-stdio"}, {"trust", "--state=x"}} {
+			name, _, _ := strings.Cut(args[len(args)-1], "=")
+			runCommand(t, args...).is(t, exitUsage, "", "^unknown flag: "+name+": it is a flag of runnel serve, and means nothing here\nsee ")
+		}
+	}
+}
+
+// --set sets any key of the config, also one of a tool of the file, and says what is wrong with it.
+func TestSet(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "runnel.yaml")
+	if err := os.WriteFile(file, []byte("tools: {a: {command: [echo, of the file], maxResult: 1KiB}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		runCommand(t, "call", "a", "--config", file).is(t, exitFine, "of the file\n", "")
+		runCommand(t, "call", "a", "--config", file, "--set", "tools.a.command=[echo, of the flag]").is(t, exitFine, "of the flag\n", "")
+		runCommand(t, "tools", "--set", "tools.b={command: [echo]}", "-o", "ndjson", "--config", file).is(t, exitFine, `.*"name":"a".*\n.*"name":"b".*\n`, "")
+		runCommand(t, "tools", "--set", "tasks.ttl=soon").is(t, exitUsage, "", `^--set: tasks.ttl: "soon" is not a duration .*\nsee runnel tools --help\n`)
+		runCommand(t, "tools", "--set", "tasks.ttl").is(t, exitUsage, "", `^--set: "tasks.ttl" has no value \(allowed: KEY=VALUE, such as tasks.ttl=2h\)\n`)
+		runCommand(t, "tools", "--set", "limits.maxInFlight=0").is(t, exitUsage, "", `^--set limits.maxInFlight: 0 is out of range`)
+	}
+}
+
 // There is a man page of each command and of each page of the manual, which man can read.
 func TestManPages(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "man")

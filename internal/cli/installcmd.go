@@ -77,7 +77,7 @@ Hosts: ` + strings.Join(hosts.IDs(), ", ") + `.`,
 	entry = addEntryFlags(cmd.Flags())
 	i.flags.VisitAll(func(f *pflag.Flag) {
 		own := *f
-		own.Hidden = !slices.Contains([]string{"config", "tool", "sync-wait", "max-result"}, f.Name)
+		own.Hidden = !slices.Contains([]string{"config", "tool", "set", "sync-wait", "max-result"}, f.Name)
 		own.Value = notedFlag{f.Value, func(text string) { given = append(given, givenFlag{f.Name, text}) }}
 		if own.DefValue == "[]" { // pflag leaves it out for its own type of a list only
 			own.DefValue = ""

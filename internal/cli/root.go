@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"runnel/internal/serve"
+	"runnel/internal/term"
 )
 
 // Process is the process that runnel runs in, as main knows it.
@@ -124,35 +125,37 @@ func flagError(cmd *cobra.Command, err error) error {
 		if f := cmd.Flags().Lookup("output"); f != nil && f.Shorthand == "o" && (name == "json" || name == "ndjson") {
 			return fmt.Errorf("%w (write -o %s)", err, name)
 		}
+		if serve, _, _ := cmd.Root().Find([]string{"serve"}); serve.Flags().Lookup(name) != nil {
+			return fmt.Errorf("%w: it is a flag of runnel serve, and means nothing here", err)
+		}
 		return didYouMean(err, "--"+cmp.Or(letters, name), names) // -config
 	}
 	return err
 }
 
-const about = `An MCP host (an assistant, an IDE, a script) starts runnel and calls its tools. Each call runs as a task: its output arrives while it
-runs, long work goes on in the background, and its result is kept until somebody fetches it.
+const about = `An MCP host (an assistant, an IDE, a script) starts runnel and calls its tools. Each call runs as a task: its output arrives
+while it runs, long work goes on in the background, and its result is kept until it is fetched.
+Without a command, runnel serves on stdin and stdout, as "runnel serve" does.`
 
-Without a command, runnel serves on stdin and stdout, as "runnel serve" does. Each flag of serve has an environment variable,
-RUNNEL_MAX_LINE for --max-line. A flag wins over its variable, and the variable wins over the config file.`
-
-const examples = `  # one tool, without a config file: what a host would start
+const examples = `  # one tool, without a config file: what a host would start; and the same tool in a shell
   runnel --tool 'gotest=go test -v {{package}}'
-
-  # try that tool in a shell
   runnel call gotest package=./... --tool 'gotest=go test -v {{package}}'
 
-  # tools from a file; is the file correct?
-  runnel --config runnel.yaml
-  runnel config check runnel.yaml
+  # propose a config file for this directory, try a tool, give the tools to a host
+  runnel init
+  runnel call test
+  runnel install claude-code`
 
-  # what are my hosts running right now?
-  runnel tasks list
-
-  # does everything work here?
-  runnel doctor
-
-  # from a script: write requests, wait for all answers
-  printf '%s\n' "$INITIALIZE" "$CALL" | runnel --drain -1 --tool 'hello=echo hello {{who}}'`
+// groups are the commands in the order of the help.
+var groups = []struct {
+	title string
+	names []string
+}{
+	{"Set up", []string{"init", "install", "uninstall", "trust", "config", "doctor"}},
+	{"Serve", []string{"serve", "wrap", "work"}},
+	{"Call, and see what runs", []string{"tools", "call", "tasks", "top", "ui", "fleet"}},
+	{"Others", []string{"trace", "completion", "version", "help"}},
+}
 
 // Command is the command line, for a program that writes man pages.
 func Command() *cobra.Command { return new(invocation).command() }
@@ -171,17 +174,22 @@ func (i *invocation) command() *cobra.Command {
 	root.SetIn(i.Stdin)
 	root.SetOut(i.Stdout)
 	root.SetErr(i.Stderr)
-	i.flags = root.Flags()
+	i.flags = pflag.NewFlagSet("serve", pflag.ContinueOnError)
 	i.Options.Register(i.flags)
+	root.Flags().SortFlags = false
+	i.addServeFlags(root.Flags(), "config", "tool", "set", "state", "http", "no-stdio", "log-level")
 	install, uninstall, doctor, work := i.installCommand(), i.uninstallCommand(), i.doctorCommand(), i.workCommand()
 	servers := []*cobra.Command{root, i.serveCommand(), i.wrapCommand()}
 	root.AddCommand(servers[1:]...)
 	root.AddCommand(i.initCommand(), install, uninstall, i.toolsCommand(), i.callCommand(), i.tasksCommand(), i.topCommand(), i.uiCommand(), work, i.fleetCommand(),
 		i.traceCommand(), doctor, i.configCommand(), i.trustCommand(), i.versionCommand())
-	version := i.flags.Bool("version", false, "print the version, its commit and its date")
+	version := root.Flags().Bool("version", false, "print the version, its commit and its date")
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if *version {
 			return printVersion(i.Stdout)
+		}
+		if len(i.args) == 0 && i.Options.From["http"] == "" && term.IsTerminal(i.Stdin) && term.IsTerminal(i.Stdout) {
+			return cmd.Help() // nobody types JSON
 		}
 		return i.serve(cmd, args)
 	}

@@ -9,9 +9,11 @@ func (i *invocation) serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "serve",
 		Short:   "Serve MCP on stdin and stdout (runnel without a command does the same)",
-		Example: "  # what a host starts\n  runnel serve --config runnel.yaml",
-		Args:    noArguments,
-		RunE:    i.serve,
+		Example: "  # what a host starts\n  runnel serve --config runnel.yaml\n\n  # another value for a key of the config\n  runnel serve --set tasks.ttl=2h --set tools.test.timeout=10m",
+		Long: `A flag wins over its variable of the environment, RUNNEL_SYNC_WAIT for --sync-wait, and the variable wins over the config file. --set sets
+any key of the config (runnel help config lists them).`,
+		Args: noArguments,
+		RunE: i.serve,
 	}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().AddFlagSet(i.flags)

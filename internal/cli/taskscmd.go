@@ -40,7 +40,7 @@ listed while it runs. The first characters of an id are enough if no other id be
 	cmd.AddCommand(i.listCommand(), i.getCommand(), i.tailCommand(), i.waitCommand(), i.resultCommand(), i.cancelCommand(), i.rmCommand(), i.pruneCommand())
 	for _, sub := range cmd.Commands() {
 		sub.Flags().SortFlags = false
-		i.addServeFlags(sub.Flags(), "config", "state", "owner")
+		i.addSettings(sub.Flags())
 	}
 	return cmd
 }

@@ -91,7 +91,7 @@ speaks Streamable HTTP.`,
 	durationFlag(cmd.Flags(), &timeout, "timeout", "give up after this `DURATION`; 0 = never")
 	cmd.Flags().Var(protocol, "protocol", "speak this `VERSION` of the protocol; else the newest that both sides know")
 	i.target.addFlags(cmd.Flags())
-	i.addServeFlags(cmd.Flags(), "config", "tool", "selftest", "state", "owner")
+	i.addServeFlags(cmd.Flags(), "config", "tool", "selftest", "set", "state", "owner")
 	return cmd
 }
 

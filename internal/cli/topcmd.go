@@ -64,7 +64,7 @@ go on. DONE is how far a task is, if its tool reports that, or if its last line 
 		},
 	}
 	cmd.Flags().SortFlags = false
-	i.addServeFlags(cmd.Flags(), "config", "state", "owner")
+	i.addSettings(cmd.Flags())
 	return cmd
 }
 

@@ -41,7 +41,7 @@ Anybody who has the address can do all of this: it holds a token that is new eac
 	cmd.Flags().SortFlags = false
 	serve.LoopbackFlag(cmd.Flags(), &address, "addr", "listen at `ADDR`, an address of this machine alone; port 0 = any that is free")
 	cmd.Flags().BoolVar(&noOpen, "no-open", false, "only print the address")
-	i.addServeFlags(cmd.Flags(), "config", "tool", "state", "owner")
+	i.addSettings(cmd.Flags(), "tool", "selftest", "max-result", "notify")
 	return cmd
 }
 

@@ -41,6 +41,6 @@ class named. After Ctrl-C or SIGTERM a worker takes no more calls, and running o
 	flags.StringSliceVar(&o.Owners, "owners", nil, "take the tasks of these `OWNERS`, in turn (else those of --owner)")
 	durationFlag(flags, &o.Drain, "drain", "after SIGTERM, let running tasks go on for this `DURATION`, then stop them")
 	flags.Lookup("drain").DefValue = defaultWorkDrain.String()
-	i.addServeFlags(flags, "config", "state", "owner", "metrics", "log-level", "log-format")
+	i.addSettings(flags, "tool", "selftest", "max-result", "notify", "metrics", "log-level", "log-format")
 	return cmd
 }

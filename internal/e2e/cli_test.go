@@ -150,14 +150,13 @@ func TestSaidAsJSON(t *testing.T) {
 
 // Every flag has a variable, and both spell the default that the config has.
 func TestDefaultsInHelp(t *testing.T) {
-	help := runEmpty(t, []string{"--help"})
+	help := runEmpty(t, []string{"serve", "--help"})
 	if help.code != exitFine || help.stderr != "" {
 		t.Fatalf("%+v", help)
 	}
 	for _, want := range []string{
-		"--max-line BYTES", "(default 16MiB)", "--pace DURATION", "(default 50ms)", "--drain DURATION", "(default 2s)",
-		"--max-in-flight N", "(default 256)", "--max-tasks N", "(default 100)", "--tool NAME=COMMAND", "--selftest", "--config FILE",
-		"--owner NAME", "--log-level LEVEL", "--log-format FORMAT", "RUNNEL_MAX_LINE", "runnel --tool 'gotest=go test -v {{package}}'",
+		"--sync-wait DURATION", "(default 50s)", "--max-result BYTES", "(default 32KiB)", "--tool NAME=COMMAND", "--selftest", "--config FILE",
+		"--owner NAME", "--log-level LEVEL", "--log-format FORMAT", "RUNNEL_SYNC_WAIT", "--set KEY=VALUE",
 	} {
 		if !strings.Contains(help.stdout, want) {
 			t.Errorf("help does not say %q", want)

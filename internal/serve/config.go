@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -78,6 +79,12 @@ func (s *Setup) ReadConfigs(ctx context.Context) (conf *config.Config, file stri
 			if err := conf.Set(f.path, f.text, from); err != nil {
 				return nil, "", left, &UsageError{Err: fmt.Errorf("%s: %w", from, err)}
 			}
+		}
+	}
+	for _, set := range s.Options.sets {
+		key, text, _ := strings.Cut(set, "=")
+		if err := conf.Override(key, text); err != nil {
+			return nil, "", left, &UsageError{Err: fmt.Errorf("--set: %w", err)}
 		}
 	}
 	return conf, file, left, nil

@@ -21,6 +21,7 @@ type options struct {
 	LogLevel  Choice
 	logFormat Choice
 	settings  []*setting
+	sets      []string // each KEY=VALUE
 
 	From map[string]string // where each flag's value is from: --max-line or RUNNEL_MAX_LINE
 }
@@ -68,6 +69,14 @@ func (o *options) Register(flags *pflag.FlagSet) {
 		flags.Lookup(s.flag).DefValue = defaults.Text(s.path)
 	}
 	o.http.register(flags)
+	flags.Func("set", "set a `KEY=VALUE` of the config, such as tasks.ttl=2h; repeatable (runnel help config lists the keys)", func(text string) error {
+		key, value, ok := strings.Cut(text, "=")
+		if !ok {
+			return config.Wrong("KEY=VALUE, such as tasks.ttl=2h", "%q has no value", text)
+		}
+		o.sets = append(o.sets, text)
+		return config.Default().Override(key, value) // only to check it
+	})
 	flags.Func("metrics", "serve metrics for Prometheus at `ADDR`, path /metrics; :PORT = for this machine only", func(text string) (err error) {
 		o.metrics, err = listenAddress(text)
 		return err
@@ -77,9 +86,13 @@ func (o *options) Register(flags *pflag.FlagSet) {
 	flags.Var(&o.LogLevel, "log-level", "log messages of this `LEVEL` and above to stderr: debug, info, warn, error")
 	flags.Var(&o.logFormat, "log-format", "`FORMAT` of the log: json, console, or auto (console on a terminal)")
 	flags.VisitAll(func(f *pflag.Flag) {
+		f.Hidden = slices.Contains(rare, f.Name)
 		f.Annotations = map[string][]string{variable: {"RUNNEL_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))}}
 	})
 }
+
+// rare are flags that few people need: help leaves them out, and they are keys of the config like any other.
+var rare = []string{"pace", "immediate-wait", "max-in-flight", "max-line", "max-tasks", "fallback-tools", "drain"}
 
 // variable annotates a flag with its variable. Only the settings of a server have one: a variable never changes what a command does.
 const variable = "variable"

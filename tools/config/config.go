@@ -275,8 +275,10 @@ func (c *Config) Locate(path string, err error) error {
 		problem, hint, key = about.Problem, allow(about.Allowed), about.Key
 	}
 	full := Join(path, key)
-	if from := c.set[full]; from != "" {
-		return errors.New(from + ": " + hinted(problem, hint))
+	for at := full; at != ""; at = at[:max(strings.LastIndexAny(at, ".["), 0)] {
+		if from := c.set[at]; from != "" {
+			return errors.New(from + ": " + hinted(problem, hint))
+		}
 	}
 	problem = about(full) + problem
 	try := full

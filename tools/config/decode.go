@@ -34,7 +34,9 @@ func (d *decoder) value(path string, n *yaml.Node, v reflect.Value) {
 	}
 	switch {
 	case v.Kind() == reflect.Pointer:
-		v.Set(reflect.New(v.Type().Elem()))
+		p := reflect.New(v.Type().Elem())
+		d.begin(p.Elem(), v.Elem())
+		v.Set(p)
 		d.value(path, n, v.Elem())
 	case v.Type() == reflect.TypeFor[Object]():
 		if n.Kind != yaml.MappingNode {
@@ -94,9 +96,16 @@ func (d *decoder) mapping(path string, n *yaml.Node, v reflect.Value) {
 		d.misplaced(path, n, "a mapping", "a mapping of names")
 		return
 	}
-	v.Set(reflect.MakeMap(v.Type()))
+	items := reflect.MakeMap(v.Type())
+	if d.over {
+		for each := v.MapRange(); each.Next(); {
+			items.SetMapIndex(each.Key(), each.Value())
+		}
+	}
+	v.Set(items)
 	for _, e := range list {
 		item := reflect.New(v.Type().Elem()).Elem()
+		d.begin(item, items.MapIndex(reflect.ValueOf(e.name)))
 		at := Join(path, e.name)
 		d.note(at, e.key, e.value)
 		if isNull(e.value) && item.Kind() == reflect.String {

@@ -87,6 +87,9 @@ const maxSource = 200
 
 // mistake makes the error for a position.
 func (c *Config) mistake(p position, problem, hint string) error {
+	if c.lines == nil { // an Override
+		return errors.New(hinted(problem, hint))
+	}
 	text := fmt.Sprintf("%s:%d:%d: %s", c.file, p.line, p.column, hinted(problem, hint))
 	if p.line < 1 || p.line > len(c.lines) || strings.TrimSpace(c.lines[p.line-1]) == "" {
 		return &mistake{p, text}

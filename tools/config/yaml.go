@@ -21,7 +21,8 @@ const (
 // decoder decodes one document (decode.go).
 type decoder struct {
 	config  *Config
-	nodes   int // read so far, including those of aliases
+	over    bool // what the text does not name stays as it is: see Override
+	nodes   int  // read so far, including those of aliases
 	depth   int
 	unfolds bool // a limit was exceeded: nothing more is read
 	errs    []error
