@@ -13,6 +13,7 @@
 // Where things stand:
 //
 //	what deploys or deletes needs confirmation    judge (judge.go)
+//	what is left out is listed, with the reason   Propose (propose.go), neverEnds (judge.go)
 //	progress in the output of known programs      progressOf (judge.go)
 //	a tool becomes YAML                           Tool.write (tool.go)
 package propose

@@ -10,11 +10,11 @@ import (
 // Words of names. A name is judged by its words: db:reset has db and reset.
 var (
 	// The user must confirm a tool if one of these words is anywhere in its name,
-	grave = set("deploy undeploy publish push upload ship delete destroy drop purge wipe nuke rollback uninstall reset prune teardown provision")
+	grave = set("deploy undeploy publish push bump upload ship delete destroy drop purge wipe nuke rollback uninstall reset prune teardown provision")
 	// or if one of these is the first or last word.
 	graveAtAnEnd = set("release clean distclean mrproper clear remove rm migrate tag down apply")
 	// These run until somebody stops them, or need a person.
-	endless      = set("watch storybook shell repl console attach")
+	endless      = set("watch watcher w storybook shell repl console attach")
 	endlessAtEnd = set("dev serve server start run up preview debug live open interactive")
 	// If a name begins with one of these, the other words do not matter: build-release is a build.
 	harmless = set("build test tests check lint compile bench fmt format")
@@ -29,6 +29,8 @@ var (
 // graveBody matches commands that reach beyond the directory, or that cannot be undone there.
 var graveBody = pattern(`\b(kubectl +(apply|delete|replace|scale|drain|rollout)|helm +(install|upgrade|uninstall)|(terraform|tofu) +(apply|destroy)|pulumi +(up|destroy)|cdk +destroy|` +
 	`(npm|pnpm|yarn|bun|cargo|poetry|uv|hatch|flit) +publish|(npm|pnpm|yarn) +version|lerna +(publish|version)|changeset +(publish|version)|twine +upload|gem +push|nuget +push|` +
+	`(poetry|hatch|mvn|mvnw|pnpm +-r|pnpm +--recursive|yarn +workspaces +foreach|nx|cargo) +(release|version|set-version)\b|bump-?(my-?)?(2)?version\b|uv +version +--bump|(mvn|mvnw)\b[^\n;&|]* (deploy|release:)|` +
+	`gradlew?\b[^\n;&|]* publish|mix +hex\.publish|rake +release|deno +publish|jsr +publish|composer +bump|` +
 	`semantic-release|standard-version|release-it|gh-pages|gh +release|goreleaser +release|` +
 	`git +(push|commit|merge|rebase|revert|cherry-pick|rm|clean|restore)|git +tag +(-[adfms]|v|["$])|git +branch +-[dD]|git +reset +--hard|git +checkout +(--|\.)|git +stash +(drop|clear|pop)|` +
 	`docker +push|docker +buildx +build .*--push|docker +\w+ +(prune|rm)|docker +(rm|rmi|kill)|docker(-| +)compose\b[^\n;&|]* (down|rm|kill|push)|` +
@@ -61,7 +63,12 @@ func gravely(body string) bool {
 }
 
 // endlessBody matches scripts that serve or watch until somebody stops them.
-var endlessBody = pattern(`\b(vite|vitepress|next|nuxt|astro|storybook|wrangler|webpack) +(dev|serve|preview)\b|\b(webpack-dev-server|nodemon|http-server|browser-sync|cargo +watch|manage\.py +runserver|flask +run|mkdocs +serve)\b| --watch( |$)`)
+var endlessBody = pattern(`\b(tsc|rollup|webpack|sass|esbuild|babel|postcss|tailwindcss|mocha|ava|tsup|swc)\b[^\n;&|]* -w\b|\btsx +watch\b|` +
+	`(?:^|[;&|"] *|(?:^| )(?:npx|exec|run|-m|--) +)(live-server|servez?|chokidar|watchexec|onchange|modd|reflex|rackup|puma|uvicorn|gunicorn|http\.server)\b|` +
+	`\b(ng +serve|gatsby +develop|expo +start|react-scripts +start|php +-S|artisan +serve|rails +s(erver)?|jekyll +serve|hugo +serve(r)?|mix +phx\.server|bootRun|spring-boot:run|quarkus:dev|jetty:run)\b|` +
+	`--watch(All)?(=[^f ]\S*)?( |$)|\b(npm|pnpm|yarn|bun|deno)\b( +-\S+)* +(run|task)( +-\S+)* +(dev|start|serve|watch)( *$| *&&| *;)|` +
+	`\b(vite|vitepress|next|nuxt|astro|storybook|wrangler|webpack) +(dev|serve|preview)\b|` +
+	`\b(webpack-dev-server|nodemon|http-server|browser-sync|cargo +watch|manage\.py +runserver|flask +run|mkdocs +serve)\b`)
 
 // set makes a set of words when it is first used, as pattern does: every runnel starts, and few propose.
 func set(words string) func() map[string]bool {
@@ -92,7 +99,8 @@ func known(name string) bool {
 func asks(words []string) bool {
 	first, last := words[0], words[len(words)-1]
 	installs := len(words) == 1 && first == "install" // into the system; install-deps is for the project
-	return installs || slices.ContainsFunc(words, func(w string) bool { return grave()[w] }) || graveAtAnEnd()[first] || graveAtAnEnd()[last] && !harmless()[first]
+	bumps := len(words) > 1 && first == "version"     // version:patch
+	return installs || bumps || slices.ContainsFunc(words, func(w string) bool { return grave()[w] }) || graveAtAnEnd()[first] || graveAtAnEnd()[last] && !harmless()[first]
 }
 
 // ships reports whether a name suggests a script that reaches beyond the directory, or destroys something. clean is not among those names:
@@ -146,8 +154,12 @@ func (s scripts) reaching() map[string]bool {
 	return found
 }
 
-// judge completes a tool from its name and its script; ok is false if the tool is not for a model.
+// neverEnds is why a tool is left out that a call would wait for in vain.
+const neverEnds = "they serve or watch until they are stopped"
+
+// judge completes a tool from its name and its script; ok is false if the tool is not for a model, and is not worth a word either.
 func judge(t Tool, name, body string) (judged Tool, ok bool) {
+	t.script, t.body = name, body
 	words := split(name)
 	if len(words) == 0 || strings.HasPrefix(name, "_") || strings.HasPrefix(name, ".") || strings.Contains(name, "{{") || idle()[strings.ToLower(name)] {
 		return t, false
@@ -157,7 +169,7 @@ func judge(t Tool, name, body string) (judged Tool, ok bool) {
 		return slices.ContainsFunc(words, func(w string) bool { return list[w] })
 	}
 	if has(endless()) || endlessAtEnd()[first] || endlessAtEnd()[last] && !harmless()[first] || endlessBody().MatchString(body) {
-		return t, false
+		t.leftOut = neverEnds
 	}
 	if t.Progress == "" {
 		t.Progress = progressOf(body)

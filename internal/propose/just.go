@@ -76,6 +76,7 @@ func justfile(d dir) (file string, tools []Tool) {
 	}
 	reaching := all.reaching()
 	for n, recipe := range recipes {
+		tools[n].body = all[recipe]
 		tools[n].Confirm = tools[n].Confirm || reaching[recipe]
 	}
 	return file, tools

@@ -12,7 +12,8 @@ var (
 // makefile proposes the targets of a Makefile that have a description, are phony, or have a common name.
 func makefile(d dir) (file string, tools []Tool) {
 	file, text := d.read("GNUmakefile", "makefile", "Makefile")
-	lines := strings.Split(strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\\\n", " "), "\n")
+	left := maxIncluded
+	lines := strings.Split(strings.ReplaceAll(d.withIncluded(text, &left), "\\\n", " "), "\n")
 	phony := map[string]bool{}
 	for _, line := range lines {
 		if targets, ok := strings.CutPrefix(line, ".PHONY"); ok {
@@ -65,6 +66,7 @@ func makefile(d dir) (file string, tools []Tool) {
 	}
 	reaching := all.reaching()
 	for n, target := range targets {
+		tools[n].body = all[target]
 		tools[n].Confirm = tools[n].Confirm || reaching[target]
 	}
 	return file, tools

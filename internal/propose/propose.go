@@ -1,13 +1,15 @@
 package propose
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 )
 
 // Files names the files that Propose reads, for messages.
-const Files = "Makefile, justfile, Taskfile.yml, package.json, go.mod, Cargo.toml, pyproject.toml, CMakeLists.txt, meson.build, compose.yaml, Dockerfile"
+const Files = "Makefile, justfile, Taskfile.yml, mise.toml, package.json, deno.json, composer.json, Rakefile, mix.exs, go.mod, Cargo.toml, pyproject.toml, pom.xml, build.gradle, CMakeLists.txt, meson.build, compose.yaml, Dockerfile"
 
 // maxTools is how many tools of one source are proposed: with more, a model chooses badly.
 const maxTools = 16
@@ -16,44 +18,65 @@ const maxTools = 16
 type source struct {
 	runner string
 	read   func(dir) (file string, list []Tool)
+	usual  bool // its tools are those of any such project, not what the maintainers wrote
 }
 
 // sources are in order of precedence for names: the tool test is what the maintainers call test.
 var sources = []source{
-	{"make", makefile}, {"just", justfile}, {"task", taskfile}, {"npm", node},
-	{"go", golang}, {"cargo", cargo}, {"python", python}, {"cmake", cmake}, {"meson", meson},
-	{"compose", compose}, {"docker", docker},
+	{"make", makefile, false}, {"just", justfile, false}, {"task", taskfile, false}, {"mise", mise, false}, {"npm", node, false}, {"deno", deno, false},
+	{"composer", composer, false}, {"rake", rake, false}, {"mix", mix, true}, {"go", golang, true}, {"cargo", cargo, true}, {"python", python, true},
+	{"mvn", maven, true}, {"gradle", gradle, true}, {"cmake", cmake, true}, {"meson", meson, true}, {"compose", compose, true}, {"docker", docker, true},
 }
+
+// Reasons to leave a tool out, see also neverEnds.
+const (
+	doneAbove = "a tool above does it"
+	tooMany   = "there are enough"
+)
 
 // Propose returns the text of a runnel.yaml for a directory, and the files that it was made from; without files the text is empty. path is the
 // directory's path for a config that lies elsewhere, "" for one that lies in it.
 func Propose(directory fs.FS, path string) (text string, files []string) {
 	var b strings.Builder
-	taken := map[string]bool{}
+	taken := map[string]Tool{}
 	for _, s := range sources {
 		file, list := s.read(dir{directory})
-		var left []string
+		left := map[string][]string{}
+		bodies := map[string]bool{}
 		written := 0
 		for _, tool := range list {
-			if taken[tool.Name] {
-				tool.Name = s.runner + "_" + tool.Name
-			}
+			other, clashes := taken[tool.Name]
 			switch {
-			case taken[tool.Name]:
-				continue
+			case tool.leftOut != "":
+			case clashes && s.usual && (tool.Name != "test" || len(tool.Inputs) == 0), // a choice of tests is worth a tool of its own
+				clashes && slices.Contains(calls(other.body), tool.script),
+				len(strings.Fields(tool.body)) > 1 && !strings.Contains(tool.body, "$@") && bodies[tool.body]:
+				tool.leftOut = doneAbove
 			case written == maxTools:
-				left = append(left, tool.Name)
+				tool.leftOut = tooMany
+			case clashes:
+				tool.Name = s.runner + "_" + tool.Name
+				if _, clashes := taken[tool.Name]; clashes {
+					tool.leftOut = doneAbove
+				}
+			}
+			if tool.leftOut != "" {
+				left[tool.leftOut] = append(left[tool.leftOut], cmp.Or(tool.script, tool.Name))
 				continue
-			case written == 0:
+			}
+			if written == 0 {
 				fmt.Fprintf(&b, "\n  # %s\n", file)
 				files = append(files, file)
 			}
-			taken[tool.Name] = true
+			taken[tool.Name] = tool
+			bodies[tool.body] = true
 			written++
 			tool.write(&b, path)
 		}
-		if len(left) > 0 {
-			fmt.Fprintf(&b, "  # left out: %s\n", strings.Join(left, ", "))
+		for _, reason := range []string{doneAbove, neverEnds, tooMany} {
+			if names := left[reason]; len(names) > 0 && written > 0 {
+				fmt.Fprintf(&b, "  # left out, since %s: %s\n", reason, words(names))
+			}
 		}
 	}
 	if len(files) == 0 {

@@ -35,11 +35,11 @@ func unpack(t *testing.T, archive string) (remark string, files fstest.MapFS) {
 	return string(text[:at[0][0]]), files
 }
 
-// For the manifest files of ten well-known repositories, written afresh, the proposal is what stands at the end of each archive: read
+// For the manifest files of twenty well-known repositories, written afresh, the proposal is what stands at the end of each archive: read
 // it as a maintainer would. All of it is a config without a mistake.
 func TestWellKnownRepositories(t *testing.T) {
 	archives, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(archives) != 10 {
+	if err != nil || len(archives) != 20 {
 		t.Fatalf("%v, %v", archives, err)
 	}
 	for _, archive := range archives {
@@ -91,28 +91,33 @@ func TestJudge(t *testing.T) {
 	for name, want := range map[string]string{
 		"deploy": "asks", "deploy-staging": "asks", "docs:deploy": "asks", "db:reset": "asks", "clean": "asks", "distclean": "asks", "release": "asks", "publish": "asks",
 		"install": "asks", "install-deps": "runs", "db-migrate": "asks", "test": "runs", "build": "runs", "build-release": "runs", "test:install": "runs", "cleanup-check": "runs", "lint:fix": "runs",
-		"dev": "no", "start": "no", "test:watch": "no", "docs-serve": "no", "build:dev": "runs", "help": "no", "_x": "no", "prepare": "no", "{{x}}": "no", "server": "no",
+		"build:w": "no", "bump": "asks", "version:patch": "asks", "dev": "no", "start": "no", "test:watch": "no", "docs-serve": "no", "build:dev": "runs", "help": "no", "_x": "no", "prepare": "no", "{{x}}": "no", "server": "no",
 	} {
 		got := "no"
-		if tool, ok := judge(Tool{}, name, ""); ok && tool.Confirm {
+		if tool, ok := judge(Tool{}, name, ""); ok && tool.leftOut == "" && tool.Confirm {
 			got = "asks"
-		} else if ok {
+		} else if ok && tool.leftOut == "" {
 			got = "runs"
 		}
 		if got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
 	}
-	for body, want := range map[string]bool{"vitepress dev docs": false, "tsc --watch": false, "vite build": true, "jest --watch=false": true} {
-		if _, ok := judge(Tool{}, "docs", body); ok != want {
-			t.Errorf("%s: %v, want %v", body, ok, want)
+	for body, want := range map[string]bool{"vitepress dev docs": false, "tsc --watch": false, "vite build": true, "jest --watch=false": true,
+		"rollup -c -w -m inline": false, "tsc -b -w": false, "jest --watchAll": false, "jest --watchAll=false": true, "deno run -A --watch=static/,routes/ dev.ts": false,
+		"tsx watch src/x.ts": false, "npx serve -p 8080": false, "servez .": false, "concurrently \"rollup -c\" \"servez -p 8080\"": false, "php -S localhost:80": false, "mix phx.server": false,
+		"python -m http.server": false, "uvicorn app:app": false, "pip install uvicorn": true, "grep -w x": true, "sass a.scss b.css": true,
+	} {
+		if tool, _ := judge(Tool{}, "docs", body); (tool.leftOut == "") != want {
+			t.Errorf("%s: %q, want %v", body, tool.leftOut, want)
 		}
 	}
 	for body, want := range map[string]bool{
 		"kubectl apply -f x": true, "npm publish": true, "git push --tags": true, "docker buildx build --push .": true, "aws s3 sync build s3://x": true, "scp a host:": true,
 		"docker compose down -v": true, "docker-compose -f x.yml down --volumes": true, "docker volume rm data": true, "git add . && git commit -m x": true, "git tag -a v1": true,
 		"./deploy": true, "bash scripts/deploy.sh prod": true, "npx wrangler pages deploy": true, "mvn clean deploy": true, "sudo make install": true, "ssh host reboot": true,
-		"rails db:drop db:create": true, "psql -c 'DROP TABLE a'": true, "curl -fsS -X DELETE https://x": true, "npm version patch": true,
+		"rails db:drop db:create": true, "psql -c 'DROP TABLE a'": true, "curl -fsS -X DELETE https://x": true, "npm version patch": true, "poetry version minor": true, "bump-my-version bump patch": true, "bump2version minor": true,
+		"./mvnw -B release:prepare": true, "./gradlew publish": true, "mix hex.publish": true, "cargo release": true, "cargo build --release": false, "mvn verify": false,
 		"rm -rf ~/.cache": true, "rm -rf src": true, "rm -fr $DIR": true, "rm -r -f dist /srv/x": true, "rm -rf dist/../src": true, "rimraf data": true, "cd x; rm --recursive *": true,
 		"rm -rf dist && tsc": false, "rm -rf ./dist .cache packages/*/dist *.tsbuildinfo; tsc": false, "rimraf coverage && jest": false, "rm -f a.txt": false,
 		"git status": false, "git tag | tail -1": false, "git log": false, "npm run publisher": false, "docker build .": false, "docker compose up -d": false, "docker compose run --rm test": false,
@@ -180,7 +185,7 @@ func TestProgress(t *testing.T) {
 
 // Whatever stands in the files, the proposal is a config without a mistake or there is none.
 func FuzzPropose(f *testing.F) {
-	names := []string{"Makefile", "justfile", "Taskfile.yml", "package.json", "Cargo.toml", "pyproject.toml", "compose.yaml"}
+	names := []string{"Makefile", "justfile", "Taskfile.yml", "package.json", "Cargo.toml", "pyproject.toml", "compose.yaml", "deno.json", "composer.json", "Rakefile", "mix.exs", "mise.toml", "pom.xml", "build.gradle.kts", "CMakePresets.json"}
 	archives, _ := filepath.Glob("testdata/*.txtar")
 	for _, archive := range archives {
 		text, err := os.ReadFile(archive)
@@ -200,7 +205,7 @@ func FuzzPropose(f *testing.F) {
 	f.Add(byte(1), "A0:\n \x000\n")
 	f.Add(byte(6), "services: {'a\"b': 1, é: {}, '1': {}}\n")
 	f.Fuzz(func(t *testing.T, which byte, content string) {
-		text, files := Propose(fstest.MapFS{names[int(which)%len(names)]: &fstest.MapFile{Data: []byte(content), Mode: 0o644}}, "")
+		text, files := Propose(fstest.MapFS{names[int(which)%len(names)]: &fstest.MapFile{Data: []byte(content), Mode: 0o644}, "CMakeLists.txt": &fstest.MapFile{Mode: 0o644}}, "")
 		if len(files) > 0 {
 			checkConfig(t, text)
 		}

@@ -34,6 +34,7 @@ func taskfile(d dir) (file string, tools []Tool) {
 			said = value(task, "summary")
 		}
 		t.Confirm = t.Confirm || reaching[name]
+		t.body = all[name]
 		t.Description = describe(said, t.Command, body)
 		if vars := get(get(task, "requires"), "vars"); vars != nil {
 			for _, v := range vars.Content {

@@ -18,6 +18,10 @@ type Tool struct {
 	Timeout     string
 	Confirm     bool // the user must confirm each call
 	ReadOnly    bool // it changes nothing, so a host may run it in parallel
+
+	leftOut string // why the tool is only listed; "" = it is proposed
+	script  string // the name by which its runner knows it
+	body    string // what its script runs
 }
 
 // Input is an argument of a tool.
