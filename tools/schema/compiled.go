@@ -127,9 +127,48 @@ func (c *compiled) check(value any, size int) *Error {
 		return &Error{nil, "the schema explodes on this value, which is too deep or too large for it"}
 	}
 	if err := c.resolved.Validate(value); err != nil {
-		return c.explain(err, value)
+		return c.narrow(c.explain(err, value), value)
 	}
 	return nil
+}
+
+// narrow returns the mistake that is named of several, and wrong if there is only one: the library looks at the members of an object in no order,
+// and equal calls should give equal errors. It looks at each member without those beside it, in the order of their names.
+func (c *compiled) narrow(wrong *Error, value any) *Error {
+	const steps = 200 // of a validation, which is repeated for each member
+	e := &effort{tree: c.tree, steps: steps}
+	if e.apply(c.parts[0], value); e.steps < 0 {
+		return wrong
+	}
+	alone := func(v any) any { return v }
+	for depth := 0; ; depth++ {
+		object, _ := value.(terseObject)
+		if len(object) > maxNamed || depth > maxFitted {
+			return wrong
+		}
+		found := false
+		for _, name := range slices.Sorted(maps.Keys(object)) {
+			around := alone
+			with := func(v any) any { return around(terseObject{name: v}) }
+			err := c.resolved.Validate(with(object[name]))
+			if err == nil {
+				continue
+			}
+			w := c.explain(err, with(object[name]))
+			if len(w.Place) <= depth || w.Place[depth] != name && w.Place[depth] != "*" {
+				continue // it is about a member that this object lacks
+			}
+			w.Place[depth] = name
+			if depth > 0 {
+				copy(w.Place, wrong.Place[:depth])
+			}
+			wrong, value, alone, found = w, object[name], with, true
+			break
+		}
+		if !found {
+			return wrong
+		}
+	}
 }
 
 // explain finds the place in the library's error: "validating root: validating /properties/a/items: type: 1 has type ...". The schemas that

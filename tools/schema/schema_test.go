@@ -20,14 +20,14 @@ func TestSchemaNamesWhatIsWrong(t *testing.T) {
 		{`{"properties":{"a":{"minimum":1}}}`, `{"a":0.5}`, `argument "a" must be at least 1, but is 0.5`},
 		{`{"properties":{"a":{"multipleOf":2}}}`, `{"a":3}`, `argument "a" must be a multiple of 2, but is 3`},
 		{`{"properties":{"a":true},"additionalProperties":false}`, `{"d":1,"c":2}`, `additional properties "c", "d" not allowed; allowed are a`},
-		{`{"properties":{"a":{"additionalProperties":{"type":"string"},"properties":{"b":true}}}}`, `{"a":{"b":1,"c":"c","d":2}}`, `argument "a/*" must be a string, but is 2`},
+		{`{"properties":{"a":{"additionalProperties":{"type":"string"},"properties":{"b":true}}}}`, `{"a":{"b":1,"c":"c","d":2}}`, `argument "a/d" must be a string, but is 2`},
 		{`{"properties":{"a":{"items":{"enum":["x",1,null]}}}}`, `{"a":["x",2,1.0]}`, `argument "a/*" must be one of ["x",1,null], but is 2`},
 		{`{"properties":{"a":{"prefixItems":[true,{"type":"null"}],"items":{"const":{"b":[1]}}}}}`, `{"a":[1,null,{"b":[1]},{"b":[2]}]}`, `argument "a/*" must be {"b":[1]}, but is an object`},
 		{`{"properties":{"n":{"pattern":"^a\"?"}}}`, `{"n":"it's"}`, `argument "n" must match the regular expression "^a\"?", but is "it's"`},
 		{`{"properties":{"n":{"maxLength":2}}}`, `{"n":"äöü"}`, `argument "n" must have at most 2 characters, but is "äöü"`},
 		{`{"properties":{"n":{"maxItems":0}}}`, `{"n":[1]}`, `argument "n" must have at most 0 items, but has 1`},
 		{`{"propertyNames":{"maxLength":1}}`, `{"n":1,"long":1}`, `argument "its names" must have at most 1 characters, but is "long"`},
-		{`{"patternProperties":{"^x":{"type":"string"}}}`, `{"a":1,"x":"","xy":1}`, `argument "*" must be a string, but is 1`},
+		{`{"patternProperties":{"^x":{"type":"string"}}}`, `{"a":1,"x":"","xy":1}`, `argument "xy" must be a string, but is 1`},
 		{`{"properties":{"a":{"anyOf":[{"type":"string"},{"type":"null"}]}}}`, `{"a":1}`, `argument "a" must fit one of [{"type":"string"},{"type":"null"}], but is 1`},
 		{`{"properties":{"a":{"oneOf":[{"minimum":0},{"minimum":1}]}}}`, `{"a":2}`, `argument "a" must fit exactly one of [{"minimum":0},{"minimum":1}], but is 2`},
 		{`{"properties":{"a":{"not":{"type":"null"}},"b":false}}`, `{"a":null}`, `argument "a" must not fit {"type":"null"}, but is null`},
@@ -35,7 +35,7 @@ func TestSchemaNamesWhatIsWrong(t *testing.T) {
 		{`{"properties":{"a":{"contains":{"type":"string"}}}}`, `{"a":[1]}`, `argument "a" must have an item that fits {"type":"string"}, but is an array`},
 		{`{"properties":{"a":{"uniqueItems":true}}}`, `{"a":[1,{"a":1,"b":2},{"b":2.0,"a":1}]}`, `argument "a" must not have equal items`},
 		{`{"dependentRequired":{"a":["b"]}}`, `{"a":1}`, `argument "b" is missing`},
-		{`{"unevaluatedProperties":false,"allOf":[{"properties":{"a":true}}]}`, `{"a":1,"b":2}`, `argument "*" is not allowed`},
+		{`{"unevaluatedProperties":false,"allOf":[{"properties":{"a":true}}]}`, `{"a":1,"b":2}`, `argument "b" is not allowed`},
 		{`{"$defs":{"n":{"properties":{"c":{"$ref":"#/$defs/n"},"v":{"type":"string"}}}},"$ref":"#/$defs/n"}`, `{"c":{"c":{"v":1}}}`, `argument "c/c/v" must be a string, but is 1`},
 		{`{"$id":"https://example.com/tool.json","properties":{"a":{"$id":"a.json","items":{"$ref":"#/$defs/b"},"$defs":{"b":{"type":"null"}}}}}`, `{"a":[null,1]}`, `argument "a/*" must be null, but is 1`},
 		{`{"properties":{"a/b~":{"type":"null"}}}`, `{"a/b~":1}`, `argument "a/b~" must be null, but is 1`},
@@ -51,6 +51,25 @@ func TestSchemaNamesWhatIsWrong(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%s of %s:\n got %s\nwant %s", c.value, c.schema, got, c.want)
+		}
+	}
+}
+
+// Of several mistakes, the same one is named each time.
+func TestEqualMistakesHaveEqualErrors(t *testing.T) {
+	t.Parallel()
+	schema := `{"properties":{"o":{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"null"},"c":{"enum":[1]}},"required":["c"]},"s":{"type":"string"},"z":false},"required":["s"]}`
+	for value, want := range map[string]string{
+		`{"o":{"b":1,"a":"x","c":2},"s":2,"z":1}`: `invalid arguments: argument "o/a" must be an integer, but is "x"`,
+		`{"o":{"b":1,"a":1},"s":2}`:               `invalid arguments: argument "o/b" must be null, but is 1`,
+		`{"o":{"a":1},"s":2}`:                     `invalid arguments: argument "o/c" is missing`,
+		`{"s":2,"z":1}`:                           `invalid arguments: argument "s" must be a string, but is 2`,
+		`{"o":{"c":1}}`:                           `invalid arguments: argument "s" is missing: a string`,
+	} {
+		for range 50 {
+			if err := New([]byte(schema), "").Check([]byte(value)); err == nil || err.Error() != want {
+				t.Fatalf("%s:\n got %v\nwant %s", value, err, want)
+			}
 		}
 	}
 }
