@@ -52,7 +52,7 @@ var rooms = map[string][]string{
 	"runnel/tools/view/page":           {}, // the HTML page of the live view
 
 	"runnel/internal/term":    {"runnel/rpc/mcp", "runnel/tools/text"},                                                                               // all that a person sees
-	"runnel/internal/top":     {"runnel/internal/term", "runnel/partials", "runnel/rpc/mcp", "runnel/tasks"},                                         // the screen of runnel top
+	"runnel/internal/top":     {"runnel/internal/term", "runnel/partials", "runnel/rpc/mcp", "runnel/tasks", "runnel/tools/text"},                    // the screen of runnel top
 	"runnel/internal/trace":   {"runnel/internal/term", "runnel/partials/tracker", "runnel/rpc/mcp", "runnel/tools/process", "runnel/tools/secrets"}, // the record of a session
 	"runnel/internal/hosts":   {},                                                                                                                    // which file of a host names its servers, and how that is edited; it knows nothing of runnel
 	"runnel/internal/propose": {},                                                                                                                    // which tools the manifest files of a project ask for
