@@ -26,7 +26,7 @@ RUNNEL_FLEET_ROUNDS ?= 200
 RUNNEL_FLEET_TIME ?= 1h
 RUNNEL_FLEET_SEED ?=
 
-.PHONY: help build demo cast man packages wine count test ci nightly check lint vuln race crash states soak streams hostile fidelity fleet fuzz fuzz-short hosts hosts-short browser browser-short pictures bench clean
+.PHONY: help build demo cast man packages wine count test ci nightly check lint vuln race configs crash states soak streams hostile fidelity fleet fuzz fuzz-short hosts hosts-short browser browser-short pictures bench clean
 
 .DEFAULT_GOAL = build
 
@@ -55,7 +55,7 @@ test: ## three minutes, with Go alone: format, vet, and the tests that need no o
 
 ci: check lint vuln race fuzz-short hosts-short browser-short ## all that a change must pass: lint, every test under the race detector, real hosts, a browser (needs npm, tmux, Chromium, jq, redis-server, too)
 
-nightly: ci fuzz crash states soak streams fleet fidelity hostile day hosts browser ## all of that at length: some eight hours
+nightly: ci fuzz configs crash states soak streams fleet fidelity hostile day hosts browser ## all of that at length: some eight hours
 
 check: ## format, modules, vet, also for systems that the tests do not run on
 	@$(formatted)
@@ -77,6 +77,9 @@ vuln: ## known vulnerabilities; says so where it cannot know
 race: ## every test, under the race detector, which sleeps a second at each exit if it is let. -parallel: most tests wait for processes, and a machine has few CPUs
 	GORACE="atexit_sleep_ms=100 $$GORACE" go test -race -parallel 4 -timeout 30m ./...
 	go test -run TestMemoryOfALongAnswer ./rpc # which the detector's own memory would hide
+
+configs: ## the tools of 200 random configs, and 10,000 calls of them: equal calls give equal results, the config stays as it is (make test makes 20 and 1,000)
+	RUNNEL_TEST_CONFIGS=200 go test -race -count=1 -v -timeout 1h -run '^TestRandomConfigs$$' ./tools/command
 
 crash: ## kill -9 of runnel 200 times, of supervisors 100 times, processes that share a state for a minute (make race does some of each)
 	RUNNEL_TEST_CRASH_ROUNDS=200 RUNNEL_TEST_SHARED_TIME=1m go test -race -count=1 -v -timeout 1h -run 'AnyMoment$$|TestProcessesShareAState' ./internal/e2e
