@@ -2,6 +2,7 @@ package secrets
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp/syntax"
 	"strings"
@@ -44,9 +45,11 @@ func New(values, patterns []string) (*Set, error) {
 		}
 		g.Values = append(g.Values, []byte(v))
 		for _, s := range spellings(v) {
-			if len(s) >= minValue {
-				literals = append(literals, &syntax.Regexp{Op: syntax.OpLiteral, Rune: []rune(s)})
+			re, err := syntax.Parse(s, syntax.Perl)
+			if err != nil {
+				return nil, errors.New("a value is too long to be masked in all its spellings")
 			}
+			literals = append(literals, re)
 		}
 	}
 	for _, p := range patterns {

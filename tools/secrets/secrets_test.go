@@ -80,6 +80,15 @@ func TestSpellings(t *testing.T) {
 	}
 }
 
+// inJSON returns a text as encoding/json writes it; html: with <, > and & escaped.
+func inJSON(v string, html bool) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(html)
+	_ = e.Encode(v) // never fails for a string
+	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(b.String()), `"`), `"`)
+}
+
 func hexOf(s string) string { return fmt.Sprintf("%x", s) }
 
 func TestJSON(t *testing.T) {

@@ -95,7 +95,7 @@ func (s *Stream) scan(text []byte, at int) {
 // candidate returns the next position at which a match may begin, the end of the text if there is none.
 func (m *machine) candidate(text []byte, at int) int {
 	for ; at+1 < len(text); at++ {
-		if first, second := uint(text[at]), uint(text[at+1]); m.pairs[first<<2|second>>6]&(1<<(second&63)) != 0 {
+		if m.pairs.has(text[at], text[at+1]) && (at+2 == len(text) || m.next.has(text[at+1], text[at+2])) {
 			return at
 		}
 	}
@@ -110,7 +110,7 @@ func (s *Stream) step(text []byte, at int, r rune) {
 	flags := syntax.EmptyOpContext(s.prev, r)
 	s.expand(flags, at)
 	begins := s.m.starts[text[at]]
-	if at+1 < len(text) && s.m.candidate(text[:at+2], at) != at {
+	if at+1 < len(text) && s.m.candidate(text[:min(at+3, len(text))], at) != at {
 		begins = nil
 	}
 	for _, pc := range begins {
