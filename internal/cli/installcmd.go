@@ -124,6 +124,13 @@ func (i *invocation) installInto(cmd *cobra.Command, h *hosts.Host, entry *entry
 		i.Say(zerolog.InfoLevel, fmt.Sprintf("%s: %s has this server already", h.Title, change.Path))
 		return nil
 	}
+	if change.Dir, err = os.Getwd(); err != nil {
+		return err
+	}
+	if was, dir := change.Replaces(); dir != "" && dir != change.Dir && entry.scope.Word == "user" {
+		return fmt.Errorf("%s: its server %s was installed in %s, and starts\n  %s\nIt stays. Give yours a name of its own with --name, or write it into this project's file with --scope project; to replace the other, first: runnel uninstall %s --name %s",
+			h.Title, entry.name, serve.ShownPath(dir), term.Quote(append([]string{was.Command}, was.Args...)...), h.ID, entry.name)
+	}
 	next := []string{h.After, "Can it start? runnel doctor " + h.ID}
 	if h.Here(hosts.This(i.Getenv)) == "" {
 		next = append(next, h.Title+" was not found on this machine: it will read the file once it is installed.")

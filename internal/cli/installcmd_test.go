@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -85,6 +86,32 @@ func TestInstall(t *testing.T) {
 			t.Errorf("%s is still there", file)
 		}
 	}
+}
+
+// In another project, install leaves the entry of the first one as it is, and says what there is and what to do.
+func TestInstallInASecondProject(t *testing.T) {
+	home, run := inHome(t)
+	first, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(home, ".codex", "config.toml")
+	run("install", "codex", "--tool", "first=echo").is(t, exitFine, "", "the server runnel is in")
+	run("install", "codex", "--tool", "first=echo 1").is(t, exitFine, "", "the server runnel is in") // in its own project it is replaced
+	before := read(t, file)
+	t.Chdir(t.TempDir())
+	for range 2 {
+		run("install", "codex", "--tool", "second=echo").is(t, exitFailure, "",
+			"server runnel was installed in "+regexp.QuoteMeta(first)+`, and starts\n.*'first=echo 1'\nIt stays\. .*--name.*--scope project.*runnel uninstall codex --name runnel`)
+		run("install", "codex", "--dry-run", "--tool", "second=echo").is(t, exitFailure, "", "It stays")
+		if got := read(t, file); got != before {
+			t.Fatal(got)
+		}
+	}
+	run("install", "codex", "--tool", "second=echo", "--name", "second").is(t, exitFine, "", "the server second is in")
+	run("install", "cursor", "--tool", "second=echo", "--scope", "project").is(t, exitFine, "", "the server runnel is in")
+	run("uninstall", "codex").is(t, exitFine, "", "is gone from")
+	run("install", "codex", "--tool", "second=echo").is(t, exitFine, "", "the server runnel is in")
 }
 
 // --dry-run shows the difference and writes nothing, not even the state.

@@ -16,6 +16,7 @@ import (
 type Change struct {
 	Path   string // the file's, with links resolved
 	Backup string // where Apply keeps a backup of the file; "" = it keeps none
+	Dir    string // the directory that Apply records as that of an installed entry
 
 	name    string
 	file    *file
@@ -25,6 +26,7 @@ type Change struct {
 	mode    fs.FileMode
 	record  *record   // the entry's new record; nil when the entry is removed
 	earlier *record   // the record of an earlier Install whose entry is there
+	was     Server    // that entry
 	anew    []*record // new records of other entries, which stay
 	records Records
 	plan    func() (*Change, error) // plans the change again; nil, nil: there is nothing to change
@@ -80,6 +82,9 @@ func (h *Host) Install(path, name string, s Server, records Records, mode fs.Fil
 		return nil, wrong(err)
 	}
 	c.record, c.earlier = r, old
+	if old != nil {
+		c.was = is
+	}
 	r.Entry = h.says(c.after, name)
 	if f.text != nil && !h.isOurs(f.text, old) {
 		c.Backup = records.Backup(f.path, name)
@@ -147,6 +152,15 @@ func (c *Change) Nothing() bool { return !c.removes && bytes.Equal(c.file.text, 
 // Removes reports whether the file itself is removed, because it never held anything but the entry.
 func (c *Change) Removes() bool { return c.removes }
 
+// Replaces returns the entry of an earlier Install that the change replaces, and the directory where that was run; "" if there is none, or it
+// is not known.
+func (c *Change) Replaces() (was Server, dir string) {
+	if c.earlier == nil {
+		return Server{}, ""
+	}
+	return c.was, c.earlier.Dir
+}
+
 // Diff shows what Apply would change.
 func (c *Change) Diff() string { return diff(c.Path, c.file.text, c.after) }
 
@@ -165,6 +179,7 @@ func (c *Change) Apply() error {
 		if err != nil || again == nil {
 			return err
 		}
+		again.Dir = c.Dir
 		*c = *again
 	}
 }
@@ -185,6 +200,7 @@ func (c *Change) apply() error {
 		err = c.records.keep(c.Path, c.name, c.file.text)
 	}
 	if err == nil && c.record != nil {
+		c.record.Dir = c.Dir
 		err = c.records.store(c.record)
 	}
 	if err != nil {

@@ -23,6 +23,7 @@ type record struct {
 	Name string `json:"name"`
 
 	Piece   string `json:"piece"`             // the text that was inserted
+	Dir     string `json:"dir,omitempty"`     // where install was run; older runnels kept none
 	Entry   string `json:"entry,omitempty"`   // see Host.says; older runnels kept none
 	WithKey bool   `json:"withKey,omitempty"` // the piece includes the member that holds all entries: there was none before
 	Created bool   `json:"created,omitempty"` // there was no file before
