@@ -193,7 +193,6 @@ func (in installation) play(t *testing.T, h Host, program string, s Scenario) {
 	var before string
 	var file string
 	env := h.Start
-	h.Flags = nil // runnel install knows them
 	h.Start = func(s Start) (args, vars []string) {
 		start, before, file = s, in.before(s), filepath.Join(s.Home, in.file)
 		aside := s
