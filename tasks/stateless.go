@@ -43,11 +43,11 @@ func extended(h func(ctx context.Context, c *rpc.Caller, p mcp.UpdateTaskParams)
 }
 
 func (r *Runner) getDetailed(ctx context.Context, c *rpc.Caller, p mcp.UpdateTaskParams) (any, error) {
-	return r.beforeTheEnd(c, p.TaskID, func() (any, error) { return r.detail(ctx, p.TaskID) })
+	return r.beforeTheEnd(c, p.TaskID, func() (any, error) { return r.detail(ctx, c, p.TaskID) })
 }
 
 // detail returns the result of tasks/get in the stateless era.
-func (r *Runner) detail(ctx context.Context, id string) (any, error) {
+func (r *Runner) detail(ctx context.Context, c *rpc.Caller, id string) (any, error) {
 	t, err := r.Detailed(ctx, id)
 	if err != nil {
 		return nil, WireError(err)
@@ -56,7 +56,7 @@ func (r *Runner) detail(ctx context.Context, id string) (any, error) {
 		r.RecordRetrieved(t.TaskID)
 	}
 	t.ResultType = mcp.ResultComplete
-	return t, nil
+	return Readable(c, t), nil
 }
 
 // updateTask answers a task's questions. Its acknowledgement is empty.

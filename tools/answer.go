@@ -59,8 +59,8 @@ func (s *service) answer(ctx context.Context, e *entry, p *mcp.CallToolParams, d
 	return s.answerInTime(ctx, e, p, d, s.patience(d.caller, e))
 }
 
-// answerSoon answers a client that can take a task with one if the work takes longer than ImmediateWait. Until then nothing is written,
-// because the task's handle comes before its output.
+// answerSoon answers a client that can take a task with one if the work takes longer than ImmediateWait. Until then no output is written,
+// because the task's handle comes before it, and progress only where somebody could see it.
 func (s *service) answerSoon(ctx context.Context, e *entry, p *mcp.CallToolParams, d *delivery) (any, error) {
 	run, worked, soon := d.run, d.run.Worked(), s.immediateWait(d.caller)
 	switch {
@@ -69,6 +69,8 @@ func (s *service) answerSoon(ctx context.Context, e *entry, p *mcp.CallToolParam
 	case d.pump == nil:
 		worked = nil
 		d.start() // there is nothing to write: the end does not wait for this goroutine
+	case d.spelling == byProgress && soon >= time.Second: // until it is a task, its host shows that
+		d.start()
 	}
 	what, questions := next(ctx, d, worked, time.After(soon))
 	if what == isLate && e.traits.Detached { // a handle is for work that outlives this process

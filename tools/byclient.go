@@ -51,10 +51,11 @@ func (c *Call) MaxResult(own int) int {
 	return most
 }
 
-// MaxError is MaxResult for a call that has failed: some clients show less of an error than of another text.
+// MaxError is MaxResult for a call that has failed: some clients show less of an error than of another text. A task's error may reach the client
+// as another text (tasks.Readable).
 func (c *Call) MaxError(own int) int {
 	most := c.MaxResult(own)
-	if c.server == nil {
+	if c.server == nil || c.caller != nil && known(c.caller).Flattens && c.run != nil && c.run.HasHandle() {
 		return most
 	}
 	_, ofError := c.server.shows(c.caller)

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -38,7 +39,7 @@ func TestWhatIsKnownOfAClient(t *testing.T) {
 					var answer struct {
 						Result struct{ Content []struct{ Text string } }
 					}
-					line := s.line()
+					line := string(s.line())
 					if err := json.Unmarshal([]byte(line), &answer); err != nil || len(answer.Result.Content) == 0 {
 						t.Fatalf("%v: %.300s", err, line)
 					}
@@ -53,6 +54,76 @@ func TestWhatIsKnownOfAClient(t *testing.T) {
 					if !strings.HasPrefix(said, "1\n2\n") || !strings.Contains(said, last) {
 						t.Errorf("%s: it begins with %.10q and ends with %q", tool, said, said[len(said)-50:])
 					}
+				}
+			}
+			s.closeStdin()
+		})
+	}
+}
+
+// A client whose model reads an error of a task without newlines gets the failure of a command as a result that says so, in its first line and in its
+// last. A client that shows progress gets the result of a short command inline. Others get what the specification says.
+func TestFailuresOfTasksAreRead(t *testing.T) {
+	t.Parallel()
+	config := writeConfig(t, `tools:
+  fail: {shell: 'sleep 0.5; i=1; while [ $i -le 400 ]; do echo "main.go:$i: error $i of the compiler in a long line"; i=$((i+1)); done; exit 2'}
+  greet: {shell: 'echo first; sleep 1; echo last'}`)
+	type answer struct {
+		Result struct {
+			ResultType, TaskID, Status string
+			IsError                    bool
+			Content                    []struct{ Text string }
+			Result                     *struct {
+				IsError bool
+				Content []struct{ Text string }
+			}
+		}
+	}
+	for _, known := range []bool{true, false} {
+		t.Run(fmt.Sprint(known), func(t *testing.T) {
+			t.Parallel()
+			client := "test"
+			if known {
+				client = "claude-code"
+			}
+			meta := fmt.Sprintf(`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":%q,"version":"2.1.332"},`+
+				`"io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}`, client)
+			ask := func(s *session, params string, more string) (a answer, progress int) {
+				s.sendLine(`{"jsonrpc":"2.0","id":1,%s,%s%s}}}`, params, meta, more)
+				for {
+					line := string(s.line())
+					if strings.Contains(line, `"notifications/progress"`) {
+						progress++
+						continue
+					}
+					if err := json.Unmarshal([]byte(line), &a); err != nil {
+						t.Fatal(err)
+					}
+					return a, progress
+				}
+			}
+			s := process(t, racedCommand(t, config...))
+			for range 2 {
+				a, progress := ask(s, `"method":"tools/call","params":{"name":"greet"`, `,"progressToken":"p"`)
+				if inline := len(a.Result.Content) > 0 && a.Result.Content[0].Text == "first\nlast\n" && progress > 0; inline != known {
+					t.Errorf("inline: %t; %d times progress; %+v", inline, progress, a)
+				}
+			}
+			s.closeStdin()
+			s = process(t, racedCommand(t, append(config, "--immediate-wait", "100ms")...))
+			for range 2 {
+				a, _ := ask(s, `"method":"tools/call","params":{"name":"fail"`, "")
+				id := a.Result.TaskID
+				for a.Result.Result == nil {
+					a, _ = ask(s, `"method":"tasks/get","params":{"taskId":"`+id+`"`, "")
+				}
+				got := a.Result.Result
+				said := got.Content[0].Text
+				if got.IsError == known || strings.HasPrefix(said, "failed: exit code 2\nmain.go:1: error") != known {
+					t.Errorf("isError %t, %.80q", got.IsError, said)
+				}
+				if lines := strings.Split(said, "\n"); !strings.HasPrefix(lines[len(lines)-1], "exit code 2 after ") || len(lines) < 401 {
+					t.Errorf("%d lines, the last is %q", len(lines), lines[len(lines)-1])
 				}
 			}
 			s.closeStdin()

@@ -284,8 +284,8 @@ func (l *subscription) follow(ctx context.Context, run *tasks.View, changed <-ch
 
 // writeTask writes the task's state, "identical to what tasks/get would have returned at that moment".
 func (l *subscription) writeTask(ctx context.Context, t mcp.DetailedTask) {
-	t.Meta = nil                                // without the variables, which change without a notification: notify sets _meta
-	_ = l.notify(ctx, "notifications/tasks", t) // fails only when the client is gone
+	t.Meta = nil                                                          // without the variables, which change without a notification: notify sets _meta
+	_ = l.notify(ctx, "notifications/tasks", tasks.Readable(l.caller, t)) // fails only when the client is gone
 }
 
 func (l *subscription) takesPartials() bool {

@@ -1,0 +1,33 @@
+package tasks
+
+import (
+	"slices"
+	"strings"
+
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+	"runnel/tools/clients"
+)
+
+// Readable returns a task as its client's model can read it. Some clients show the error of a task without its newlines, and only its head: there the
+// result of a command that has failed is not an error, and says in its first line and in its last how the command ended.
+func Readable(c *rpc.Caller, t mcp.DetailedTask) mcp.DetailedTask {
+	if t.Result == nil || !t.Result.IsError || t.Result.Meta[mcp.MetaCommand] == nil || !clients.Find(c.Client.Name, c.Client.Version).Flattens {
+		return t
+	}
+	verdict, _, _ := strings.Cut(t.StatusMessage, "\n")
+	result := *t.Result
+	result.IsError = false
+	result.Content = slices.Clone(result.Content)
+	for n, item := range result.Content {
+		if text, ok := mcp.TextOf(item); ok {
+			result.Content[n] = mcp.Text("failed: " + verdict + "\n" + text)
+			break
+		}
+	}
+	if len(result.Content) > 1 { // its first text ends with that line
+		result.Content = append(result.Content, mcp.Text("failed: "+verdict))
+	}
+	t.Result = &result
+	return t
+}
