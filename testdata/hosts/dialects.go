@@ -30,11 +30,17 @@ var messages = dialect{
 				Type      string
 				ToolUseID string `json:"tool_use_id"`
 				Content   json.RawMessage
+				Text      string
 			}
-			_ = json.Unmarshal(m.Content, &blocks) // else a string
+			if text := textOf(m.Content); json.Unmarshal(m.Content, &blocks) != nil && strings.Contains(text, "<task-notification>") {
+				c.notes = append(c.notes, text)
+			}
 			for _, b := range blocks {
 				if b.Type == "tool_result" {
 					c.results = append(c.results, Result{b.ToolUseID, textOf(b.Content)})
+				}
+				if strings.Contains(b.Text, "<task-notification>") {
+					c.notes = append(c.notes, b.Text)
 				}
 			}
 		}

@@ -27,6 +27,7 @@ type Model struct {
 	mu        sync.Mutex
 	results   []Result        // those of the longest conversation
 	called    []Call          // the calls of the script that they answer
+	notes     []string        // what its host says of tasks in the background
 	strangers map[string]bool // requests that no model answers
 	trace     io.Writer
 }
@@ -53,6 +54,7 @@ type toolName struct{ namespace, name string }
 type conversation struct {
 	tools   []toolName
 	results []Result
+	notes   []string
 	stream  bool
 }
 
@@ -94,6 +96,13 @@ func (m *Model) Read() ([]Call, []Result) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.called), slices.Clone(m.results)
+}
+
+// Notes returns what the host has told the model of tasks in the background.
+func (m *Model) Notes() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.notes)
 }
 
 // Strangers returns the places other than the model where the host went: "CONNECT example.com:443".
@@ -160,6 +169,9 @@ func (m *Model) next(c conversation) (string, []toolCall) {
 
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if len(c.notes) > len(m.notes) {
+		m.notes = c.notes
+	}
 	if len(results) >= len(m.results) {
 		m.results = results
 		m.called = append(m.called[:min(len(m.called), len(results))], wanted...)

@@ -37,6 +37,7 @@ type Run struct {
 
 	Calls   []Call // when the host has ended
 	Results []Result
+	Notes   []string // about tasks in the background
 
 	// Figure is what the table of figures says of the scenario.
 	Figure func(name, format string, args ...any)
@@ -419,6 +420,10 @@ func (run *Run) Transcript() string {
 		text := clean(r.Text)
 		fmt.Fprintf(&b, "< %d bytes\n%s\n\n", len(text), shorten(text))
 	}
+	for _, note := range run.Notes {
+		_, note, _ = strings.Cut(clean(note), "<task-notification>") // what is before is the host's own
+		fmt.Fprintf(&b, "< a note of %d bytes\n%s\n\n", len(note), shorten(note))
+	}
 	return b.String()
 }
 
@@ -426,6 +431,7 @@ func (run *Run) Transcript() string {
 func cleaner(dir string) func(string) string {
 	ids := map[string]string{}
 	times := regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
+	own := regexp.MustCompile(`(<task-id>|as task |task_id ")[0-9a-z]+`) // Claude Code's id of a task
 	durations := regexp.MustCompile(`\b\d+(\.\d+)? ?(s|ms|seconds)\b`)
 	millis := regexp.MustCompile(`"durationMs\\?":\d+`)
 	return func(text string) string {
@@ -436,6 +442,7 @@ func cleaner(dir string) func(string) string {
 			}
 			return ids[id]
 		})
+		text = own.ReplaceAllString(text, "${1}ID")
 		text = millis.ReplaceAllString(text, `"durationMs":0`)
 		return durations.ReplaceAllString(times.ReplaceAllString(text, "TIME"), "N s")
 	}
