@@ -1,6 +1,30 @@
-// Package tools serves tools to clients: [ListenAndServe] is all that a Go function needs. It implements the methods tools/list and
-// tools/call (https://modelcontextprotocol.io/specification/2025-11-25/server/tools). The packages in the folders below have the other
-// kinds of tools; through [Kind] a tool says what the server needs to know about it.
+// Package tools serves Go functions as tools to MCP clients.
+//
+//	count := tools.Func("count", "Counts.", func(ctx context.Context, in struct{ To int }, out *tools.Output) (*mcp.CallToolResult, error) {
+//		for n := range in.To {
+//			fmt.Fprintln(out, n+1) // reaches the client while the tool runs
+//		}
+//		return nil, nil // the result is what was written
+//	}).Streams()
+//	log.Fatal(tools.ListenAndServe(ctx, count))
+//
+// What an author needs:
+//
+//	a tool                             [Func]; [FuncWith] if it needs its [Call], or a written entry in tools/list
+//	arguments                          the fields of a struct: `json:"name,omitempty"`, `jsonschema:"what it is"`; they are checked before the call
+//	output while it runs               an [Output] is an io.Writer; Output.Content for images, Output.Progress for how far it is
+//	a result                           mcp.Result, mcp.ErrorResult, or nil for what was written; a plain error is for the model to read
+//	a question to the user             [Call.Ask]
+//	the end of the call                ctx ends when the client cancels
+//	serving                            [ListenAndServe]; [Server] has a name, a state on disk, an HTTP address; [Serve] has everything
+//	a test                             package toolstest
+//
+// The promise between versions: until version 1 any exported name may change, with an entry in CHANGELOG.md that says what to write instead. What is
+// in the table above, in package rpc/mcp as far as it is the schema of MCP, and in package toolstest changes last, and not in a patch version. The
+// other packages are public because runnel itself is made of them.
+//
+// How it works: the package implements tools/list and tools/call (https://modelcontextprotocol.io/specification/2025-11-25/server/tools). The packages
+// in the folders below have the other kinds of tools; through [Kind] a tool says what the server needs to know about it.
 //
 //	tools/call ─ callParams ─ Registry ─▶ start ─▶ tasks.Run ─ entry.run ─▶ Tool.Call
 //	     │                                                                      │ Output

@@ -22,7 +22,7 @@ type Function struct {
 
 // Func makes a tool from a Go function. The input schema comes from In, a struct: `json:"name,omitempty"` names an optional argument,
 // `jsonschema:"text"` describes it. The tool may be called as a task. Clients get what f writes to out as it comes; declare a function that
-// writes with Streams.
+// writes with Streams. If f returns neither a result nor an error, the result is what it has written to out.
 //
 //	tools.Func("greet", "Greets somebody.", func(ctx context.Context, in struct {
 //		Name string `json:"name" jsonschema:"the name to greet"`
@@ -32,24 +32,22 @@ type Function struct {
 //
 // It panics if In cannot be described by a JSON Schema, which is a mistake in the program.
 func Func[In any](name, description string, f func(ctx context.Context, in In, out *Output) (*mcp.CallToolResult, error)) *Function {
-	inferred, err := jsonschema.For[In](nil)
-	if err != nil {
-		panic(fmt.Sprintf("tools.Func(%q): no JSON Schema for its input: %v", name, err))
-	}
-	entry := mcp.Tool{
-		Name:        name,
-		Description: description,
-		InputSchema: rawjson.Encode(inferred),
-		Execution:   &mcp.ToolExecution{TaskSupport: mcp.TaskOptional},
-	}
+	entry := mcp.Tool{Name: name, Description: description, Execution: &mcp.ToolExecution{TaskSupport: mcp.TaskOptional}}
 	return FuncWith(entry, func(ctx context.Context, _ *Call, in In, out *Output) (*mcp.CallToolResult, error) {
 		return f(ctx, in, out)
 	})
 }
 
-// FuncWith makes a tool from a Go function and its entry in tools/list. Use it instead of Func if the function needs its Call, or if its input
-// schema is not that of a struct; [ObjectSchema] writes a simple one.
+// FuncWith is Func for a function that needs its Call, or whose entry in tools/list says more. An entry without an input schema gets that of In;
+// [ObjectSchema] writes a simple one that is not that of a struct.
 func FuncWith[In any](entry mcp.Tool, f func(ctx context.Context, call *Call, in In, out *Output) (*mcp.CallToolResult, error)) *Function {
+	if entry.InputSchema == nil {
+		inferred, err := jsonschema.For[In](nil)
+		if err != nil {
+			panic(fmt.Sprintf("tool %q: no JSON Schema for its input: %v", entry.Name, err))
+		}
+		entry.InputSchema = rawjson.Encode(inferred)
+	}
 	return &Function{Tool: entry, Do: func(ctx context.Context, call *Call, out *Output) (*mcp.CallToolResult, error) {
 		var in In
 		if err := call.Decode(&in); err != nil {
@@ -71,7 +69,12 @@ func ObjectSchema(properties, required string) json.RawMessage {
 
 // Streams tells clients that the function writes output while it runs: execution.streamPartial (SEP-2679, 3).
 func (f *Function) Streams() *Function {
-	f.Tool.Execution.StreamPartial = true
+	execution := mcp.ToolExecution{TaskSupport: mcp.TaskOptional}
+	if f.Tool.Execution != nil {
+		execution = *f.Tool.Execution
+	}
+	execution.StreamPartial = true
+	f.Tool.Execution = &execution
 	return f
 }
 

@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,7 +36,7 @@ func (c *Call) outcome(ctx context.Context, out *Output, result *mcp.CallToolRes
 	case err != nil:
 		result = mcp.ErrorResult(err.Error())
 	case result == nil:
-		result = &mcp.CallToolResult{}
+		result = c.written(ctx, out)
 	}
 	result = new(*result) // a tool may return the same result each time
 	result.Content = slices.Clip(result.Content)
@@ -61,6 +62,44 @@ func (c *Call) outcome(ctx context.Context, out *Output, result *mcp.CallToolRes
 	}
 	return &tasks.Done{Result: result, Status: c.Said.Status, Rest: c.Said.Rest}
 }
+
+// written returns what was written to the output as the result. Of a longer output it is the beginning, with a link to the log.
+func (c *Call) written(ctx context.Context, out *Output) *mcp.CallToolResult {
+	ctx = context.WithoutCancel(ctx)
+	result := &mcp.CallToolResult{}
+	var said []byte
+	flush := func() {
+		if len(said) > 0 {
+			result.Content = append(result.Content, mcp.Text(string(said)))
+		}
+		said = nil
+	}
+	size := 0
+	for next := int64(0); next < out.log.Size() && !c.Said.Truncated; {
+		batch, end, err := out.log.ReadAt(ctx, next, logPiece)
+		if err != nil || end <= next {
+			break
+		}
+		for _, chunk := range batch.Chunks() {
+			switch size += len(chunk.Data); {
+			case size > maxWritten:
+				c.Said.Truncated = true
+			case chunk.Kind != partials.Text:
+				flush()
+				result.Content = append(result.Content, bytes.Clone(chunk.Data))
+			case chunk.Stream == partials.Stdout:
+				said = append(said, chunk.Data...)
+			}
+		}
+		next = end
+	}
+	flush()
+	c.Said.Rest = &[]mcp.ContentBlock{} // a client that has followed the output has all of it
+	return result
+}
+
+// maxWritten is how much of an output becomes the result: it fits into a line, also where each byte takes two.
+const maxWritten = mcp.MaxContent / 2
 
 // hide masks secrets in the outcome before it is cut to fit: half a secret would not be recognized. It also sets the items beyond the
 // output.

@@ -10,9 +10,10 @@ export const allowed = [
   ['tools/list', 'each tool can be called as a task', (t, d) => ({ ...t, tools: t.tools.map((x, i) => (x.execution && x.execution.taskSupport !== 'optional' ? x : { ...without(x, 'execution'), ...(d.tools[i]?.execution && { execution: d.tools[i].execution }) })) })],
   ['resources/list', "runnel's own resources come too: logs of tasks, and the view", (t, d) => ({ ...t, resources: t.resources.filter(x => !/^(ui:\/\/)?runnel/.test(x.uri)) })],
   ['resources/templates/list', "runnel's own template comes too: logs of tasks", (t, d) => ({ ...t, resourceTemplates: t.resourceTemplates.filter(x => !x.uriTemplate.startsWith('runnel://')) })],
-  ['', 'the caching hints of lists are those of runnel, which keeps them and announces changes', (t, d) => (isList(d) && [0, 60000].includes(t.ttlMs) ? { ...t, ...hints(d) } : t)],
-  ['', 'to a client of 2026-07-28, a result of a 2025-11-25 server has what the era requires: resultType, caching hints, who answers', (t, d) => bare(without(t, ...['resultType', 'ttlMs', 'cacheScope'].filter(name => !(name in d))), d)],
+  ['', 'the caching hints of lists are those of runnel, which keeps them and announces changes', (t, d) => (t && isList(d) && [0, 60000].includes(t.ttlMs) ? { ...t, ...hints(d) } : t)],
+  ['', 'to a client of 2026-07-28, a result of a 2025-11-25 server has what the era requires: resultType, caching hints, who answers', (t, d) => t && bare(without(t, ...['resultType', 'ttlMs', 'cacheScope'].filter(name => !(name in d))), d)],
   ['tools/call {"name":"none"', 'a tool that does not exist is -32602, where some servers answer with a result', (t, d) => (t.code === -32602 ? d : t)],
+  ['asked:roots/list', 'a client of 2026-07-28 can be asked only during a call, so what a 2025-11-25 server asks between two does not reach it', (t, d, across) => t ?? (across ? d : t)],
 ];
 
 const isList = d => Object.entries(d).some(([name, value]) => /^(tools|prompts|resources|resourceTemplates)$/.test(name) && Array.isArray(value));
