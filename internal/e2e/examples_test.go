@@ -170,7 +170,7 @@ func tryBlocks(t *testing.T, page, text string, tried map[string]int) {
 			if out, err := exec.Command("go", "build", "-o", program, source).CombinedOutput(); err != nil {
 				t.Fatalf("%s: %v\n%s", page, err, out)
 			}
-			if got := runClient(t, "", "call", "count", "n=3", "--", program); got.code != exitFine || got.stdout != "0\n1\n2\n" {
+			if got := runClient(t, "", "call", "count", "n=3", "--", program); got.code != exitFine || got.stdout != "0\n1\n2\ndone" {
 				t.Errorf("%s: the tool in Go: %+v", page, got)
 			}
 			tried["program"]++
