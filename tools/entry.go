@@ -20,6 +20,7 @@ type entry struct {
 	schema *schema.Checker // nil: the arguments are checked elsewhere
 	joined bool            // see Join
 	extra  bool            // a fallback tool: clients that can use tasks do not see it
+	named  bool            // a sentence of a result names it: see howToResume and leftOut
 	forApp bool            // only the app's page calls it
 	shown  bool            // clients that show apps show the page beside its calls
 }
@@ -68,19 +69,25 @@ func (e *entry) fit(arguments json.RawMessage, s *secrets.Set) (json.RawMessage,
 	return nil, errors.New("the arguments do not fit the input schema, where they hold a secret")
 }
 
-// withPage returns the tool as listed for a client that shows the page at a URI. A tool that has a page keeps it.
-func (e *entry) withPage(uri string) mcp.Tool {
+// withMeta returns the tool as listed for a client that shows the page at a URI, and loads a tool with the member load in its _meta. A tool that
+// has a page keeps it.
+func (e *entry) withMeta(uri, load string) mcp.Tool {
 	t := e.spec
+	set := func(name string, value any) {
+		if len(t.Meta) == 0 {
+			t.Meta = json.RawMessage("{}")
+		}
+		t.Meta = rawjson.WithMember(t.Meta, name, value)
+	}
 	switch {
 	case uri == "":
 	case e.forApp:
 		t.Meta = json.RawMessage(`{"ui":{"visibility":["app"]}}`)
 	case e.shown && rawjson.Member(t.Meta, "ui") == nil:
-		meta := t.Meta
-		if len(meta) == 0 {
-			meta = json.RawMessage("{}")
-		}
-		t.Meta = rawjson.WithMember(meta, "ui", map[string]string{"resourceUri": uri})
+		set("ui", map[string]string{"resourceUri": uri})
+	}
+	if e.named && load != "" {
+		set(load, true)
 	}
 	return t
 }

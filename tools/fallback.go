@@ -46,7 +46,10 @@ func (s *service) addFallback(name, description, properties, required string, sh
 		}
 		return result, err
 	})
-	s.registry.addOwn(t, func(e *entry) { e.extra, e.shown = true, shown })
+	s.registry.addOwn(t, func(e *entry) {
+		e.extra, e.shown = true, shown
+		e.named = name == "get_task_result" || name == "cancel_task"
+	})
 }
 
 type fallbackSeenKey struct{}

@@ -24,7 +24,7 @@ func (s *service) list(ctx context.Context, c *rpc.Caller, params json.RawMessag
 		seen := seenBy(c)
 		seen.Do(func() { s.runner.Go(func(ctx context.Context) { s.tellUsed(ctx, seen.session) }) })
 	}
-	key := listKey{version: c.Version, extra: !s.fallbackHidden(c), secrets: s.runner.Secrets()}
+	key := listKey{version: c.Version, extra: !s.fallbackHidden(c), load: known(c).Load, secrets: s.runner.Secrets()}
 	if s.o.App != nil && c.ShowsApps() {
 		key.app = s.o.App.Page.Entry.URI
 	}
@@ -60,6 +60,7 @@ type listKey struct {
 	version *mcp.Version
 	extra   bool          // the fallback tools are shown
 	app     string        // the URI of the app's page; "" if the client shows none
+	load    string        // see clients.Client.Load
 	hints   mcp.Cacheable // zero: none
 	secrets *secrets.Set  // nil: none
 }
@@ -99,7 +100,7 @@ func (r *Registry) list(k listKey, cursor string) (rpc.Encoded, error) {
 		if e.extra && !k.extra || e.forApp && k.app == "" {
 			continue
 		}
-		encoded := []byte(k.secrets.JSON(listed(k.version, e.withPage(k.app))))
+		encoded := []byte(k.secrets.JSON(listed(k.version, e.withMeta(k.app, k.load))))
 		if size += len(encoded); size > limit && len(page.Tools) > 0 {
 			page.NextCursor = base64.RawURLEncoding.EncodeToString([]byte(cursorPrefix + last))
 			break

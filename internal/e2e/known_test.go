@@ -130,3 +130,39 @@ func TestFailuresOfTasksAreRead(t *testing.T) {
 		})
 	}
 }
+
+// Tools that a result names are loaded from the start in a client that defers tools and says how; a config sets _meta by itself, for all.
+func TestToolsThatAreNamedAreLoaded(t *testing.T) {
+	t.Parallel()
+	config := writeConfig(t, `tools: {own: {command: [echo], _meta: {anthropic/alwaysLoad: true, other: [1]}}, plain: {command: [echo]}}`)
+	for client, want := range map[string]string{"claude-code": "cancel_task get_task_result own", "test": "own"} {
+		s := process(t, racedCommand(t, config...))
+		s.sendLine(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":%q,"version":"2.1.330"}}}`, client)
+		s.line()
+		s.sendLine(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+		for range 2 {
+			s.sendLine(`{"jsonrpc":"2.0","id":"list","method":"tools/list"}`)
+			var list struct {
+				Result struct {
+					Tools []struct {
+						Name string
+						Meta map[string]any `json:"_meta"`
+					}
+				}
+			}
+			if err := json.Unmarshal(s.line(), &list); err != nil {
+				t.Fatal(err)
+			}
+			var loaded []string
+			for _, tool := range list.Result.Tools {
+				if tool.Meta["anthropic/alwaysLoad"] == true {
+					loaded = append(loaded, tool.Name)
+				}
+			}
+			if got := strings.Join(loaded, " "); got != want || len(list.Result.Tools) != 6 {
+				t.Errorf("%s: %q of %d tools", client, got, len(list.Result.Tools))
+			}
+		}
+		s.closeStdin()
+	}
+}

@@ -24,6 +24,7 @@ type Client struct {
 	ProgressHelps bool          // progress counts as a sign of life
 	Backgrounds   bool          // its model goes on while a task runs, and is told of the end
 	Defers        bool          // its model sees the names of tools, and has to search for their schemas
+	Load          string        // the member of a tool's _meta that, true, keeps it from being deferred; "" = none is known
 
 	// The defaults that follow. 0 = the general ones.
 	MaxResult     int           // tasks.maxResult
@@ -47,13 +48,13 @@ const (
 var Table = []Client{
 	{
 		Name: "claude-code", Title: "Claude Code", Host: "claude-code",
-		Text: 48 << 10, Error: 10_000, Defers: true,
+		Text: 48 << 10, Error: 10_000, Defers: true, Load: "anthropic/alwaysLoad",
 		MaxError: 9 << 10, SyncWait: patient,
 		Source: "2.1.197, headless",
 	},
 	{
 		Name: "claude-code", Title: "Claude Code", Since: "2.1.330", Host: "claude-code",
-		Text: 48 << 10, Error: 10_000, Flattens: true, Backgrounds: true, Defers: true,
+		Text: 48 << 10, Error: 10_000, Flattens: true, Backgrounds: true, Defers: true, Load: "anthropic/alwaysLoad",
 		MaxError: 9 << 10, SyncWait: patient, ImmediateWait: shown,
 		Source: "2.1.330 and 2.1.332, headless and in a terminal",
 	},

@@ -56,6 +56,7 @@ func (c *Command) Describe() mcp.Tool {
 		InputSchema:  c.in.schema,
 		OutputSchema: c.outputSchema,
 		Annotations:  c.config.Annotations,
+		Meta:         c.config.Meta,
 		// streamPartial is about the tool "when invoked as a task" (SEP-2679, 3).
 		Execution: &mcp.ToolExecution{TaskSupport: c.config.Task, StreamPartial: c.config.Task != mcp.TaskForbidden},
 	}

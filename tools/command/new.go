@@ -72,7 +72,7 @@ func (c *Command) checkUsed() error {
 
 // buildInputs checks the name and reads the inputs.
 func (c *Command) buildInputs() (err error) {
-	for key, object := range map[string]config.Object{"input": c.config.Input, "outputSchema": c.config.OutputSchema} {
+	for key, object := range map[string]config.Object{"input": c.config.Input, "outputSchema": c.config.OutputSchema, "_meta": c.config.Meta} {
 		if len(object) > 0 && (object[0] != '{' || !json.Valid(object) || !utf8.Valid(object)) { // possible if the config was made in Go
 			return &config.Error{Key: key, Problem: "is not a JSON object", Allowed: "properties, or a JSON Schema of type object"}
 		}

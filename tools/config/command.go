@@ -15,6 +15,7 @@ type Command struct {
 	Title       string               `yaml:"title"`
 	Description string               `yaml:"description"`
 	Annotations *mcp.ToolAnnotations `yaml:"annotations"`
+	Meta        Object               `yaml:"_meta" json:",omitempty"` // for clients that look for something there
 
 	// Command is the argv, with placeholders. Shell is a script for /bin/sh, on Windows for cmd.exe. Exactly one of them is set.
 	Command []string `yaml:"command"`
