@@ -53,8 +53,8 @@ func (i *invocation) checkConfig(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		i.Options.Config = args[0]
 		delete(i.Options.From, "config")
-	} else if _, err := os.Stat(config.FileName); err == nil && i.Options.Config == "" {
-		i.Options.Config = config.FileName // trusted or not: a check runs nothing
+	} else if _, err := os.Stat(config.Project()); err == nil && i.Options.Config == "" {
+		i.Options.Config = config.Project() // trusted or not: a check runs nothing
 	}
 	conf, file, err := i.LoadConfig(cmd.Context())
 	if err != nil {

@@ -128,10 +128,11 @@ func (i *invocation) findTools(cmd *cobra.Command, h *hosts.Host, project bool, 
 	if err != nil || own != "" {
 		return given, err
 	}
-	_, err = os.Stat(config.FileName)
+	file := config.Project()
+	_, err = os.Stat(file)
 	switch {
 	case h.Elsewhere && err == nil:
-		return append(given, givenFlag{"config", config.FileName}), nil
+		return append(given, givenFlag{"config", file}), nil
 	case h.Elsewhere:
 		return nil, misuse(cmd, "%s starts its servers in another directory than this: name a tool with --tool, or a file with --config", h.Title)
 	case !project || err != nil:

@@ -45,7 +45,7 @@ A file that you name (--config, $RUNNEL_CONFIG) and the one in your own config d
 				_, unwritten := io.WriteString(i.Stdout, lines)
 				return cmp.Or(unwritten, err)
 			}
-			file := config.FileName
+			file := config.Project()
 			if len(args) > 0 {
 				file = args[0]
 			}

@@ -45,7 +45,7 @@ func (s *Setup) LoadStateConfig(ctx context.Context) (*config.Config, error) {
 	return conf, nil
 }
 
-// ReadConfigs is LoadConfig without a report on stderr. left says why the file in the current directory is left out, nil if it is not.
+// ReadConfigs is LoadConfig without a report on stderr. left says why the project's file is left out, nil if it is not.
 func (s *Setup) ReadConfigs(ctx context.Context) (conf *config.Config, file string, left *untrusted, err error) {
 	if s.secrets == nil {
 		s.secrets = &secrets.Current{}
@@ -54,8 +54,9 @@ func (s *Setup) ReadConfigs(ctx context.Context) (conf *config.Config, file stri
 	var text []byte
 	file = s.Options.Config
 	if file == "" && s.Wrapped == nil {
-		if text, s.seen, left = s.Trust().read(config.FileName); s.seen != nil {
-			file = config.FileName
+		project := config.Project()
+		if text, s.seen, left = s.Trust().read(project); s.seen != nil {
+			file, s.project = project, project
 			conf, err = config.Parse(file, text)
 		} else if file, err = config.Find(config.Places(s.Getenv)[1:]); err != nil {
 			return nil, "", left, &UsageError{Err: fmt.Errorf("looking for a config file: %w", err), Hint: "name one with --config (/dev/null is an empty one), or set " + config.HomeVariable + " or " + config.ConfigVariable + " to a directory that can be read"}

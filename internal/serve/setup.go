@@ -32,6 +32,7 @@ type Setup struct {
 	Watches     bool             // the config file is watched
 
 	view      *liveView          // the live view; nil = it is not served
+	project   string             // the project's config file, if that is read
 	seen      os.FileInfo        // the config file's info from before the last read; nil if it did not exist
 	front     httpserver.Options // the options of the HTTP server
 	owners    *owners            // the owners that come over HTTP; nil = HTTP is not served

@@ -25,7 +25,7 @@ type Trust struct {
 	Getenv func(name string) string
 }
 
-// untrusted is a config file in the current directory that is left out.
+// untrusted is a project's config file that is left out.
 type untrusted struct {
 	path string // absolute; relative if the current directory has no path
 	why  string

@@ -19,7 +19,7 @@ import (
 // everything else in the file counts from the next start on. A file with a mistake changes nothing.
 func (s *Setup) reload(ctx context.Context, file string, conf *config.Config, set *upstream.Set, log zerolog.Logger) {
 	trusted := "" // the folder where a record changes when the file is trusted again
-	if file == config.FileName && s.Options.Config == "" {
+	if file == s.project {
 		trusted, _ = s.Trust().dir() // it exists: the file is trusted
 	}
 	var events <-chan fsnotify.Event
@@ -127,7 +127,7 @@ func (s *Setup) readAgain(ctx context.Context, file string, began *config.Config
 		return
 	}
 	switch {
-	case left != nil && file == config.FileName:
+	case left != nil && file == s.project:
 		err = left // the last trusted content stays in effect
 	case err == nil && found != file:
 		err = fmt.Errorf("%s is gone", file)

@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// In a directory of a repository, runnel finds the runnel.yaml nearest above, up to the repository's root, and asks for trust as ever.
+func TestConfigOfTheProject(t *testing.T) {
+	_, run := inHome(t)
+	root, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	where := func(dir string) string {
+		t.Helper()
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(dir, "runnel.yaml")
+		if err := os.WriteFile(file, []byte("tools: {where: {command: [pwd]}}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	where(root)
+	repo := filepath.Join(root, "repo")
+	file := where(repo)
+	deep := filepath.Join(repo, "a", "b")
+	if err := os.MkdirAll(deep, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(deep)
+	run("call", "where", "--state", "memory").is(t, exitFailure, "", `there is no tool "where"`) // no repository
+	if err := os.Mkdir(filepath.Join(repo, ".git"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	run("call", "where", "--state", "memory").is(t, exitFailure, "", file+" is left out: nobody has trusted it yet")
+	run("trust").is(t, exitFine, "tools: .*", "trusted until it changes: "+file)
+	for range 2 {
+		run("call", "where", "--state", "memory").is(t, exitFine, repo+"\n", "")
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	run("trust").is(t, exitUsage, "", "there is no runnel.yaml") // the one above the repository does not count
+	near := where(filepath.Join(repo, "a"))
+	run("trust").is(t, exitFine, "tools: .*", "trusted until it changes: "+near)
+	run("call", "where", "--state", "memory").is(t, exitFine, filepath.Dir(near)+"\n", "")
+	run("config", "check").is(t, exitFine, near+".*", "")
+}
