@@ -13,15 +13,20 @@ import (
 	"runnel/tools/config"
 )
 
-// parseArguments builds the arguments of a call from key=value words and a JSON object. A word wins over the object.
-func parseArguments(s term.Form, words []string, object string) (json.RawMessage, error) {
+// parseArguments builds the arguments of a call from key=value words and a JSON object. A word wins over the object. stdin is what @- stands
+// for.
+func parseArguments(s term.Form, words []string, object string, stdin func() ([]byte, error)) (json.RawMessage, error) {
 	if !utf8.ValidString(object + strings.Join(words, "")) {
 		return nil, errors.New("the arguments are not UTF-8, as JSON must be; base64 makes text of any bytes")
 	}
 	arguments := map[string]json.RawMessage{}
 	if object != "" {
+		object, err := readValue(object, stdin)
+		if err != nil {
+			return nil, fmt.Errorf("--input: %w", err)
+		}
 		if json.Unmarshal([]byte(object), &arguments) != nil || arguments == nil {
-			return nil, fmt.Errorf("--json: %q is not a JSON object", term.Shorten(object))
+			return nil, fmt.Errorf("--input: %q is not a JSON object", term.Shorten(object))
 		}
 	}
 	given := map[string]bool{}
@@ -29,10 +34,10 @@ func parseArguments(s term.Form, words []string, object string) (json.RawMessage
 	for _, word := range words {
 		key, text, ok := strings.Cut(word, "=")
 		if !ok || key == "" {
-			errs = append(errs, config.Wrong("key=value, key=@file", "%q is not an argument", term.Shorten(word)))
+			errs = append(errs, config.Wrong("key=value, key=@FILE, key=@- for stdin", "%q is not an argument", term.Shorten(word)))
 			continue
 		}
-		v, err := argument(s.Find(key), text)
+		v, err := argument(s.Find(key), text, stdin)
 		if err == nil && given[key] {
 			v, err = appendTo(arguments[key], v, s.Find(key))
 		}
@@ -51,18 +56,31 @@ func parseArguments(s term.Form, words []string, object string) (json.RawMessage
 // maxArgument limits the file of an argument, in bytes: no server takes a longer message.
 const maxArgument = 256 << 20
 
-// argument reads one value. "@file" stands for the file's content, "@@" for a literal @.
-func argument(p *term.Field, text string) (json.RawMessage, error) {
-	if file, ok := strings.CutPrefix(text, "@"); ok && !strings.HasPrefix(file, "@") {
-		b, err := system.ReadNamed(file, maxArgument)
-		if err != nil {
-			return nil, err
-		}
-		if text = string(b); !utf8.ValidString(text) {
-			return nil, fmt.Errorf("%s is not UTF-8, as JSON must be; base64 makes text of any bytes", file)
-		}
-	} else if ok {
-		text = file
+// readValue reads a value: "@FILE" stands for the content of a file, "@-" for that of stdin, and "@@" for a literal @.
+func readValue(text string, stdin func() ([]byte, error)) (string, error) {
+	file, ok := strings.CutPrefix(text, "@")
+	if !ok || strings.HasPrefix(file, "@") {
+		return file, nil
+	}
+	var b []byte
+	var err error
+	if file == "-" {
+		file = "stdin"
+		b, err = stdin()
+	} else {
+		b, err = system.ReadNamed(file, maxArgument)
+	}
+	if err == nil && !utf8.Valid(b) {
+		err = fmt.Errorf("%s is not UTF-8, as JSON must be; base64 makes text of any bytes", file)
+	}
+	return string(b), err
+}
+
+// argument reads one value.
+func argument(p *term.Field, text string, stdin func() ([]byte, error)) (json.RawMessage, error) {
+	text, err := readValue(text, stdin)
+	if err != nil {
+		return nil, err
 	}
 	v, err := p.Value(text)
 	if err != nil {

@@ -13,6 +13,7 @@ func TestArguments(t *testing.T) {
 		"s":{"type":"string"},"i":{"type":"integer"},"n":{"type":"number"},"b":{"type":"boolean"},"o":{"type":"object"},
 		"list":{"type":"array","items":{"type":"integer"}},"words":{"type":"array"},"maybe":{"type":["null","integer","string"]},
 		"any":{},"true":true,"either":{"anyOf":[{"type":"boolean"},{"type":"string"}]},"one":{"enum":["1","2"]},"some":{"enum":[1,2,true,null]},"const":{"oneOf":[{"const":4},{"const":"x"}]}},"required":["s"]}`))
+	input := func() ([]byte, error) { return []byte("of stdin\n"), nil }
 	for _, c := range []struct{ Words, want string }{
 		{"", `{}`},
 		{"s=1", `{"s":"1"}`}, {"s=", `{"s":""}`}, {"s=a=b", `{"s":"a=b"}`}, {`s="`, `{"s":"\""}`},
@@ -27,9 +28,9 @@ func TestArguments(t *testing.T) {
 		{"some=1", `{"some":1}`}, {"some=true", `{"some":true}`}, {"some=null", `{"some":null}`}, {"some=x", `{"some":"x"}`},
 		{"const=4", `{"const":4}`}, {"const=x", `{"const":"x"}`},
 		{"s=\xff", "the arguments are not UTF-8, as JSON must be; base64 makes text of any bytes"}, {"\xff=1", "the arguments are not UTF-8, as JSON must be; base64 makes text of any bytes"},
-		{"unknown=1", `{"unknown":1}`}, {"s", `"s" is not an argument (allowed: key=value, key=@file)`}, {"s=@/no/such", `s: open /no/such: no such file or directory`},
+		{"unknown=1", `{"unknown":1}`}, {"s", `"s" is not an argument (allowed: key=value, key=@FILE, key=@- for stdin)`}, {"s=@-", `{"s":"of stdin\n"}`}, {"s=@@-", `{"s":"@-"}`}, {"s=@/no/such", `s: open /no/such: no such file or directory`},
 	} {
-		got, err := parseArguments(schema, strings.Fields(c.Words), "")
+		got, err := parseArguments(schema, strings.Fields(c.Words), "", input)
 		text := string(got)
 		if err != nil {
 			text = err.Error()
@@ -38,7 +39,7 @@ func TestArguments(t *testing.T) {
 			t.Errorf("%s: %s, want %s", c.Words, text, c.want)
 		}
 	}
-	if got, err := parseArguments(schema, nil, "{\"s\":\"\xff\"}"); err == nil || err.Error() != "the arguments are not UTF-8, as JSON must be; base64 makes text of any bytes" {
+	if got, err := parseArguments(schema, nil, "{\"s\":\"\xff\"}", input); err == nil || err.Error() != "the arguments are not UTF-8, as JSON must be; base64 makes text of any bytes" {
 		t.Errorf("%q, error %v", got, err)
 	}
 }

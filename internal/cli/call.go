@@ -19,8 +19,10 @@ import (
 	"runnel/partials/tracker"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 	"runnel/tools"
 	"runnel/tools/remote"
+	"runnel/tools/text"
 )
 
 // progressToken names the one call of a process.
@@ -81,16 +83,19 @@ func (c *call) content(items []json.RawMessage, replaces bool) {
 	if replaces {
 		c.say("what follows replaces the output so far")
 	}
-	c.show(items)
+	c.show(items, false)
 }
 
-// show writes content items to stdout, and to stderr what a command wrote there.
-func (c *call) show(items []json.RawMessage) {
+// show writes content items to stdout, and to stderr what a command wrote there. failed: they are of an error that runnel itself may have made.
+func (c *call) show(items []json.RawMessage, failed bool) {
 	for _, item := range items {
-		text, isText, stderr := term.Item(item)
+		said, isText, stderr := term.Item(item)
+		if failed && !stderr && c.i.target.isSelf() {
+			said, stderr = strings.TrimSuffix(said, "\n")+"\n", true
+		}
 		if c.o.output.Word != "text" {
-			c.view.Say(text)
-		} else if err := c.view.Output(text, isText, stderr); !stderr {
+			c.view.Say(said)
+		} else if err := c.view.Output(said, isText, stderr); !stderr {
 			c.written(err)
 		}
 	}
@@ -104,7 +109,7 @@ func (c *call) written(err error) {
 }
 
 // say writes a warning to stderr.
-func (c *call) say(text string) { c.i.Say(zerolog.WarnLevel, "runnel: "+text) }
+func (c *call) say(words string) { c.i.Say(zerolog.WarnLevel, "runnel: "+words) }
 
 // message takes each message of the server.
 func (c *call) message(line []byte) {
@@ -157,6 +162,9 @@ func (c *call) run(ctx, wanted context.Context) error {
 	if unasked {
 		c.say("nobody could be asked here: --yes confirms, and answers the tool's other questions")
 	}
+	if took := time.Since(c.began); err == nil && !c.o.detach && c.view.Drawn() && took >= time.Second {
+		c.i.Say(zerolog.InfoLevel, "completed, "+text.Seconds(took))
+	}
 	c.summarize(result, c.ending(ctx, wanted, err))
 	return err
 }
@@ -168,9 +176,9 @@ func (c *call) ending(ctx, wanted context.Context, err error) error {
 	case cause != nil && cause == context.Cause(ctx):
 		return interrupted(ctx)
 	case timedOut && c.client != nil: // else the error says which request was not answered
-		return cause
+		return &failure{cause, exitTimeout}
 	case timedOut:
-		return err
+		return &failure{err, exitTimeout}
 	case errors.Is(cause, syscall.EPIPE):
 		return exitError(exitUnread)
 	case cause != nil:
@@ -250,7 +258,7 @@ func (c *call) finish(raw json.RawMessage) error {
 		}
 		switch compared {
 		case tracker.NoneStreamed, tracker.ResultAdds:
-			c.show(beyond)
+			c.show(beyond, r.IsError)
 		case tracker.Different:
 			if c.tracker.Stats().Gaps > 0 {
 				c.say("the result is not what was streamed; -o json shows it")
@@ -258,7 +266,7 @@ func (c *call) finish(raw json.RawMessage) error {
 			}
 			// The stream showed the work; the result is its outcome.
 			c.view.NewLine()
-			c.show(content)
+			c.show(content, r.IsError)
 		}
 	}
 	if r.IsError && r.Meta[mcp.MetaCommand] == nil { // not a command's output, which is shown as it is
@@ -267,19 +275,23 @@ func (c *call) finish(raw json.RawMessage) error {
 	return exitOf(&r)
 }
 
-// exitOf turns a result into an exit code: the command's, else 0, or 1 for an error.
+// exitOf turns a result into an exit code: the command's, or as a shell has it for one that a signal ended; else 0, or 1 for an error.
 func exitOf(r *mcp.CallToolResult) error {
-	code, command := tools.CommandResult(r)
-	if !command {
-		var s struct {
-			ExitCode int `json:"exitCode"`
-		}
-		_ = json.Unmarshal(r.StructuredContent, &s) // most results have none
-		code = s.ExitCode
+	var ended struct {
+		ExitCode int
+		Signal   string
+		TimedOut bool
 	}
-	switch {
-	case code&0xff != 0:
-		return exitError(code & 0xff)
+	if of := r.Meta[mcp.MetaCommand]; of == nil || json.Unmarshal(rawjson.Encode(of), &ended) != nil {
+		_ = json.Unmarshal(r.StructuredContent, &ended) // most results have none
+	}
+	switch number := system.SignalNumber(ended.Signal); {
+	case ended.TimedOut:
+		return exitError(exitTimeout)
+	case number > 0:
+		return exitError(exitSignal + number)
+	case ended.ExitCode&0xff != 0:
+		return exitError(ended.ExitCode & 0xff)
 	case r.IsError:
 		return exitError(exitFailure)
 	}
@@ -301,10 +313,8 @@ func (c *call) summarize(raw json.RawMessage, err error) {
 		said = compared.String()
 	}
 	code := exitFine
-	if exit, ok := errors.AsType[exitError](err); ok {
-		code = int(exit)
-	} else if err != nil {
-		code = exitFailure
+	if err != nil {
+		code = exitCodeOf(err)
 	}
 	first := max(0, time.Unix(0, c.first.Load()).Sub(c.began))
 	c.i.Say(zerolog.InfoLevel, fmt.Sprintf("%d partials, gaps %d, first after %d ms; %d bytes, %s; exit code %d, %v after %d ms",
@@ -313,7 +323,7 @@ func (c *call) summarize(raw json.RawMessage, err error) {
 
 // callOptions are the flags of runnel call.
 type callOptions struct {
-	object    string
+	object    string // --input: JSON, @FILE or @-
 	task      bool
 	noTask    bool
 	mode      *serve.Choice

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -29,7 +31,7 @@ const callExamples = `  # a tool of the config file; its output comes as it is w
   runnel call search query=runnel --url https://mcp.example.com/mcp --header 'Authorization: Bearer ${TOKEN}'
 
   # arguments as JSON, one of them from a file; the result as JSON
-  runnel call search --json '{"limit": 10}' pattern=@pattern.txt -o json | jq -r '.content[0].text'
+  runnel call search --input '{"limit": 10}' pattern=@pattern.txt -o json | jq -r '.content[0].text'
 
   # no longer than a minute, and yes to all questions
   runnel call deploy host=web1 --timeout 1m --yes
@@ -51,14 +53,14 @@ func (i *invocation) callCommand() *cobra.Command {
 if it speaks on stdin and stdout, or its --url if it speaks Streamable HTTP. Output goes to stdout as it arrives; progress and errors go to
 stderr.
 
-An argument is KEY=VALUE. KEY=@FILE takes the content of a file (KEY=@@x is the text @x). Give a KEY several times to fill an array,
+An argument is KEY=VALUE. KEY=@FILE takes the content of a file, KEY=@- that of stdin (KEY=@@x is the text @x). Give a KEY several times to fill an array,
 or give the array as JSON. "runnel call TOOL --help" shows which arguments a tool takes.
 
 Ctrl-C cancels the call and waits until it has ended; a second Ctrl-C leaves at once.
 
-The exit code is that of the tool's command, if the result has one; else 0, or 1 for an error. 2 means wrong flags or arguments, 130 that
-Ctrl-C ended the call (143: SIGTERM), and 141 that nobody reads the output any more (as with head): the call is cancelled then. The other
-flags of runnel serve work here, too.`,
+The exit code is that of the tool's command, if the result has one; else 0, or 1 for an error. 124 means that it timed out, 127 that its
+program is not there, 128 and more that a signal ended it, 2 wrong flags or arguments, 130 that Ctrl-C ended the call (143: SIGTERM), and 141
+that the reader of the output has closed, as with head: the call is cancelled then. The other flags of runnel serve work here, too.`,
 		Example: callExamples,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.askGiven = cmd.Flags().Changed("ask")
@@ -100,7 +102,7 @@ flags of runnel serve work here, too.`,
 	})
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&o.object, "json", "", "arguments as a JSON `OBJECT`; KEY=VALUE wins over it")
+	flags.StringVar(&o.object, "input", "", "arguments as a JSON `OBJECT`, or @FILE or @- that has it; KEY=VALUE wins over it")
 	flags.BoolVar(&o.task, "task", false, "call it as a task, or fail")
 	flags.BoolVar(&o.noTask, "no-task", false, "call it without a task")
 	flags.Var(o.mode, "mode", "ask for the response `MODE` immediate, streaming or task (SEP-1905)")
@@ -176,6 +178,25 @@ func (c *call) connect(cmd *cobra.Command, dial rpc.DialOptions) (disconnect fun
 	return disconnect, err
 }
 
+// readStdin reads all of stdin. The read stays until the process ends if ctx ends first.
+func readStdin(ctx context.Context, stdin io.Reader) ([]byte, error) {
+	type read struct {
+		text []byte
+		err  error
+	}
+	done := make(chan read, 1)
+	go func() {
+		text, err := io.ReadAll(io.LimitReader(stdin, maxArgument))
+		done <- read{text, err}
+	}()
+	select {
+	case r := <-done:
+		return r.text, r.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
 // find finds the tool and builds the arguments of the call.
 func (c *call) find(ctx context.Context, name string) error {
 	list, err := remote.ListTools(ctx, c.client)
@@ -186,7 +207,7 @@ func (c *call) find(ctx context.Context, name string) error {
 		return err
 	}
 	form := term.ReadForm(c.tool.InputSchema)
-	c.arguments, err = parseArguments(form, c.o.arguments, c.o.object)
+	c.arguments, err = parseArguments(form, c.o.arguments, c.o.object, sync.OnceValues(func() ([]byte, error) { return readStdin(ctx, c.i.Stdin) }))
 	if err == nil && c.i.target.isSelf() {
 		if input := schema.New(c.tool.InputSchema, ""); input.Compile() == nil { // else the answer to the call says so
 			_, err = input.Fit(c.arguments)

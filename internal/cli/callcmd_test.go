@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -38,5 +40,57 @@ read -r _; echo '{"jsonrpc":"2.0","id":3,"result":{"content":[]}}'; cat >/dev/nu
 	code := Run(t.Context(), []string{"call", "x", "--protocol", "2025-11-25", "--summary", "--", "/bin/sh", "-c", server}, env, nil, io.Discard, &said)
 	if code != 0 || !strings.Contains(said.String(), "300 partials, gaps 2, first after ") {
 		t.Error(code, said.String())
+	}
+}
+
+// A call and tasks wait end as a command of a shell would, and what runnel itself has to say is on stderr.
+func TestExitCodes(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "runnel.yaml")
+	if err := os.WriteFile(file, []byte(`
+tools:
+  slow: {command: [sleep, "1000"], timeout: 50ms}
+  silent: {command: [sleep, "1000"], idleTimeout: 50ms}
+  gone: {command: [no-such-program]}
+  far: {command: [/no/such/program]}
+  killed: {shell: "kill -9 $$"}
+  terminated: {shell: "kill -15 $$"}
+  three: {shell: "exit 3"}
+  asks: {shell: "echo ran", confirm: "Run?"}
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	flags := []string{"--config", file, "--state", filepath.Join(dir, "state")}
+	for tool, want := range map[string]struct {
+		code int
+		said string
+	}{
+		"slow": {124, "timed out after 50ms"}, "silent": {124, "no output for 50ms"}, "gone": {127, "cannot start no-such-program: not found in PATH="},
+		"far": {127, "cannot start /no/such/program: "}, "killed": {137, "killed by SIGKILL"}, "terminated": {143, "killed by SIGTERM"}, "three": {3, "exit code 3"},
+		"asks": {1, "must be confirmed"},
+	} {
+		for _, how := range []string{"--no-task", "--task"} {
+			runCommand(t, append([]string{"call", tool, how}, flags...)...).is(t, want.code, "", want.said)
+		}
+	}
+}
+
+// The arguments of a call may come on stdin, together or one of them.
+func TestArgumentsOnStdin(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ args, stdin, want string }{
+		{"text=@-", "of stdin\n", "of stdin\n"},
+		{"--input @-", `{"text": "all"}`, "all"},
+		{`--input {"text":"one"}`, "", "one"},
+		{`--input @- text=word`, `{"text": "all"}`, "word"},
+	} {
+		for range 2 {
+			var out, said strings.Builder
+			args := append([]string{"call", "echo", "--selftest"}, strings.Fields(c.args)...)
+			if code := Run(t.Context(), args, environ(t), strings.NewReader(c.stdin), &out, &said); code != exitFine || out.String() != c.want {
+				t.Errorf("%s: exit code %d, %q, %q, want %q", c.args, code, out.String(), said.String(), c.want)
+			}
+		}
 	}
 }

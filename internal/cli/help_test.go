@@ -126,17 +126,16 @@ func TestManPages(t *testing.T) {
 	}
 }
 
-// A flag means one thing: --json is arguments, in call only, and -o is how a command prints, but in trace and init, which write a file.
+// A flag means one thing: -o is how a command prints, and --file a file that it writes.
 func TestFlagsMeanOneThing(t *testing.T) {
 	i := &invocation{Setup: serve.Setup{Env: environ(t)}}
 	for _, cmd := range commandsOf(i.command()) {
-		if f := cmd.Flags().Lookup("json"); f != nil && cmd.CommandPath() != "runnel call" {
-			t.Errorf("%s has --json", cmd.CommandPath())
+		for _, name := range []string{"json", "ndjson"} {
+			if cmd.Flags().Lookup(name) != nil {
+				t.Errorf("%s has --%s", cmd.CommandPath(), name)
+			}
 		}
-		if cmd.Flags().Lookup("ndjson") != nil {
-			t.Errorf("%s has --ndjson", cmd.CommandPath())
-		}
-		if f := cmd.Flags().Lookup("output"); f != nil && !slices.Contains([]string{"runnel trace", "runnel init"}, cmd.CommandPath()) {
+		if f := cmd.Flags().Lookup("output"); f != nil {
 			if c, ok := f.Value.(*serve.Choice); !ok || f.Shorthand != "o" || c.Words[0] != "text" || c.Words[1] != "json" {
 				t.Errorf("%s: -o is %v", cmd.CommandPath(), f.Value)
 			}

@@ -33,7 +33,7 @@ nothing and never overwrites a file. The file is shown, and trusted as it was wr
 It knows ` + propose.Files + `.`,
 		Example: `  runnel init
   runnel init --dry-run
-  runnel init -o ~/.config/runnel/runnel.yaml
+  runnel init --file ~/.config/runnel/runnel.yaml
 
   # then
   runnel tools
@@ -48,7 +48,7 @@ It knows ` + propose.Files + `.`,
 		},
 	}
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show the file, and write nothing")
-	cmd.Flags().StringVarP(&file, "output", "o", "", "write to `FILE` instead of runnel.yaml in the directory")
+	cmd.Flags().StringVar(&file, "file", "", "write to `FILE` instead of runnel.yaml in the directory")
 	return cmd
 }
 

@@ -56,9 +56,9 @@ func TestInitOutput(t *testing.T) {
 	if err := os.WriteFile("project/Makefile", []byte("where: ## Say where it runs\n\t@pwd\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run("init", "project", "-o", "tools.yaml").is(t, exitFine, `(?s).*\n    dir: ".*/project"\n.*`, `(?s)wrote tools\.yaml, 1 tool;.*Next: runnel tools --config tools\.yaml, then runnel install --config tools\.yaml`)
+	run("init", "project", "--file", "tools.yaml").is(t, exitFine, `(?s).*\n    dir: ".*/project"\n.*`, `(?s)wrote tools\.yaml, 1 tool;.*Next: runnel tools --config tools\.yaml, then runnel install --config tools\.yaml`)
 	run("call", "where", "--config", "tools.yaml").is(t, exitFine, `(?s).*/project\n`, "")
-	run("init", "project", "-o", "tools.yaml").is(t, exitFailure, "", `tools\.yaml is there already`)
-	run("init", "project", "-o", "project/other.yaml").is(t, exitFine, `(?s).*description: Say where it runs\n    command: \[make, where\]\n.*`, `wrote project/other\.yaml`)
+	run("init", "project", "--file", "tools.yaml").is(t, exitFailure, "", `tools\.yaml is there already`)
+	run("init", "project", "--file", "project/other.yaml").is(t, exitFine, `(?s).*description: Say where it runs\n    command: \[make, where\]\n.*`, `wrote project/other\.yaml`)
 	run("call", "where", "--config", "project/other.yaml").is(t, exitFine, `(?s).*/project\n`, "")
 }

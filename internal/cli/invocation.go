@@ -24,6 +24,7 @@ const (
 	// As shells show the end of a program by a signal: 128 + its number.
 	exitInterrupted = exitSignal + int(syscall.SIGINT) // Ctrl-C
 	exitSignal      = 128
+	exitTimeout     = 124 // as timeout(1) has it
 	exitUnread      = 141 // SIGPIPE: nobody reads stdout any more, as when head has seen enough
 )
 
@@ -45,6 +46,14 @@ type invocation struct {
 type exitError int
 
 func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+// failure is an error with its exit code.
+type failure struct {
+	error
+	code int
+}
+
+func (f *failure) Unwrap() error { return f.error }
 
 // interrupted is the exit code after ctx has ended by a signal: 143 after SIGTERM.
 func interrupted(ctx context.Context) exitError {

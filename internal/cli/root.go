@@ -87,6 +87,17 @@ func (i *invocation) run(ctx context.Context, args []string) int {
 		return exitUsage
 	}
 	i.Say(zerolog.ErrorLevel, "runnel: "+err.Error())
+	return exitCodeOf(err)
+}
+
+// exitCodeOf is the exit code of a command that ends with an error.
+func exitCodeOf(err error) int {
+	if exit, ok := errors.AsType[exitError](err); ok {
+		return int(exit)
+	}
+	if f, ok := errors.AsType[*failure](err); ok {
+		return f.code
+	}
 	return exitFailure
 }
 
@@ -124,6 +135,9 @@ func flagError(cmd *cobra.Command, err error) error {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
 		if f := cmd.Flags().Lookup("output"); f != nil && f.Shorthand == "o" && (name == "json" || name == "ndjson") {
 			return fmt.Errorf("%w (write -o %s)", err, name)
+		}
+		if letters == "o" && cmd.Flags().Lookup("file") != nil {
+			return fmt.Errorf("%w (write --file FILE)", err)
 		}
 		if serve, _, _ := cmd.Root().Find([]string{"serve"}); serve.Flags().Lookup(name) != nil {
 			return fmt.Errorf("%w: it is a flag of runnel serve, and means nothing here", err)

@@ -17,7 +17,7 @@ import (
 func (i *invocation) traceCommand() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
-		Use:   "trace -o FILE [flags] (-- SERVER [ARGUMENT...] | --url URL)",
+		Use:   "trace --file FILE [flags] (-- SERVER [ARGUMENT...] | --url URL)",
 		Short: "Stand between a host and a server and record what they say",
 		Long: `Starts any MCP server on stdin and stdout and passes bytes through unchanged, both ways. It writes each message on a line of FILE, with the
 time, the direction, the request that it answers and after how long, and anything wrong with its sequence numbers. Put it in front of the
@@ -26,17 +26,17 @@ command in a host's config. The exit code is the server's.
 With --url it stands before a server that speaks Streamable HTTP. It records messages, not headers.
 
 Values that the config file names under "secrets" appear in FILE as ***, if they stand whole in one message.`,
-		Example: `  runnel trace -o session.trace -- npx -y @modelcontextprotocol/server-everything
+		Example: `  runnel trace --file session.trace -- npx -y @modelcontextprotocol/server-everything
 
   # in a host's config: instead of "command": "my-server", "args": ["--flag"]
-  "command": "/usr/local/bin/runnel", "args": ["trace", "-o", "/tmp/session.trace", "--", "my-server", "--flag"]`,
+  "command": "/usr/local/bin/runnel", "args": ["trace", "--file", "/tmp/session.trace", "--", "my-server", "--flag"]`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := i.needServer(cmd, args)
 			switch {
 			case err != nil:
 				return err
 			case file == "":
-				return misuse(cmd, "runnel trace: which file? name it with -o")
+				return misuse(cmd, "runnel trace: which file? name it with --file")
 			}
 			hide, err := i.configSecrets(cmd)
 			if err != nil {
@@ -44,7 +44,7 @@ Values that the config file names under "secrets" appear in FILE as ***, if they
 			}
 			out, err := trace.CreateFile(file) // messages may be secret
 			if err != nil {
-				return &serve.UsageError{Err: fmt.Errorf("-o: %w", err)}
+				return &serve.UsageError{Err: fmt.Errorf("--file: %w", err)}
 			}
 			defer out.Close()
 			session := &trace.Session{Command: i.target.command, Env: i.Env, Stdin: i.Stdin, Stdout: i.Stdout, Stderr: i.Stderr}
@@ -78,7 +78,7 @@ Values that the config file names under "secrets" appear in FILE as ***, if they
 		},
 	}
 	cmd.Flags().SortFlags = false
-	cmd.Flags().StringVarP(&file, "output", "o", "", "write to `FILE`, which is overwritten")
+	cmd.Flags().StringVar(&file, "file", "", "write to `FILE`, which is overwritten")
 	i.target.addFlags(cmd.Flags())
 	cmd.Flags().AddFlag(i.flags.Lookup("config"))
 	return cmd

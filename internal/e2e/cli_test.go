@@ -60,7 +60,7 @@ func TestWrongUse(t *testing.T) {
 			says: "--protocol: \"1999-01-01\" is unknown (allowed: 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25, 2026-07-28)\nsee runnel call --help\n"},
 		{args: []string{"-q"}, says: "unknown shorthand flag: 'q' in -q\nsee runnel --help\n"},
 		{args: []string{"--a=5"}, says: "unknown flag: --a\nsee runnel --help\n"},
-		{args: []string{"trace", "-o"}, says: "flag needs an argument: 'o' in -o\nsee runnel trace --help\n"},
+		{args: []string{"trace", "--file"}, says: "flag needs an argument: --file\nsee runnel trace --help\n"},
 		{args: []string{"tasks", "list", "--json"}, says: "unknown flag: --json (write -o json)\nsee runnel tasks list --help\n"},
 		{args: []string{"wrap", "--header", "A: b", "--", "npx"}, says: "--header and --header-file go with --url\nsee runnel wrap --help\n"},
 		{args: []string{"wrap", "npx"}, says: "runnel wrap: unknown argument \"npx\": the server's command comes after --, or --url names it\nsee runnel wrap --help\n"},

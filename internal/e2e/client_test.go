@@ -143,11 +143,11 @@ tools:
 		{args: "call echo text=@" + file + " --selftest", stdout: "from a file\n"},
 		{args: "call echo text=\xff --selftest", code: 2, stderr: "^the arguments are not UTF-8, as JSON must be; base64"},
 		{args: "call echo \xff=hello --selftest", code: 2, stderr: `^the arguments are not UTF-8`},
-		{args: "call echo --json {\"text\":\"\xff\"} --selftest", code: 2, stderr: "^the arguments are not UTF-8"},
+		{args: "call echo --input {\"text\":\"\xff\"} --selftest", code: 2, stderr: "^the arguments are not UTF-8"},
 		{args: "call echo text=@" + binary + " --selftest", code: 2, stderr: "^text: " + binary + " is not UTF-8, as JSON must be; base64"},
 		{args: "call echo text=@@home --selftest", stdout: "@home"},
-		{args: `call --selftest echo --json {"text":"hello"}`, stdout: "hello"},
-		{args: `call --selftest echo --json {"text":"hello"} text=bye`, stdout: "bye"},
+		{args: `call --selftest echo --input {"text":"hello"}`, stdout: "hello"},
+		{args: `call --selftest echo --input {"text":"hello"} text=bye`, stdout: "bye"},
 		{args: "call echo text=hello --selftest --output=json", stdout: `\{"content":\[\{"type":"text","text":"hello"\}\].*\}\n`},
 		{args: "call stream count=2 --selftest --output=ndjson", stdout: `(?s)(\{"jsonrpc":"2\.0",[^\n]*\}\n)*.*"notifications/tasks/partial".*"streamed 2 chunks".*\n`},
 		{args: "call blob bytes=20 --selftest", stdout: `\[image image/png 20 bytes\]\n`},
@@ -166,12 +166,12 @@ tools:
 		{args: "call bar --no-task --config " + config, stdout: `(1%\r2%\r)?3%\n`},
 		{args: "call long --summary --config " + config, stdout: `(?s)1\n2\n.*99999\n100000\n`, stderr: `588895 bytes, the result shows its head and tail; exit code 0, completed after \d+ ms\n`},
 		{args: "call bars --progress=always --config " + config, stdout: "(?s).*four\n", stderr: `(?s).*100%`},
-		{args: "call fail message=why afterChunks=1 --selftest", code: 1, stdout: `chunk 000000 x*\nwhy\n`},
+		{args: "call fail message=why afterChunks=1 --selftest", code: 1, stdout: `chunk 000000 x*\n`, stderr: `^why\n$`},
 		{args: "call fail message=why protocol=true --selftest", code: 1, stderr: `^runnel: fail: why \(code -32603\)\n$`},
-		{args: "call sleep ms=60000 --timeout=50ms --selftest", code: 1, stderr: `^runnel: timed out after 50ms\n$`},
-		{args: "call sleep --timeout=50ms -- sleep 60", code: 1, stderr: `^runnel: sleep: server/discover: timed out after 50ms\n$`},
-		{args: "call sleep ms=60000 --timeout=50ms --no-task --selftest", code: 1, stderr: `^runnel: timed out after 50ms\n$`},
-		{args: "call sleep ms=60000 --timeout=200ms --protocol=2026-07-28 --selftest --immediate-wait=1ms", code: 1, stderr: `^runnel: timed out after 200ms\n$`},
+		{args: "call sleep ms=60000 --timeout=50ms --selftest", code: 124, stderr: `^runnel: timed out after 50ms\n$`},
+		{args: "call sleep --timeout=50ms -- sleep 60", code: 124, stderr: `^runnel: sleep: server/discover: timed out after 50ms\n$`},
+		{args: "call sleep ms=60000 --timeout=50ms --no-task --selftest", code: 124, stderr: `^runnel: timed out after 50ms\n$`},
+		{args: "call sleep ms=60000 --timeout=200ms --protocol=2026-07-28 --selftest --immediate-wait=1ms", code: 124, stderr: `^runnel: timed out after 200ms\n$`},
 
 		{args: "call ask message=who? --yes --selftest", stdout: "accepted: yes"},
 		{args: "call ask message=who? --yes --protocol=2026-07-28 --selftest", stdout: "accepted: yes"},
@@ -180,7 +180,7 @@ tools:
 		{args: "call ask message=who? --ask --protocol=2026-07-28 --immediate-wait=0 delayMs=50 --selftest", input: "me\n", stdout: "accepted: me", stderr: `\? who\?\n`},
 		{args: "call ask message=who? --ask --selftest", input: "\n", stdout: "declined", stderr: "decline"},
 		{args: "call ask message=who? --ask --selftest", input: "", stdout: "cancelled", stderr: "who"},
-		{args: "call ask message=who? --selftest", code: 1, stdout: ".*cannot ask.*\n", stderr: `^runnel: .*--yes confirms`},
+		{args: "call ask message=who? --selftest", code: 1, stderr: `^.*cannot ask.*\nrunnel: .*--yes confirms`},
 		{args: "call ask message=who? --protocol=2026-07-28 --no-task --selftest", code: 1, stderr: `^runnel: .*--yes confirms.*\nrunnel: .*elicitation`},
 
 		{args: "call", code: 2, stderr: `which tool\?\nsee runnel call --help\n$`},
@@ -190,7 +190,7 @@ tools:
 		{args: "call echo --selftest -- true", code: 2, stderr: "--selftest says what runnel itself serves"},
 		{args: "call sleep ms=x --selftest", code: 2, stderr: `^ms: "x" is not of type integer\nthe arguments of sleep are: ms=INTEGER\n$`},
 		{args: "call sleep ms=1 ms=2 --selftest", code: 2, stderr: "ms: given twice"},
-		{args: "call sleep --selftest --json [1]", code: 2, stderr: "is not a JSON object"},
+		{args: "call sleep --selftest --input [1]", code: 2, stderr: "is not a JSON object"},
 		{args: "call sleep ms --selftest", code: 2, stderr: `"ms" is not an argument`},
 		{args: "call sleep --selftest", code: 2, stderr: `^invalid arguments: .*"ms".*\nthe arguments of sleep are: ms=INTEGER\n$`},
 		{args: "call sleep ms=1 y=1 --selftest", code: 2, stderr: `^invalid arguments: .*y.*\nthe arguments of sleep are: ms=INTEGER\n$`},
@@ -447,7 +447,7 @@ func TestWordsArePrintable(t *testing.T) {
 	show(append([]string{"call", "t", "--protocol=2025-11-25", "--progress=always", "--"}, script(t, "tools/call",
 		`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"runnel-call","progress":1,"message":"`+evil+`"}}
 		{"jsonrpc":"2.0","id":3,"result":{"content":[{"type":"`+evil+`"},{"type":"resource_link","uri":"`+evil+`","mimeType":"`+evil+`"}]}}`)[1:]...)...)
-	show(append([]string{"call", "fail", "--task", "--json", `{"protocol":true,"message":"x ` + evil + `"}`}, state...)...)
+	show(append([]string{"call", "fail", "--task", "--input", `{"protocol":true,"message":"x ` + evil + `"}`}, state...)...)
 	list := runClient(t, "", append([]string{"tasks", "list", "-o", "ndjson"}, state...)...).stdout
 	var task struct{ TaskID string }
 	if err := json.Unmarshal([]byte(list), &task); err != nil {

@@ -90,7 +90,7 @@ func (d *day) proposal(file string) string {
 	}
 	out := filepath.Join(tree, "proposed", "runnel.yaml")
 	d.write(filepath.Join(tree, "proposed", "empty"), "")
-	if said, err := d.command(d.dir, "init", "-o", out, tree).CombinedOutput(); err != nil {
+	if said, err := d.command(d.dir, "init", "--file", out, tree).CombinedOutput(); err != nil {
 		d.t.Fatalf("%s: %v\n%s", file, err, said)
 	}
 	text, err := os.ReadFile(out)

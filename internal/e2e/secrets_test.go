@@ -273,7 +273,7 @@ func TestSecretsInATrace(t *testing.T) {
 	}
 	input := line("a "+secret) + line("password=letmein") + "no message " + secret + "\n"
 	config := writeConfig(t, leakTools+secretsSection)
-	got := runClient(t, input, append(append([]string{"trace", "-o", file}, config...), "--", "cat")...)
+	got := runClient(t, input, append(append([]string{"trace", "--file", file}, config...), "--", "cat")...)
 	if got.code != exitFine || got.stdout != input {
 		t.Errorf("%+v", got)
 	}

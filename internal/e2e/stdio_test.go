@@ -88,7 +88,7 @@ func TestPipesThatDoNotBlock(t *testing.T) {
 	for name, args := range map[string][]string{
 		"serve": config,
 		"wrap":  append([]string{"wrap", "--state", "memory", "--"}, self...),
-		"trace": append([]string{"trace", "-o", os.DevNull, "--"}, self...),
+		"trace": append([]string{"trace", "--file", os.DevNull, "--"}, self...),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -100,7 +100,7 @@ func TestTraceOfAURLReadsNothing(t *testing.T) {
 	t.Parallel()
 	s := serveHTTP(t, "--selftest", "--state", "memory")
 	var stderr syncBuffer
-	code := cli.Run(t.Context(), []string{"trace", "-o", filepath.Join(t.TempDir(), "trace"), "--url", s.url}, append(environ(t), noConfig), strings.NewReader(initialize+"\n"), goneStdout{}, &stderr)
+	code := cli.Run(t.Context(), []string{"trace", "--file", filepath.Join(t.TempDir(), "trace"), "--url", s.url}, append(environ(t), noConfig), strings.NewReader(initialize+"\n"), goneStdout{}, &stderr)
 	if code != exitUnread || stderr.String() != "" {
 		t.Errorf("exit code %d, stderr %q", code, &stderr)
 	}

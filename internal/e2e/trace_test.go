@@ -23,7 +23,7 @@ func TestTrace(t *testing.T) {
 		server string
 		code   int
 	}{{"cat", 0}, {"cat; exit 7", 7}, {"cat; kill -KILL $$", 137}} {
-		got := runClient(t, input, "trace", "-o", file, "--", "sh", "-c", c.server)
+		got := runClient(t, input, "trace", "--file", file, "--", "sh", "-c", c.server)
 		if got.code != c.code || got.stdout != input || got.stderr != "" {
 			t.Errorf("%s: exit code %d, %d bytes of %d, stderr %q", c.server, got.code, len(got.stdout), len(input), got.stderr)
 		}
@@ -39,16 +39,16 @@ func TestTrace(t *testing.T) {
 		}
 	}
 	for args, says := range map[string]string{
-		"trace -- cat":                    "name it with -o",
-		"trace -o " + file:                "Its command comes after --",
-		"trace -o " + file + " x -- cat":  "unknown argument",
-		"trace -o /no/such/folder/x -- y": "no such file or directory",
+		"trace -- cat":                        "name it with -o",
+		"trace --file " + file:                "Its command comes after --",
+		"trace --file " + file + " x -- cat":  "unknown argument",
+		"trace --file /no/such/folder/x -- y": "no such file or directory",
 	} {
 		if got := runClient(t, "", strings.Fields(args)...); got.code != exitUsage || !strings.Contains(got.stderr, says) {
 			t.Errorf("%s: %+v", args, got)
 		}
 	}
-	if got := runClient(t, "", "trace", "-o", file, "--", "/no/such/server"); got.code != exitFailure || !strings.Contains(got.stderr, "cannot start") {
+	if got := runClient(t, "", "trace", "--file", file, "--", "/no/such/server"); got.code != exitFailure || !strings.Contains(got.stderr, "cannot start") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -67,7 +67,7 @@ func TestTraceIsPrivate(t *testing.T) {
 		if err := os.Chmod(file, 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if got := runClient(t, "", "trace", "-o", name, "--", "true"); got.code != exitFine {
+		if got := runClient(t, "", "trace", "--file", name, "--", "true"); got.code != exitFine {
 			t.Errorf("%+v", got)
 		}
 		info, err := os.Stat(file)
@@ -85,7 +85,7 @@ func TestTraceIsPrivate(t *testing.T) {
 		if err := os.Lchown(name, nobody, nobody); err != nil {
 			t.Fatal(err)
 		}
-		if got := runClient(t, "", "trace", "-o", name, "--", "true"); got.code != exitUsage || !strings.Contains(got.stderr, "another user") {
+		if got := runClient(t, "", "trace", "--file", name, "--", "true"); got.code != exitUsage || !strings.Contains(got.stderr, "another user") {
 			t.Errorf("%s: %+v", name, got)
 		}
 		if err := os.Lchown(file, 0, 0); err != nil {
@@ -106,7 +106,7 @@ func TestTraceIsToldToEnd(t *testing.T) {
 		stdin, w := io.Pipe()
 		stdout := &trigger{text: "up", do: cancel}
 		var stderr syncBuffer
-		got := cli.Run(ctx, []string{"trace", "-o", os.DevNull, "--", "sh", "-c", server}, environ(t), stdin, stdout, &stderr)
+		got := cli.Run(ctx, []string{"trace", "--file", os.DevNull, "--", "sh", "-c", server}, environ(t), stdin, stdout, &stderr)
 		said := strings.ReplaceAll(stderr.String(), "Terminated\n", "") // some shells tell how their sleep ended
 		if got != code || said != "" {
 			t.Errorf("%s: exit code %d, want %d, stderr %q", server, got, code, &stderr)
@@ -130,7 +130,7 @@ func TestTraceOfACall(t *testing.T) {
 		{"--protocol=2026-07-28 --no-task", []string{"server/discover: runnel ", "notifications/tools/partial_result: seq 0 |"}},
 	} {
 		args := append([]string{"call", "stream", "count=3"}, strings.Fields(c.flags)...)
-		args = append(args, "--", "env", noSleepAtExit, racedProgram(t), "trace", "-o", file)
+		args = append(args, "--", "env", noSleepAtExit, racedProgram(t), "trace", "--file", file)
 		got := runClient(t, "", append(args, itself(t, "--selftest", "--pace=0")...)...)
 		text, err := os.ReadFile(file)
 		if got.code != exitFine || !strings.HasSuffix(got.stdout, "streamed 3 chunks") || err != nil {
@@ -151,7 +151,7 @@ func TestTraceOfACall(t *testing.T) {
 func TestKilledTraceLeavesNoServer(t *testing.T) {
 	t.Parallel()
 	for range 2 {
-		cmd := programCommand(t, "trace", "-o", os.DevNull, "--", "sh", "-c", "sleep 600 & echo $! $$; exec sleep 600")
+		cmd := programCommand(t, "trace", "--file", os.DevNull, "--", "sh", "-c", "sleep 600 & echo $! $$; exec sleep 600")
 		in, out := pipes(t, cmd)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)

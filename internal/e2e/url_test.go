@@ -239,7 +239,7 @@ func TestTraceAndDoctorAtURL(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "trace")
 	with := []string{"--url", s.url + "?key=" + token, "--header", "Authorization: Bearer " + token}
 	got := runClient(t, initialize+"\n"+`{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n"+
-		`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hi"}}}`+"\n", append([]string{"trace", "-o", file}, with...)...)
+		`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hi"}}}`+"\n", append([]string{"trace", "--file", file}, with...)...)
 	written, err := os.ReadFile(file)
 	if err != nil || got.code != exitFine || !strings.Contains(got.stdout, `"text":"hi"`) || !strings.Contains(string(written), "response to tools/call echo") || strings.Contains(string(written), token) {
 		t.Errorf("exit code %d, %v\n%s\n%s\n%s", got.code, err, got.stdout, got.stderr, written)

@@ -23,5 +23,8 @@ func KillSelf(s syscall.Signal) {
 	os.Exit(128 + int(s))   // the signal was ignored when this process began, as SIGINT is for a script's background commands
 }
 
+// SignalNumber returns the number of a signal, 0 if there is none of the name.
+func SignalNumber(name string) int { return int(unix.SignalNum(name)) }
+
 // SignalName returns the name of a signal, such as SIGTERM, "" if it has none.
 func SignalName(s syscall.Signal) string { return unix.SignalName(s) }

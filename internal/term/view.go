@@ -26,6 +26,7 @@ const (
 type View struct {
 	stdout, stderr io.Writer
 	live           bool // the progress line is drawn
+	person         bool // it was, until End
 	plain          bool // progress is written as separate lines: --progress always, without a terminal
 	shared         bool // stdout is a terminal, too: the progress line stands below its text
 	out, err       *Output
@@ -46,6 +47,7 @@ func NewView(stdout, stderr io.Writer, progress string, getenv func(name string)
 	v := &View{stdout: stdout, stderr: stderr, began: time.Now(), stop: func() {}, out: NewOutput(stdout, getenv), err: NewOutput(stderr, getenv)}
 	terminal := IsTerminal(stderr) && getenv("TERM") != "dumb"
 	v.live = terminal && progress != "never"
+	v.person = v.live
 	v.plain = !terminal && progress == "always"
 	v.shared = IsTerminal(stdout)
 	if v.live {
@@ -72,6 +74,9 @@ func (v *View) spin(stop <-chan struct{}) {
 		v.mu.Unlock()
 	}
 }
+
+// Drawn reports whether a person sees the progress of the call, until its End.
+func (v *View) Drawn() bool { return v.person }
 
 // End removes the progress line for good. The call and a second Ctrl-C may both call it, even at the same time.
 func (v *View) End() {

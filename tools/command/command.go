@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 	"runnel/internal/shorten"
 	"runnel/partials"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 	"runnel/tasks"
 	"runnel/tools"
 	"runnel/tools/config"
@@ -62,6 +64,9 @@ func (c *Command) Describe() mcp.Tool {
 	}
 }
 
+// exitNotFound is the exit code of a command that is not there, as shells have it.
+const exitNotFound = 127
+
 // Call runs the command once. If the command cannot be started or fails, the result has isError. Call returns an error only if ctx ends
 // before the command begins, or if the user cannot be asked to confirm.
 func (c *Command) Call(ctx context.Context, in *tools.Call, out *tools.Output) (*mcp.CallToolResult, error) {
@@ -74,7 +79,11 @@ func (c *Command) Call(ctx context.Context, in *tools.Call, out *tools.Output) (
 	}
 	spec, err := c.prepare(args)
 	if err != nil {
-		return mcp.ErrorResult(err.Error()), nil
+		result := mcp.ErrorResult(err.Error())
+		if errors.Is(err, fs.ErrNotExist) {
+			result.Meta = map[string]any{mcp.MetaCommand: rawjson.Encode(&outcome{ExitCode: new(exitNotFound)})}
+		}
+		return result, nil
 	}
 	if refused, err := c.confirm(ctx, in, args); refused != nil || err != nil {
 		return refused, err

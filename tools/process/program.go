@@ -3,6 +3,7 @@ package process
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,7 +24,7 @@ func FindProgram(name, dir, path string) (string, error) {
 		}
 		return found, nil
 	}
-	why := "not found"
+	var why error = notFound{}
 	for _, d := range filepath.SplitList(path) {
 		if !filepath.IsAbs(d) {
 			continue
@@ -34,11 +35,18 @@ func FindProgram(name, dir, path string) (string, error) {
 			return found, nil
 		}
 		if errors.Is(err, os.ErrPermission) {
-			why = "not executable"
+			why = errors.New("not executable")
 		}
 	}
-	return "", fmt.Errorf("cannot start %s: %s in PATH=%s", name, why, path)
+	return "", fmt.Errorf("cannot start %s: %w in PATH=%s", name, why, path)
 }
+
+// notFound is fs.ErrNotExist in the words of a shell.
+type notFound struct{}
+
+func (notFound) Error() string { return "not found" }
+
+func (notFound) Is(err error) bool { return err == fs.ErrNotExist }
 
 // RootCause returns the cause of an error of package os. Use it where the message names the path already.
 func RootCause(err error) error {
