@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
 	"runnel/internal/serve"
@@ -107,8 +109,11 @@ func (l *local) close() {
 	l.notices.Close()
 }
 
+// all shows all tasks.
+func all(*tasks.Task) bool { return true }
+
 // await is list for a command that watches: before the first task there are none.
-func (l *local) await(ctx context.Context, running bool) ([]tasks.Task, error) {
+func (l *local) await(ctx context.Context, shows func(*tasks.Task) bool) ([]tasks.Task, error) {
 	if l.runner == nil {
 		if err := l.open(); errors.Is(err, errNoState) {
 			return nil, nil
@@ -116,7 +121,7 @@ func (l *local) await(ctx context.Context, running bool) ([]tasks.Task, error) {
 			return nil, err
 		}
 	}
-	return l.list(ctx, running)
+	return l.list(ctx, shows)
 }
 
 // find returns the id that begins with prefix.
@@ -136,19 +141,15 @@ func (l *local) find(ctx context.Context, prefix string) (string, error) {
 
 // aboutTask makes a command that takes the id of one task.
 func (i *invocation) aboutTask(use, short, long, example string, run func(cmd *cobra.Command, l *local, id string) error) *cobra.Command {
-	withTask := func(cmd *cobra.Command, args []string) error {
-		switch {
-		case len(args) == 0 || args[0] == "":
-			return misuse(cmd, "%s: which task? runnel tasks list shows their ids", cmd.CommandPath())
-		case len(args) > 1:
-			return noArguments(cmd, args[1:])
-		}
-		l, err := i.openLocal(cmd)
-		if err != nil {
-			return err
-		}
-		defer l.close()
-		id, err := l.find(cmd.Context(), args[0])
+	cmd := i.aboutTasks(use, short, long, example, run)
+	cmd.Args = atMostOne
+	return cmd
+}
+
+// aboutTasks makes a command that takes the ids of some tasks. One that fails does not stop the others; the exit code is that of the first.
+func (i *invocation) aboutTasks(use, short, long, example string, run func(cmd *cobra.Command, l *local, id string) error) *cobra.Command {
+	withTask := func(cmd *cobra.Command, l *local, prefix string) error {
+		id, err := l.find(cmd.Context(), prefix)
 		if err == nil {
 			err = run(cmd, l, id)
 		}
@@ -162,19 +163,45 @@ func (i *invocation) aboutTask(use, short, long, example string, run func(cmd *c
 		}
 		return err
 	}
-	return &cobra.Command{Use: use, Short: short, Long: long, Example: example, RunE: withTask, ValidArgsFunction: i.completeTask}
+	withTasks := func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 || slices.Contains(args, "") {
+			return misuse(cmd, "%s: which task? runnel tasks list shows their ids", cmd.CommandPath())
+		}
+		l, err := i.openLocal(cmd)
+		if err != nil {
+			return err
+		}
+		defer l.close()
+		if len(args) == 1 {
+			return withTask(cmd, l, args[0])
+		}
+		var first error
+		for _, prefix := range args {
+			err := withTask(cmd, l, prefix)
+			if _, isCode := errors.AsType[exitError](err); err != nil && !isCode {
+				i.Say(zerolog.ErrorLevel, "runnel: "+err.Error())
+				err = exitError(exitFailure)
+			}
+			first = cmp.Or(first, err)
+			if cmd.Context().Err() != nil {
+				break
+			}
+		}
+		return first
+	}
+	return &cobra.Command{Use: use, Short: short, Long: long, Example: example, RunE: withTasks, ValidArgsFunction: i.completeTask}
 }
 
-// list returns the owner's tasks, or only the running ones, oldest first. The message of a running task is its last line of output.
-func (l *local) list(ctx context.Context, running bool) (list []tasks.Task, err error) {
-	all, _, err := l.runner.List(ctx, "", math.MaxInt32)
-	for _, t := range all {
+// list returns the owner's tasks that are shown, oldest first. The message of a running task is its last line of output.
+func (l *local) list(ctx context.Context, shows func(*tasks.Task) bool) (list []tasks.Task, err error) {
+	every, _, err := l.runner.List(ctx, "", math.MaxInt32)
+	for _, t := range every {
 		if !t.Status.Terminal() {
 			if now, err := l.runner.Head(ctx, t.ID); err == nil { // else it is gone or damaged, and is shown as it was listed
 				t = now
 			}
 		}
-		if !running || !t.Status.Terminal() {
+		if shows(&t) {
 			list = append(list, t)
 		}
 	}
@@ -191,7 +218,7 @@ type listedTask struct {
 // completeTask completes the id of a task.
 func (i *invocation) completeTask(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	const silent = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
-	if len(args) > 0 {
+	if len(args) > 0 && cmd.Args != nil { // it takes one
 		return nil, silent
 	}
 	i.Stderr = io.Discard
@@ -205,10 +232,11 @@ func (i *invocation) completeTask(cmd *cobra.Command, args []string, toComplete 
 	defer l.close()
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
 	defer cancel()
-	list, _ := l.list(ctx, false) // an incomplete list is good enough
+	list, _ := l.list(ctx, all) // an incomplete list is good enough
 	var ids []cobra.Completion
 	for _, t := range slices.Backward(list) {
 		switch ended := t.Status.Terminal(); {
+		case slices.Contains(args, t.ID):
 		case cmd.Name() == "cancel" && ended, cmd.Name() == "rm" && !ended: // the command would refuse it
 		default:
 			ids = append(ids, cobra.CompletionWithDesc(t.ID, fmt.Sprintf("%s %s, %s old", t.Tool, t.Status, term.Age(time.Since(t.CreatedAt)))))

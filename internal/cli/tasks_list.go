@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -13,11 +14,13 @@ import (
 
 	"runnel/internal/serve"
 	"runnel/internal/term"
+	"runnel/rpc/mcp"
 	"runnel/tasks"
 )
 
 func (i *invocation) listCommand() *cobra.Command {
-	var running, watch bool
+	var running, failed, watch, quiet bool
+	var tool string
 	var output *serve.Choice
 	cmd := &cobra.Command{
 		Use:     "list",
@@ -30,12 +33,18 @@ func (i *invocation) listCommand() *cobra.Command {
   # watch them
   runnel tasks list --watch
 
-  # the ids of the tasks that failed
-  runnel tasks list -o ndjson | jq -r 'select(.status == "failed").taskId'`,
+  # forget the tasks that failed
+  runnel tasks list --failed -q | xargs runnel tasks rm`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if watch && (output.Word != "text" || !term.IsTerminal(i.Stdout)) {
 				return misuse(cmd, "runnel tasks list: --watch draws on a terminal; a script waits with runnel tasks wait ID")
+			}
+			if quiet && (watch || output.Word != "text") {
+				return misuse(cmd, "runnel tasks list: -q does not go with -o or --watch")
+			}
+			shows := func(t *tasks.Task) bool {
+				return (!running || !t.Status.Terminal()) && (!failed || t.Status == mcp.TaskFailed) && (tool == "" || t.Tool == tool)
 			}
 			l, err := i.findLocal(cmd)
 			if err == nil {
@@ -47,7 +56,7 @@ func (i *invocation) listCommand() *cobra.Command {
 			defer l.close()
 			if watch {
 				return drawAgain(cmd.Context(), i.Stdout, "runnel tasks list  "+l.where(), func(ctx context.Context) (string, error) {
-					list, err := l.await(ctx, running)
+					list, err := l.await(ctx, shows)
 					if len(list) == 0 {
 						return "no tasks", err
 					}
@@ -56,11 +65,19 @@ func (i *invocation) listCommand() *cobra.Command {
 					return tasksTable(list[max(len(list)-max(height-around, 1), 0):]), err
 				})
 			}
-			if err != nil {
+			if err != nil && !quiet {
 				i.Say(zerolog.InfoLevel, err.Error())
 			}
-			list, err := l.await(cmd.Context(), running)
+			list, err := l.await(cmd.Context(), shows)
 			if err != nil {
+				return err
+			}
+			if quiet {
+				var ids strings.Builder
+				for _, t := range list {
+					ids.WriteString(t.ID + "\n")
+				}
+				_, err := io.WriteString(i.Stdout, ids.String())
 				return err
 			}
 			shown := make([]listedTask, len(list))
@@ -80,6 +97,9 @@ func (i *invocation) listCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&running, "running", false, "only those that have not ended")
+	cmd.Flags().BoolVar(&failed, "failed", false, "only those that failed")
+	cmd.Flags().StringVar(&tool, "tool", "", "only those of the tool `NAME`")
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print the ids alone, for a script")
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show the list again every second, until Ctrl-C")
 	output = outputFlag(cmd.Flags(), "json (the list on one line)", "ndjson (a task on each line)")
 	return cmd

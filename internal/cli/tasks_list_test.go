@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"runnel/tasks"
@@ -18,4 +20,33 @@ func TestShortIDs(t *testing.T) {
 			t.Errorf("%s: %q, want %q", id, short[id], want)
 		}
 	}
+}
+
+// The tasks of a tool, those that failed, and their ids alone; commands that take several ids go on after one that fails.
+func TestListedTasks(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	state := []string{"--state", filepath.Join(dir, "state")}
+	run := func(args ...string) outcome { return runCommand(t, append(args, state...)...) }
+	run("tasks", "list", "-q").is(t, exitFine, "", "")
+	for range 2 {
+		run("call", "fine", "--task", "--tool", "fine=true").is(t, exitFine, "", ".*")
+		run("call", "wrong", "--task", "--tool", "wrong=false").is(t, exitFailure, "", ".*")
+	}
+	const id = `[0-9a-f-]{36}\n`
+	run("tasks", "list", "-q").is(t, exitFine, "("+id+"){4}", "")
+	run("tasks", "list", "--tool", "fine", "--failed", "-q").is(t, exitFine, "", "")
+	run("tasks", "list", "--failed").is(t, exitFine, "ID [^\n]*\n([^\n]* failed +wrong [^\n]*\n){2}", "")
+	run("tasks", "list", "-q", "-o", "json").is(t, exitUsage, "", "-q does not go with -o or --watch")
+	failed := run("tasks", "list", "--failed", "-q")
+	failed.is(t, exitFine, "("+id+"){2}", "")
+	fine := strings.Fields(run("tasks", "list", "--tool", "fine", "-q").stdout)
+	ids := append(fine, strings.Fields(failed.stdout)...)
+	run(append([]string{"tasks", "wait"}, ids...)...).is(t, exitFailure, "("+id[:len(id)-2]+" completed\n){2}("+id[:len(id)-2]+" failed\n){2}", "")
+	run(append([]string{"tasks", "get", "-o", "json"}, ids...)...).is(t, exitFine, `(\{"taskId":[^\n]*\n){4}`, "")
+	run("tasks", "wait", ids[2], "nosuch", ids[0]).is(t, exitFailure, ".* failed\n.* completed\n", "there is no task nosuch")
+	run("tasks", "cancel", ids[0], ids[1]).is(t, exitFailure, "", "(?s)had already ended.*had already ended")
+	run(append([]string{"tasks", "rm"}, fine...)...).is(t, exitFine, "", "")
+	run("tasks", "list", "-q").is(t, exitFine, "("+id+"){2}", "")
+	run("tasks", "tail", ids[2], ids[3]).is(t, exitUsage, "", "unknown argument")
 }

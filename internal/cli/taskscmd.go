@@ -46,9 +46,9 @@ listed while it runs. The first characters of an id are enough if no other id be
 }
 
 func (i *invocation) cancelCommand() *cobra.Command {
-	return i.aboutTask("cancel ID", "Cancel a task, whichever runnel runs it",
+	return i.aboutTasks("cancel ID...", "Cancel tasks, whichever runnel runs them",
 		"Asks the runnel that runs the task to cancel it and waits until it has done so: the task's command has ended then, or is being stopped.",
-		"  runnel tasks cancel 4d8a223b",
+		"  runnel tasks cancel 4d8a223b\n\n  # all that run\n  runnel tasks list --running -q | xargs runnel tasks cancel",
 		func(cmd *cobra.Command, l *local, id string) error {
 			t, err := l.runner.Cancel(cmd.Context(), id)
 			switch {
@@ -65,8 +65,8 @@ func (i *invocation) cancelCommand() *cobra.Command {
 }
 
 func (i *invocation) waitCommand() *cobra.Command {
-	return i.aboutTask("wait ID", "Wait until a task has ended",
-		"Waits until the task has ended and prints its status. The exit code is that of runnel call: the command's own, else 0, or 1 for an error.",
+	return i.aboutTasks("wait ID...", "Wait until tasks have ended",
+		"Waits until each task has ended and prints its status. The exit code is that of runnel call: the command's own, else 0, or 1 for an error; of\nseveral tasks, that of the first which failed.",
 		`  runnel tasks wait 4d8a && notify-send "the build is done"`,
 		func(cmd *cobra.Command, l *local, id string) error {
 			t, err := l.runner.Await(cmd.Context(), id)
@@ -84,9 +84,9 @@ func (i *invocation) waitCommand() *cobra.Command {
 }
 
 func (i *invocation) rmCommand() *cobra.Command {
-	return i.aboutTask("rm ID", "Forget a task that has ended",
+	return i.aboutTasks("rm ID...", "Forget tasks that have ended",
 		"Deletes a task that has ended, with its result and output, whether or not anybody has fetched them.",
-		"  runnel tasks rm 4d8a223b",
+		"  runnel tasks rm 4d8a223b\n  runnel tasks list --failed -q | xargs runnel tasks rm",
 		func(cmd *cobra.Command, l *local, id string) error {
 			t, err := l.runner.Get(cmd.Context(), id)
 			if err != nil {
@@ -141,7 +141,7 @@ func (i *invocation) pruneCommand() *cobra.Command {
 
 func (i *invocation) getCommand() *cobra.Command {
 	var output *serve.Choice
-	cmd := i.aboutTask("get ID", "Show a task", "Shows a task: its tool, its status, its times, the size of its output.",
+	cmd := i.aboutTasks("get ID...", "Show a task", "Shows tasks: the tool, the status, the times, the size of the output.",
 		`  runnel tasks get 4d8a223b
   runnel tasks get 4d8a223b -o json | jq -r .status`,
 		func(cmd *cobra.Command, l *local, id string) error {

@@ -71,7 +71,7 @@ go on. DONE is how far a task is, if its tool reports that, or if its last line 
 // source adapts local to top.Source.
 type source struct{ local *local }
 
-func (s source) List(ctx context.Context) ([]tasks.Task, error) { return s.local.await(ctx, false) }
+func (s source) List(ctx context.Context) ([]tasks.Task, error) { return s.local.await(ctx, all) }
 
 // The others are about a task of the list: the state is open.
 
