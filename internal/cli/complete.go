@@ -34,10 +34,50 @@ func fixCompletion(root *cobra.Command) {
 		"zsh":        `  runnel completion zsh > "${fpath[1]}/_runnel"`,
 	}
 	for _, shell := range cmd.Commands() {
+		if shell.Name() == "bash" {
+			shell.RunE = func(cmd *cobra.Command, _ []string) error { return bashCompletion(cmd.Root(), cmd.OutOrStdout()) }
+		}
 		shell.Short = "Write the completion script for " + shell.Name()
 		shell.Example, shell.Args = examples[shell.Name()], noArguments
 	}
 }
+
+// bashCompletion writes cobra's script for bash. It takes the words of the line from a function of the package bash-completion, which many
+// machines do not have: without it, from one that does the same.
+func bashCompletion(root *cobra.Command, out io.Writer) error {
+	var script strings.Builder
+	if err := root.GenBashCompletionV2(&script, true); err != nil {
+		return err
+	}
+	const theirs = `_get_comp_words_by_ref "$@" cur prev words cword`
+	_, err := io.WriteString(out, bashWords+strings.ReplaceAll(script.String(), theirs, "__runnel_words"))
+	return err
+}
+
+// bashWords is the function that joins what readline has split at = and : inside of a word.
+const bashWords = `__runnel_words()
+{
+    local i line="$COMP_LINE" rest
+    words=() cword=0
+    for ((i = 0; i < ${#COMP_WORDS[@]}; i++)); do
+        rest="${line#"${line%%[![:blank:]]*}"}"
+        if ((i > 0)) && [[ "$rest" == "$line" ]]; then
+            words[${#words[@]}-1]+="${COMP_WORDS[i]}"
+        else
+            words+=("${COMP_WORDS[i]}")
+        fi
+        line="${rest#"${COMP_WORDS[i]}"}"
+        if ((i == COMP_CWORD)); then
+            cword=$((${#words[@]} - 1))
+        fi
+    done
+    cur="${words[cword]}" prev=""
+    if ((cword > 0)); then
+        prev="${words[cword - 1]}"
+    fi
+}
+
+`
 
 // completionTime is how long a shell waits for a server.
 const completionTime = 3 * time.Second
