@@ -29,7 +29,7 @@ func (r *Runner) watchRequests(ctx context.Context) {
 			r.endOnce(r.cancellable(id), func(run *Run) {
 				message := "cancelled by the client"
 				if !run.Task().Detached { // a detached task is always cancelled by another process
-					message += ", by another runnel"
+					message = "cancelled from elsewhere on this state, as by runnel tasks cancel, top or ui"
 				}
 				run.Cancel(message)
 			})

@@ -160,7 +160,7 @@ func (c *call) run(ctx, wanted context.Context) error {
 	}
 	c.view.End()
 	if unasked {
-		c.say("nobody could be asked here: --yes confirms, and answers the tool's other questions")
+		c.say("there is no terminal here to ask you on: --yes confirms, and answers the tool's other questions")
 	}
 	if took := time.Since(c.began); err == nil && !c.o.detach && c.view.Drawn() && took >= time.Second {
 		c.i.Say(zerolog.InfoLevel, "completed, "+text.Seconds(took))

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -204,6 +206,9 @@ func (c *call) find(ctx context.Context, name string) error {
 		return err
 	}
 	if c.tool, err = c.i.findTool(list, name); err != nil {
+		if slices.ContainsFunc(c.o.arguments, func(word string) bool { return !strings.Contains(word, "=") }) {
+			err = fmt.Errorf("%w\nif it is a tool of another server, put -- before that server's command: runnel call %s -- %s", err, term.Quote(name), term.Quote(c.o.arguments...))
+		}
 		return err
 	}
 	form := term.ReadForm(c.tool.InputSchema)

@@ -42,7 +42,7 @@ func (i *invocation) configCommand() *cobra.Command {
 		Example: "  runnel config check runnel.yaml",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return misuse(cmd, "runnel config: which one? check or schema")
+			return misuse(cmd, "runnel config needs a command: check or schema")
 		},
 	}
 	conf.AddCommand(check, schema)

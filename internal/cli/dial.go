@@ -113,7 +113,7 @@ func (i *invocation) findTool(list []mcp.Tool, name string) (*mcp.Tool, error) {
 	case len(names) > 0:
 		return nil, fmt.Errorf("%w; there are: %s", didYouMean(err, name, names), term.Printable(strings.Join(names, ", ")))
 	case i.target.isSelf():
-		return nil, fmt.Errorf("%w: name some with --tool or in a config file", err)
+		return nil, fmt.Errorf("%w, nor any other: name one with --tool, or let runnel init propose a runnel.yaml", err)
 	}
 	return nil, fmt.Errorf("%w: the server has none", err)
 }

@@ -123,7 +123,7 @@ func (d *diagnosis) entry(ctx context.Context, h *hosts.Host, file, name string,
 		p, err = u.Probe(ctx, checkTime)
 	}
 	if err == nil && p.Tools == 0 {
-		err = errors.New("it starts, but has no tools there: name some with --tool or --config")
+		err = errors.New("it starts, but serves no tools there: name one with --tool, or a file with --config")
 	}
 	if err != nil {
 		err = fmt.Errorf("%w\nhow it is started: %s", err, file)

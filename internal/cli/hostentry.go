@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +15,7 @@ import (
 
 	"runnel/internal/hosts"
 	"runnel/internal/serve"
+	"runnel/internal/term"
 	"runnel/tools/config"
 )
 
@@ -136,9 +139,26 @@ func (i *invocation) findTools(cmd *cobra.Command, h *hosts.Host, project bool, 
 	case h.Elsewhere:
 		return nil, misuse(cmd, "%s starts its servers in another directory than this: name a tool with --tool, or a file with --config", h.Title)
 	case !project || err != nil:
-		i.Say(zerolog.InfoLevel, fmt.Sprintf("%s: no tool is named, so runnel will serve those of the %s in the directory where the host starts it, once you trust that file (runnel trust)", h.Title, config.FileName))
+		i.Say(zerolog.InfoLevel, fmt.Sprintf("%s: serves the %s of the project that you open (%s)", h.Title, config.FileName, i.thisProject()))
 	}
 	return given, nil
+}
+
+// thisProject says what the current directory's config file gives a host that is opened here.
+func (i *invocation) thisProject() string {
+	text, _, err := serve.ReadRegular(config.FileName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "this one has none: runnel init proposes it"
+	}
+	conf, err := config.Parse(config.FileName, text)
+	if err != nil {
+		return "in this one it has a mistake: runnel config check shows it"
+	}
+	said := "this one: " + term.Count(len(conf.Tools), "tool")
+	if i.Trust().Refuses(config.FileName) != "" {
+		return said + ", not trusted yet: read the file, then run runnel trust"
+	}
+	return said + ", trusted"
 }
 
 // pathFor returns a path as a host's file must name it: absolute or, in a project's file, relative to the project.

@@ -57,7 +57,7 @@ func (i *invocation) init(cmd *cobra.Command, dir, file string, dryRun bool) err
 		return misuse(cmd, "%s is not a directory", serve.ShownPath(dir))
 	}
 	if _, err := os.Lstat(file); err == nil && !dryRun {
-		return fmt.Errorf("%s is there already: see what would be proposed with runnel init --dry-run", serve.ShownPath(file))
+		return fmt.Errorf("%s exists: runnel init --dry-run shows what it would propose", serve.ShownPath(file))
 	}
 	project, err := filepath.Abs(dir)
 	if err != nil {
@@ -105,7 +105,7 @@ func (i *invocation) init(cmd *cobra.Command, dir, file string, dryRun bool) err
 func writeNew(file, text string) error {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s is there already", serve.ShownPath(file))
+		return fmt.Errorf("%s exists", serve.ShownPath(file))
 	} else if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func TestInit(t *testing.T) {
 	if err := os.WriteFile("runnel.yaml", []byte("tools: {}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run("init").is(t, exitFailure, "", `runnel\.yaml is there already`)
+	run("init").is(t, exitFailure, "", `runnel\.yaml exists: runnel init --dry-run`)
 	if got := read(t, "runnel.yaml"); got != "tools: {}\n" {
 		t.Error(got)
 	}
@@ -58,7 +58,7 @@ func TestInitOutput(t *testing.T) {
 	}
 	run("init", "project", "--file", "tools.yaml").is(t, exitFine, `(?s).*\n    dir: ".*/project"\n.*`, `(?s)wrote tools\.yaml, 1 tool;.*Next: runnel tools --config tools\.yaml, then runnel install --config tools\.yaml`)
 	run("call", "where", "--config", "tools.yaml").is(t, exitFine, `(?s).*/project\n`, "")
-	run("init", "project", "--file", "tools.yaml").is(t, exitFailure, "", `tools\.yaml is there already`)
+	run("init", "project", "--file", "tools.yaml").is(t, exitFailure, "", `tools\.yaml exists`)
 	run("init", "project", "--file", "project/other.yaml").is(t, exitFine, `(?s).*description: Say where it runs\n    command: \[make, where\]\n.*`, `wrote project/other\.yaml`)
 	run("call", "where", "--config", "project/other.yaml").is(t, exitFine, `(?s).*/project\n`, "")
 }

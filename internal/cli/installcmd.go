@@ -159,7 +159,7 @@ func (i *invocation) makeChange(entry *entryFlags, change *hosts.Change, done st
 
 // checkGiven refuses tools, a config or a state with which the host could not start runnel.
 func (i *invocation) checkGiven(ctx context.Context, given []givenFlag) error {
-	const hint = "nothing was installed: mend it first"
+	const hint = "nothing was installed: fix this, then install again"
 	for _, g := range given {
 		if g.flag != "state" || !strings.Contains(g.text, "://") {
 			continue

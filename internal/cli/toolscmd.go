@@ -80,7 +80,7 @@ speaks Streamable HTTP.`,
 			case i.Classes > 0:
 				i.Say(zerolog.InfoLevel, "no tools: no worker of the config's classes announces any; runnel fleet shows which workers there are")
 			default:
-				i.Say(zerolog.InfoLevel, "no tools: name some with --tool or in a config file")
+				i.Say(zerolog.InfoLevel, "no tools: name one with --tool, or let runnel init propose a runnel.yaml")
 			}
 			return i.printTools(list)
 		},

@@ -70,7 +70,7 @@ A file that you name (--config, $RUNNEL_CONFIG) and the one in your own config d
 				_, _, err = i.Registry(conf)
 			}
 			if err != nil {
-				return &serve.UsageError{Err: err, Hint: "it is not trusted: mend it first"}
+				return &serve.UsageError{Err: err, Hint: "it is not trusted: fix this, then run runnel trust again"}
 			}
 			path, err := i.Trust().Add(file, text)
 			if err != nil {

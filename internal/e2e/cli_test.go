@@ -73,7 +73,7 @@ func TestWrongUse(t *testing.T) {
 		{args: []string{"completion", "bash", "x"}, says: "runnel completion bash: unknown argument \"x\"\nsee runnel completion bash --help\n"},
 		{args: []string{"help", "nope"}, says: "unknown command \"nope\"\nsee runnel --help\n"},
 		{args: []string{"help", "tasks", "tial"}, says: "unknown command \"tial\" (did you mean tail?)\nsee runnel tasks --help\n"},
-		{args: []string{"config"}, says: "runnel config: which one? check or schema\nsee runnel config --help\n"},
+		{args: []string{"config"}, says: "runnel config needs a command: check or schema\nsee runnel config --help\n"},
 		{args: []string{"--max-result", "3"}, says: "--max-result: 3 is out of range (allowed: 1KiB to 960KiB)\nsee runnel --help\n"},
 		{args: []string{"--max-line"}, says: "flag needs an argument: --max-line\nsee runnel --help\n"},
 		{args: []string{"--max-line", "16MB"},
@@ -97,9 +97,9 @@ func TestWrongUse(t *testing.T) {
 		{args: []string{"--tool", "e=echo 'a"}, says: "--tool: tool \"e\": Unterminated single-quoted string\n"},
 		{args: []string{"--config", missing}, says: "--config: there is no config file " + missing + "\n"},
 		{args: []string{"config", "check", missing}, says: "there is no config file " + missing + "\n"},
-		{args: []string{"--config", file, "--tool", "echo=echo"}, says: "--tool: tool \"echo\" is there already, from " + file + ":2:3\n"},
-		{args: []string{"--tool", "a=echo", "--tool", "a=echo"}, says: "--tool: tool \"a\" is there already, from --tool\n"},
-		{args: []string{"--tool", "echo=echo", "--selftest"}, says: "--selftest: tool \"echo\" is there already, from --tool\n"},
+		{args: []string{"--config", file, "--tool", "echo=echo"}, says: "--tool: tool \"echo\" is named twice, first by " + file + ":2:3\n"},
+		{args: []string{"--tool", "a=echo", "--tool", "a=echo"}, says: "--tool: tool \"a\" is named twice, first by --tool\n"},
+		{args: []string{"--tool", "echo=echo", "--selftest"}, says: "--selftest: tool \"echo\" is named twice, first by --tool\n"},
 
 		{env: []string{"XDG_CONFIG_HOME=" + file}, says: "looking for a config file: stat " + file + "/runnel/runnel.yaml: not a directory\n" +
 			"name one with --config (/dev/null is an empty one), or set HOME or XDG_CONFIG_HOME to a directory that can be read\n"},

@@ -35,7 +35,7 @@ func TestDoctorOfAnInstalledHost(t *testing.T) {
 		code       int
 	}{
 		{"command = '" + program + "'\nargs = ['--tool', 'a=echo']\n", `ok     host codex, server x: it starts, 1 tool, \d+ ms; .*; unless a config or a flag says otherwise, maxResult 8 KiB, .*`, exitFine},
-		{"command = '" + program + "'\n", `WRONG  host codex, server x: it starts, but has no tools there: .*`, exitFailure},
+		{"command = '" + program + "'\n", `WRONG  host codex, server x: it starts, but serves no tools there: .*`, exitFailure},
 		{"command = '" + program + "'\nargs = ['--nonsense']\n", `WRONG  host codex, server x: cannot start: .*--nonsense.*`, exitFailure},
 		{"command = '" + program + "'\nenabled = false\n", `WRONG  host codex, server x: .*config.toml has it switched off: switch it on in the host\n`, exitFailure},
 		{"command = '/gone/runnel'\n", `WRONG  host codex, server x: .*config.toml names /gone/runnel, which is not a program: .*`, exitFailure},

@@ -219,7 +219,7 @@ func TestTrustMisused(t *testing.T) {
 	t.Parallel()
 	c := newCheckout(t)
 	c.write("  wrong: {comand: [x]}\n")
-	c.run("", "trust").is(t, exitUsage, "", `runnel.yaml:4:\d+: .*unknown key "comand"(?s:.*)\nit is not trusted: mend it first\n$`)
+	c.run("", "trust").is(t, exitUsage, "", `runnel.yaml:4:\d+: .*unknown key "comand"(?s:.*)\nit is not trusted: fix this, then run runnel trust again\n$`)
 	c.run("", "trust", "other.yaml").is(t, exitUsage, "", `^other.yaml needs no trust: only a file named runnel.yaml is ever found without being named\n`)
 	c.run("", "trust", "none/runnel.yaml").is(t, exitUsage, "", `^there is no none/runnel.yaml\n`)
 	c.env = append(c.env, "HOME=", "XDG_STATE_HOME=")

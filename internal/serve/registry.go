@@ -31,7 +31,7 @@ func (s *Setup) registry(conf *config.Config, whole bool) (set *upstream.Set, co
 	add := func(tool tools.Tool, from string) {
 		name := tool.Describe().Name
 		if other, taken := sources[name]; taken {
-			errs = append(errs, fmt.Errorf("%s: tool %q is there already, from %s", from, name, other))
+			errs = append(errs, fmt.Errorf("%s: tool %q is named twice, first by %s", from, name, other))
 			return
 		}
 		sources[name] = from

@@ -47,7 +47,7 @@ func (s *Setup) Serve(ctx context.Context) error {
 		s.Say(zerolog.InfoLevel, "runnel speaks MCP, one JSON message per line, with the host that starts it, and this is a terminal. Press Ctrl-D to end it; runnel --help shows what else it can do.")
 	}
 	if count+len(conf.Upstreams)+len(conf.Fleet.Classes) == 0 && s.Wrapped == nil && s.view == nil {
-		log.Warn().Msg("no tools: name some with --tool or in a config file")
+		log.Warn().Msg("no tools: name one with --tool, or let runnel init propose a runnel.yaml")
 	}
 	store, err := s.openState(conf, log)
 	if err != nil {

@@ -55,7 +55,7 @@ func ReadTokens(r io.Reader) (*Tokens, error) {
 		}
 		e := tokenEntry{sha256.Sum256([]byte(fields[0])), fields[1]}
 		if slices.ContainsFunc(t.entries, func(o tokenEntry) bool { return o.hash == e.hash }) {
-			return nil, fmt.Errorf("line %d: the token is there already", n)
+			return nil, fmt.Errorf("line %d: the token is also in an earlier line", n)
 		}
 		t.entries = append(t.entries, e)
 	}

@@ -143,7 +143,7 @@ func (d *decoder) entries(n *yaml.Node) (list []mapEntry, ok bool) {
 		case e.key.Kind != yaml.ScalarNode:
 			d.misplaced("", e.key, "a name", "")
 		case first != nil:
-			d.fail("", e.key, fmt.Sprintf("key %q is there already, at %d:%d", e.name, first.Line, first.Column), "")
+			d.fail("", e.key, fmt.Sprintf("key %q stands twice, first at %d:%d", e.name, first.Line, first.Column), "")
 		default:
 			keys[e.name] = e.key
 			list = append(list, e)

@@ -193,7 +193,7 @@ func (l *link) asks() (newest *call, err error) {
 	newest = calls[len(calls)-1]
 	for _, c := range calls {
 		if c != newest && (c.caller == nil || newest.caller == nil || !bytes.Equal(c.caller.Head(), newest.caller.Head())) {
-			return nil, rpc.Errorf(mcp.CodeInternalError, "whose question is this? %d calls of several clients are under way, and it names no task", len(calls))
+			return nil, rpc.Errorf(mcp.CodeInternalError, "the question names no task, and %d calls of several clients are under way: the server must name the task of the one that it asks", len(calls))
 		}
 	}
 	return newest, nil

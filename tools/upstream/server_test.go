@@ -267,8 +267,8 @@ func TestWhoseQuestionIsIt(t *testing.T) {
 		{nil, 0, ""},
 		{[]*rpc.Caller{one}, 1, ""},
 		{[]*rpc.Caller{one, one}, 2, ""},
-		{[]*rpc.Caller{one, other}, 0, "whose question is this? 2 calls of several clients"},
-		{[]*rpc.Caller{one, other, one}, 0, "whose question is this? 3 calls of several clients"},
+		{[]*rpc.Caller{one, other}, 0, "the question names no task, and 2 calls of several clients"},
+		{[]*rpc.Caller{one, other, one}, 0, "the question names no task, and 3 calls of several clients"},
 	} {
 		l := &link{}
 		for _, caller := range test.callers {
