@@ -83,16 +83,13 @@ func (c *call) content(items []json.RawMessage, replaces bool) {
 	if replaces {
 		c.say("what follows replaces the output so far")
 	}
-	c.show(items, false)
+	c.show(items)
 }
 
-// show writes content items to stdout, and to stderr what a command wrote there. failed: they are of an error that runnel itself may have made.
-func (c *call) show(items []json.RawMessage, failed bool) {
+// show writes content items to stdout, and to stderr what a command wrote there.
+func (c *call) show(items []json.RawMessage) {
 	for _, item := range items {
 		said, isText, stderr := term.Item(item)
-		if failed && !stderr && c.i.target.isSelf() {
-			said, stderr = strings.TrimSuffix(said, "\n")+"\n", true
-		}
 		if c.o.output.Word != "text" {
 			c.view.Say(said)
 		} else if err := c.view.Output(said, isText, stderr); !stderr {
@@ -258,7 +255,7 @@ func (c *call) finish(raw json.RawMessage) error {
 		}
 		switch compared {
 		case tracker.NoneStreamed, tracker.ResultAdds:
-			c.show(beyond, r.IsError)
+			c.show(beyond)
 		case tracker.Different:
 			if c.tracker.Stats().Gaps > 0 {
 				c.say("the result is not what was streamed; -o json shows it")
@@ -266,7 +263,7 @@ func (c *call) finish(raw json.RawMessage) error {
 			}
 			// The stream showed the work; the result is its outcome.
 			c.view.NewLine()
-			c.show(content, r.IsError)
+			c.show(content)
 		}
 	}
 	if r.IsError && r.Meta[mcp.MetaCommand] == nil { // not a command's output, which is shown as it is

@@ -247,10 +247,10 @@ func TestTasksMisused(t *testing.T) {
 		people(t, "tasks", command, "--state", file).is(t, exitFailure, "", "^runnel: opening the state in "+file+": .*not a directory; --state names another directory, or memory\n$")
 	}
 	people(t, "tasks", "list", "--state", "memory").is(t, exitUsage, "", "the state is memory")
-	people(t, "tasks").is(t, exitUsage, "", "which one\\? list, get, tail, wait, result, cancel, rm or prune")
+	people(t, "tasks").is(t, exitUsage, "", "needs a command: list, get, tail, wait, result, cancel, rm or prune")
 	people(t, "tasks", "tial").is(t, exitUsage, "", `did you mean tail\?`)
 	people(t, "tasks", "get").is(t, exitUsage, "", `^runnel tasks get: which task\? runnel tasks list shows their ids`)
-	people(t, "tasks", "get", "a", "b").is(t, exitUsage, "", `unknown argument "b"`)
+	people(t, "tasks", "result", "a", "b").is(t, exitUsage, "", `unknown argument "b"`)
 	people(t, "tasks", "tail", "a", "--after", "x").is(t, exitUsage, "", "--after")
 	wrong := t.TempDir()
 	if err := os.WriteFile(filepath.Join(wrong, "runnel.db"), []byte(strings.Repeat("no database ", 100)), 0o600); err != nil {

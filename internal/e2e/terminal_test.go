@@ -91,7 +91,7 @@ tools:
 	term.wait(`(?m)^\[1/3\] step 1\n(.*\n)?\[#+-+\]  33% \d+s`)
 	term.wait(`(?m)^\[1/3\] step 1\n\[2/3\] step 2\n\[#+-+\]  67% \d+s`)
 	screen := term.wait(`exit code=0`)
-	if !regexp.MustCompile(`(?m)^\[1/3\] step 1\n\[2/3\] step 2\n\[3/3\] step 3\nexit code=0\n`).MatchString(screen) {
+	if !regexp.MustCompile(`(?m)^\[1/3\] step 1\n\[2/3\] step 2\n\[3/3\] step 3\n(completed, [0-9.]+ s\n)?exit code=0\n`).MatchString(screen) {
 		t.Errorf("the bar is left:\n%s", screen)
 	}
 

@@ -39,7 +39,7 @@ func TestTrace(t *testing.T) {
 		}
 	}
 	for args, says := range map[string]string{
-		"trace -- cat":                        "name it with -o",
+		"trace -- cat":                        "name it with --file",
 		"trace --file " + file:                "Its command comes after --",
 		"trace --file " + file + " x -- cat":  "unknown argument",
 		"trace --file /no/such/folder/x -- y": "no such file or directory",
