@@ -20,7 +20,7 @@ func (r *Runner) Secrets() *secrets.Set { return r.o.Secrets.Set() }
 
 // hide masks secrets in the outcome of work. Its output was masked before it reached the log.
 func (d *Done) hide(s *secrets.Set) {
-	if s == nil {
+	if s == nil || d.Masked {
 		return
 	}
 	d.Status, d.Result = s.String(d.Status), HideResult(s, d.Result)

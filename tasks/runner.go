@@ -163,6 +163,7 @@ type Done struct {
 	Status string              // the message of the terminal status
 	Rest   *[]mcp.ContentBlock // the items of the result that do not repeat the output; nil = all
 	Err    error               // the client gets the text of an *rpc.Error only
+	Masked bool                // the secrets are masked already; a pattern may also match what runnel added after that
 }
 
 // maxMerging is how many merged results are in memory at once.

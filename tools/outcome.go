@@ -19,7 +19,9 @@ import (
 func (e *entry) run(ctx context.Context, in *Call, log *partials.Log, report func(p tasks.Progress, params json.RawMessage)) *tasks.Done {
 	out := NewOutput(ctx, log, nil)
 	out.report = report
-	out.hide(in.run.Secrets())
+	if !e.extra { // what a fallback tool shows was masked when it was stored, and a pattern may match the ids of tasks
+		out.hide(in.run.Secrets())
+	}
 	result, err := e.tool.Call(ctx, in, out)
 	out.end()
 	return in.outcome(ctx, out, result, err)
@@ -60,7 +62,7 @@ func (c *Call) outcome(ctx context.Context, out *Output, result *mcp.CallToolRes
 		t := c.run.Task()
 		result.Content = append(result.Content, tasks.LinkLog(&t))
 	}
-	return &tasks.Done{Result: result, Status: c.Said.Status, Rest: c.Said.Rest}
+	return &tasks.Done{Result: result, Status: c.Said.Status, Rest: c.Said.Rest, Masked: true}
 }
 
 // written returns what was written to the output as the result. Of a longer output it is the beginning, with a link to the log.
@@ -114,10 +116,25 @@ func (c *Call) hide(out *Output, result *mcp.CallToolResult) *mcp.CallToolResult
 			c.Said.Rest = &rest
 		}
 	}
+	const ownID = "\uFDD0" // stands for the task's id meanwhile: a pattern may match it where the result says how to get the rest
 	if c.Said.Rest != nil {
-		c.Said.Rest = new(tasks.HideContent(s, *c.Said.Rest))
+		rest := tasks.HideContent(s, replaced(*c.Said.Rest, c.run.ID(), ownID))
+		c.Said.Rest = new(replaced(rest, ownID, c.run.ID()))
 	}
-	return tasks.HideResult(s, result)
+	masked := *result
+	masked.Content = replaced(result.Content, c.run.ID(), ownID)
+	masked = *tasks.HideResult(s, &masked)
+	masked.Content = replaced(masked.Content, ownID, c.run.ID())
+	return &masked
+}
+
+// replaced returns content in which one text stands for another.
+func replaced(content []mcp.ContentBlock, old, text string) []mcp.ContentBlock {
+	list := make([]mcp.ContentBlock, len(content))
+	for i, item := range content {
+		list[i] = bytes.ReplaceAll(item, []byte(old), []byte(text))
+	}
+	return list
 }
 
 func firstText(result *mcp.CallToolResult) string {

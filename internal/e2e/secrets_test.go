@@ -315,3 +315,80 @@ func TestSecretsThatCannotBe(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// A pattern that matches the ids of tasks does not hide them where runnel names a task: otherwise the model would be told
+// to fetch "***". What a tool prints is masked.
+func TestTaskIDsAreNotSecrets(t *testing.T) {
+	t.Parallel()
+	w, _ := leakWitness(t, append(writeConfig(t, `
+tools:
+  much: {shell: 'echo 01234567-89ab-cdef-0123-456789abcdef; seq 100000', maxResult: 2000}
+secrets:
+  patterns: ['[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}']
+`), "--state=memory")...)
+	call := func(tool string, arguments map[string]any) string {
+		return string(w.call("tools/call", map[string]any{"name": tool, "arguments": arguments}).Result)
+	}
+	for range 2 {
+		much := call("much", map[string]any{})
+		if strings.Contains(much, "89ab-cdef") || strings.Count(much, "***") != 1 || !strings.Contains(much, `"runnel://`) {
+			t.Errorf("a long result: %s", much)
+		}
+		started := call("start_task", map[string]any{"tool": "much"})
+		_, id, _ := strings.Cut(started, "runs as task ")
+		id, _, _ = strings.Cut(id, ".")
+		if len(id) != 36 || strings.Contains(started, "***") {
+			t.Fatalf("a started task: %s", started)
+		}
+		result := call("get_task_result", map[string]any{"task_id": id})
+		if strings.Contains(result, "89ab-cdef") || !strings.Contains(result, "***") || !strings.Contains(result, id) {
+			t.Errorf("its result: %s", result)
+		}
+		if list := call("list_tasks", map[string]any{}); !strings.Contains(list, id) {
+			t.Errorf("the list: %s", list)
+		}
+	}
+}
+
+// What a wrapped server says of itself is masked where clients see it and where it is kept.
+func TestSecretsInWhatAServerIs(t *testing.T) {
+	t.Parallel()
+	server := filepath.Join(t.TempDir(), "server")
+	script := `#!/bin/sh
+while read -r line; do
+  id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+  case $line in
+  *'"initialize"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25",
+    "capabilities":{"tools":{},"experimental":{"x":{"a":"password=one"}}},
+    "serverInfo":{"name":"s","version":"1","title":"password=two"},"instructions":"password=three"}}' "$id" | tr -d '\n'; echo;;
+  *'"tools/list"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"tools":[
+    {"name":"t","description":"password=four","inputSchema":{"type":"object"}}]}}' "$id" | tr -d '\n'; echo;;
+  *) [ -z "$id" ] || printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}\n' "$id";;
+  esac
+done
+`
+	if err := os.WriteFile(server, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	state := t.TempDir()
+	args := append([]string{"wrap", "--state", state}, writeConfig(t, secretsSection)...)
+	for range 2 {
+		s := process(t, racedCommand(t, append(args, "--", server)...))
+		s.sendLine("%s", initialize)
+		shown := string(s.line())
+		s.sendLine(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
+		shown += string(s.line())
+		if _, code, err := s.finish(); code != 0 || err != nil {
+			t.Errorf("exit code %d, %v", code, err)
+		}
+		if strings.Contains(shown, "password=") || strings.Count(shown, "***") < 3 {
+			t.Errorf("a client sees %s", shown)
+		}
+		_ = filepath.WalkDir(state, func(path string, d fs.DirEntry, err error) error {
+			if text, err := os.ReadFile(path); err == nil && bytes.Contains(text, []byte("password=")) {
+				t.Errorf("%s has it", path)
+			}
+			return nil
+		})
+	}
+}

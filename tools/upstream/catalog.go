@@ -96,7 +96,15 @@ func (c *catalog) copy() *catalog {
 // introduce sets how a server has introduced itself. Its lists are unread.
 func (c *catalog) introduce(client *rpc.Client, hide *secrets.Set) {
 	c.Info, c.Capabilities, c.Declared = client.Server(), *client.Capabilities(), slices.Clone(client.Declared())
-	c.Instructions = hide.String(shorten.Clip(client.Instructions(), maxInstructions))
+	if hide.Holds(c.Declared) {
+		c.Declared, c.Capabilities = hide.JSON(c.Declared), mcp.ServerCapabilities{}
+		_ = json.Unmarshal(c.Declared, &c.Capabilities) // an object stays an object
+	}
+	if info := rawjson.Encode(c.Info); hide.Holds(info) {
+		c.Info = mcp.Implementation{}
+		_ = json.Unmarshal(hide.JSON(info), &c.Info)
+	}
+	c.Instructions = shorten.Clip(hide.String(client.Instructions()), maxInstructions)
 	if c.Info.Icons != nil && c.Info.Icons[0] != '[' || len(c.Info.Icons) > maxIcons {
 		c.Info.Icons = nil
 	}
