@@ -38,7 +38,7 @@ done
 // back. A client that cannot be asked is not. When the front dies, the next one finds the question.
 func TestFleetQuestions(t *testing.T) {
 	t.Parallel()
-	program, env := builtNATS.program(t, "runnel-nats", "-tags", "nats"), append(environ(t), "RUNNEL_STATE="+startNATS(t))
+	program, env := builtProgram(t), append(environ(t), "RUNNEL_STATE="+startNATS(t))
 	start := func(args ...string) *session {
 		cmd := exec.Command(program, args...)
 		cmd.Env = env

@@ -108,7 +108,7 @@ func (tp *tap) leaks(t *testing.T, program string, env, config []string) {
 // secrets, does not show it.
 func TestSecretsOfWorkers(t *testing.T) {
 	t.Parallel()
-	program, tp := builtNATS.program(t, "runnel-nats", "-tags", "nats"), &tap{}
+	program, tp := builtProgram(t), &tap{}
 	url := "nats://" + tp.listen(t, strings.TrimPrefix(startNATS(t), "nats://"))
 	env := append(environ(t), noConfig, "RUNNEL_STATE="+url)
 	worker := exec.Command(program, append([]string{"work", "--slots", "4", "--class", "builds", "--log-level", "debug"}, writeConfig(t, leakTools+secretsSection)...)...)

@@ -14,7 +14,7 @@ import (
 // at another worker when its own is killed, or fails once, and a worker that is told to end lets its task end.
 func TestFleet(t *testing.T) {
 	t.Parallel()
-	program, env := builtNATS.program(t, "runnel-nats", "-tags", "nats"), append(environ(t), "RUNNEL_STATE="+startNATS(t))
+	program, env := builtProgram(t), append(environ(t), "RUNNEL_STATE="+startNATS(t))
 	dir := t.TempDir()
 	config := writeConfig(t, `
 tools:

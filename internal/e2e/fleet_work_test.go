@@ -26,7 +26,7 @@ func newCrew(t *testing.T, config string) *crew {
 	t.Helper()
 	dir := t.TempDir()
 	return &crew{
-		t: t, program: builtNATS.program(t, "runnel-nats", "-tags", "nats"), dir: dir,
+		t: t, program: builtProgram(t), dir: dir,
 		env: append(environ(t), "RUNNEL_STATE="+startNATS(t), "DIR="+dir), config: writeConfig(t, config),
 	}
 }

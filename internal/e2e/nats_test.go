@@ -12,13 +12,10 @@ import (
 	"runnel/rpc"
 )
 
-// builtNATS is the program as it is built for states on NATS.
-var builtNATS buildOnce
-
 // Two runnels on one NATS server.
 func TestNATSState(t *testing.T) {
 	t.Parallel()
-	shareState(t, builtNATS.program(t, "runnel-nats", "-tags", "nats"), append(environ(t), "RUNNEL_STATE="+startNATS(t)))
+	shareState(t, builtProgram(t), append(environ(t), "RUNNEL_STATE="+startNATS(t)))
 }
 
 // shareState runs two runnels on one state: people (also in runnel top and runnel ui) and the other runnel see, follow and cancel a task, and one whose runnel was killed fails

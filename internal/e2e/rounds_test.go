@@ -122,7 +122,7 @@ func newFleet(t *testing.T, seed uint64) *fleet {
 		runs:   filepath.Join(dir, "runs"), ended: map[string]int{}, stalls: stalls{last: map[string]time.Time{}},
 	}
 	f.cluster = natstest.Start(t, 3, environ(t))
-	f.program = builtNATS.program(t, "runnel-nats", "-tags", "nats")
+	f.program = builtProgram(t)
 	f.env = append(environ(t), "RUNNEL_STATE="+f.cluster.URL()+"?replicas=3", noSleepAtExit)
 	// The lock holds as long as any process of the command lives: whoever finds it taken runs beside another one.
 	command := fmt.Sprintf(`exec 9>%[1]s/lock.$n; flock -n 9 || echo "overlap $n $$" >> %[1]s/runs; echo "begin $n $$" >> %[1]s/runs; `+

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -8,13 +9,23 @@ import (
 
 	"runnel/tasks"
 	"runnel/tasks/engine"
+	"runnel/tasks/nats"
 	"runnel/tasks/redis"
 	"runnel/tools/config"
 )
 
-// Only the binaries that are built for them have the clients of NATS (servers_nats.go) and DynamoDB (servers_dynamodb.go): that of NATS makes
-// each start some 14 % longer, also where it is not used. That of Redis costs a start some 3 %, and 0.6 MB.
-var openNATS, openDynamoDB func(url string, getenv func(string) string, more engine.Options) (ServersState, error)
+// openDynamoDB is set in the programs that are built for DynamoDB (servers_dynamodb.go): its client makes the program 5 MB larger, and each start some
+// 45 % longer, also where it is not used.
+var openDynamoDB func(url string, getenv func(string) string, more engine.Options) (ServersState, error)
+
+func openNATS(url string, getenv func(string) string, more engine.Options) (ServersState, error) {
+	o, err := nats.Parse(url, getenv)
+	if err != nil {
+		return nil, err
+	}
+	o.Options = more
+	return nats.New(o), nil
+}
 
 func openRedis(url string, getenv func(string) string, more engine.Options) (ServersState, error) {
 	o, err := redis.Parse(url, getenv)
@@ -29,18 +40,17 @@ func openRedis(url string, getenv func(string) string, more engine.Options) (Ser
 // people. recovered is called with each task whose keeper is gone.
 func OpenURL(conf *config.Config, getenv func(string) string, calls bool, recovered func(*tasks.Task), log zerolog.Logger) (state ServersState, err error) {
 	wrong := func(err error) error { return &UsageError{Err: fmt.Errorf("--state: %w", err)} }
-	open, name := openRedis, "" // name: the client that has to be built in
+	open := openRedis
 	switch scheme, _, _ := strings.Cut(conf.State.Dir, "://"); scheme {
 	case "nats", "tls":
-		open, name = openNATS, "NATS"
+		open = openNATS
 	case "redis", "rediss":
 	case "dynamodb":
-		open, name = openDynamoDB, "DynamoDB"
+		if open = openDynamoDB; open == nil {
+			return nil, wrong(errors.New("this runnel was built without DynamoDB: build one with go build -tags dynamodb; or name nats://HOST, redis://HOST or a directory"))
+		}
 	default:
 		return nil, wrong(config.Wrong("nats://, redis://, dynamodb://, a directory, memory", "%s:// is not a state that runnel knows", scheme))
-	}
-	if open == nil {
-		return nil, wrong(fmt.Errorf("this runnel was built without %s: take that of runnel-VERSION-SYSTEM-states, or build one with go build -tags %s; or name redis://HOST or a directory", name, strings.ToLower(name)))
 	}
 	state, err = open(conf.State.Dir, getenv, engine.Options{Limits: limits(conf), Calls: calls, Recovered: recovered, Log: log})
 	if err != nil {

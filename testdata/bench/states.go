@@ -79,7 +79,7 @@ func benchStates(rounds int, only string) error {
 // buildForStates builds runnel with all its states, a NATS server, and what writes on workers, and installs what stands in for DynamoDB.
 func buildForStates(dir string) error {
 	for _, build := range []*exec.Cmd{
-		exec.Command("go", "-C", "../..", "build", "-tags", "nats,dynamodb", "-o", filepath.Join(dir, "runnel"), "."),
+		exec.Command("go", "-C", "../..", "build", "-tags", "dynamodb", "-o", filepath.Join(dir, "runnel"), "."),
 		exec.Command("go", "build", "-o", dir+"/", "github.com/nats-io/nats-server/v2", "./ticker"),
 		exec.Command("cp", "-r", "../../tasks/dynamodb/dynatest/npm", dir),
 		exec.Command("npm", "--prefix", filepath.Join(dir, "npm"), "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"),

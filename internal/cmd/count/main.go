@@ -77,7 +77,7 @@ func output(name string, args ...string) string {
 func readRooms() (rooms []*room) {
 	exports := map[string]string{} // compiled packages, in which the types of others stand
 	library := importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
-	for line := range strings.Lines(output("go", "list", "-deps", "-export", "-tags", "nats,dynamodb", "-f",
+	for line := range strings.Lines(output("go", "list", "-deps", "-export", "-tags", "dynamodb", "-f",
 		`{{.ImportPath}} {{.Export}} {{if .Module}}{{if .Module.Main}}{{.Dir}} {{join .GoFiles " "}} - {{join .IgnoredGoFiles " "}}{{end}}{{end}}`, ".")) {
 		words := strings.Fields(line)
 		if exports[words[0]] = words[min(1, len(words)-1)]; len(words) < 4 {
