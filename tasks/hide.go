@@ -3,6 +3,7 @@ package tasks
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
@@ -46,16 +47,37 @@ func HideResult(s *secrets.Set, result *mcp.CallToolResult) *mcp.CallToolResult 
 	return &masked
 }
 
-// HideContent returns content with its secrets masked, each item separately.
+// HideContent returns content with its secrets masked. Neighbouring texts between which a secret is divided become one text: a reader takes
+// them together, as the log does.
 // Use it on items that are not part of a result, and HideResult on a result.
 func HideContent(s *secrets.Set, content []mcp.ContentBlock) []mcp.ContentBlock {
 	if s == nil {
 		return content
 	}
-	masked := make([]mcp.ContentBlock, len(content))
-	for i, item := range content {
-		masked[i] = s.JSON(item)
+	masked := make([]mcp.ContentBlock, 0, len(content))
+	var texts []string // of the items that masked ends with
+	join := func() {
+		if len(texts) > 1 {
+			whole := strings.Join(texts, "")
+			if hidden := s.String(whole); hidden != whole {
+				masked = append(masked[:len(masked)-len(texts)], mcp.Text(hidden))
+			}
+		}
+		texts = texts[:0]
 	}
+	for _, item := range content {
+		item = s.JSON(item)
+		text, isText := mcp.TextOf(item)
+		isText = isText && !mcp.IsEnd(item)
+		if !isText {
+			join()
+		}
+		masked = append(masked, item)
+		if isText {
+			texts = append(texts, text)
+		}
+	}
+	join()
 	return masked
 }
 
