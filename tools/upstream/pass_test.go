@@ -352,11 +352,10 @@ func testQuestions(t *testing.T, c *player, host, server string, params func(str
 		*id++
 		c.send(*id, method, params(`"name":"ask"`))
 		question := ""
-		switch {
-		case host == "2025":
+		if host == "2025" {
 			question = c.await(`"method":"elicitation/create"`)
 			c.answer(question, `{"action":"accept","content":{},"x-own":1,"_meta":{"x/key":2}}`)
-		default:
+		} else {
 			question = c.await(fmt.Sprintf(`"id":%d,`, *id))
 			result := rawjson.Member([]byte(question), "result")
 			key := "q"
