@@ -436,8 +436,8 @@ func TestCallRefusesModes(t *testing.T) {
 // A server's words move no cursor, wherever they are shown: only the output of a tool is passed on as it is.
 func TestWordsArePrintable(t *testing.T) {
 	t.Parallel()
-	const evil = `\u001b]52;c;eA==\u0007\u001b[31m\u009b2J\u202e`
-	state := []string{"--state", t.TempDir(), "--selftest"}
+	const evil = `\u001b]52;c;eA==\u0007\u001b[31m\u009b2J\u202eseen`
+	state := []string{"--state", t.TempDir()}
 	shown := map[string]string{}
 	show := func(args ...string) {
 		got := runClient(t, "", args...)
@@ -447,7 +447,7 @@ func TestWordsArePrintable(t *testing.T) {
 	show(append([]string{"call", "t", "--protocol=2025-11-25", "--progress=always", "--"}, script(t, "tools/call",
 		`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"runnel-call","progress":1,"message":"`+evil+`"}}
 		{"jsonrpc":"2.0","id":3,"result":{"content":[{"type":"`+evil+`"},{"type":"resource_link","uri":"`+evil+`","mimeType":"`+evil+`"}]}}`)[1:]...)...)
-	show(append([]string{"call", "fail", "--task", "--input", `{"protocol":true,"message":"x ` + evil + `"}`}, state...)...)
+	show(append([]string{"call", "fail", "--selftest", "--task", "--input", `{"protocol":true,"message":"x ` + evil + `"}`}, state...)...)
 	list := runClient(t, "", append([]string{"tasks", "list", "-o", "ndjson"}, state...)...).stdout
 	var task struct{ TaskID string }
 	if err := json.Unmarshal([]byte(list), &task); err != nil {
@@ -457,7 +457,7 @@ func TestWordsArePrintable(t *testing.T) {
 	show(append([]string{"tasks", "get", task.TaskID}, state...)...)
 	show(append([]string{"tasks", "result", task.TaskID}, state...)...)
 	for args, text := range shown {
-		if !strings.Contains(text, "52;c;eA==") && !strings.Contains(args, "list") {
+		if !strings.Contains(text, "seen") && !strings.Contains(args, "list") {
 			t.Errorf("%.40s: nothing of it is shown: %q", args, text)
 		}
 		if strings.ContainsAny(text, "\x1b\x07\u009b\u202e") {

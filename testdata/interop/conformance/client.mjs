@@ -13,7 +13,7 @@ const run = (args, input = '') => {
 }
 const at = ['--url', url, ...(version ? ['--protocol', version] : [])]
 const tools = () => JSON.parse(run(['tools', '-o', 'json', ...at])).tools
-const call = (name, args = {}) => run(['call', name, '--yes', '--json', JSON.stringify(args), ...at])
+const call = (name, args = {}) => run(['call', name, '--yes', '--input', JSON.stringify(args), ...at])
 
 const scenarios = {
   initialize: tools,
