@@ -133,6 +133,9 @@ func flagError(cmd *cobra.Command, err error) error {
 		name, letters := unknown.GetSpecifiedName(), unknown.GetSpecifiedShortnames()
 		names := commandNames(cmd) // --doctor
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+		if name == "json" && cmd.Flags().Lookup("input") != nil {
+			return fmt.Errorf("%w (write --input for the arguments, -o json for the result)", err)
+		}
 		if f := cmd.Flags().Lookup("output"); f != nil && f.Shorthand == "o" && (name == "json" || name == "ndjson") {
 			return fmt.Errorf("%w (write -o %s)", err, name)
 		}

@@ -61,6 +61,7 @@ func TestWrongUse(t *testing.T) {
 		{args: []string{"-q"}, says: "unknown shorthand flag: 'q' in -q\nsee runnel --help\n"},
 		{args: []string{"--a=5"}, says: "unknown flag: --a\nsee runnel --help\n"},
 		{args: []string{"trace", "--file"}, says: "flag needs an argument: --file\nsee runnel trace --help\n"},
+		{args: []string{"call", "t", "--json", "{}"}, says: "unknown flag: --json (write --input for the arguments, -o json for the result)\nsee runnel call --help\n"},
 		{args: []string{"tasks", "list", "--json"}, says: "unknown flag: --json (write -o json)\nsee runnel tasks list --help\n"},
 		{args: []string{"wrap", "--header", "A: b", "--", "npx"}, says: "--header and --header-file go with --url\nsee runnel wrap --help\n"},
 		{args: []string{"wrap", "npx"}, says: "runnel wrap: unknown argument \"npx\": the server's command comes after --, or --url names it\nsee runnel wrap --help\n"},
