@@ -49,7 +49,7 @@ type FarClient struct {
 	Asks     mcp.ClientCapabilities `json:"asks,omitzero"`      // elicitation, sampling and roots, as far as the client has them
 	Progress bool                   `json:"progress,omitempty"` // the client wants to know the progress
 
-	// What it shows its model of a result and of an error, in bytes; 0 = the default.
+	// The client shows its model so many bytes of a result and of an error; 0 = the default.
 	MaxResult int `json:"maxResult,omitempty"`
 	MaxError  int `json:"maxError,omitempty"`
 }

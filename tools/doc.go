@@ -8,7 +8,7 @@
 //	}).Streams()
 //	log.Fatal(tools.ListenAndServe(ctx, count))
 //
-// What an author needs:
+// An author needs:
 //
 //	a tool                             [Func]; [FuncWith] if it needs its [Call], or a written entry in tools/list
 //	arguments                          the fields of a struct: `json:"name,omitempty"`, `jsonschema:"what it is"`; they are checked before the call

@@ -25,7 +25,7 @@ type ServeOptions struct {
 	Detach              func(*Detached) error // starts the process that continues a call; nil = nothing outlives this process
 	Log                 zerolog.Logger
 
-	// ByClient says which values nobody has set: what is known about the client wins over them.
+	// ByClient says which values are not set: what is known about the client wins over them.
 	ByClient ByClient
 
 	App    *App        // nil = none

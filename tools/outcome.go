@@ -116,7 +116,7 @@ func (c *Call) hide(out *Output, result *mcp.CallToolResult) *mcp.CallToolResult
 			c.Said.Rest = &rest
 		}
 	}
-	const ownID = "\uFDD0" // stands for the task's id meanwhile: a pattern may match it where the result says how to get the rest
+	const ownID = "\uFDD0" // stands for the task's id until the secrets are masked: a pattern may match it where the result says how to get the rest
 	if c.Said.Rest != nil {
 		rest := tasks.HideContent(s, replaced(*c.Said.Rest, c.run.ID(), ownID))
 		c.Said.Rest = new(replaced(rest, ownID, c.run.ID()))

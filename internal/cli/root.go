@@ -206,7 +206,7 @@ func (i *invocation) command() *cobra.Command {
 			return printVersion(i.Stdout)
 		}
 		if len(i.args) == 0 && i.Options.From["http"] == "" && term.IsTerminal(i.Stdin) && term.IsTerminal(i.Stdout) {
-			return cmd.Help() // nobody types JSON
+			return cmd.Help() // a person does not type JSON
 		}
 		return i.serve(cmd, args)
 	}

@@ -168,7 +168,7 @@ func (c *Change) Diff() string { return diff(c.Path, c.file.text, c.after) }
 const applyTries = 5
 
 // Apply makes the edit. It first stores what is needed to undo it. Only one runnel edits at a time. If another program writes the file
-// meanwhile, the change is planned again.
+// in between, the change is planned again.
 func (c *Change) Apply() error {
 	for try := 1; ; try++ {
 		err := c.apply()

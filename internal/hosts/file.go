@@ -164,7 +164,7 @@ func (f *file) unchanged() error {
 	return nil
 }
 
-// errMeanwhile says that a file is not as it was when the change was planned.
+// errMeanwhile says that a file has changed since the change was planned.
 var errMeanwhile = errors.New("was written by another program just now: try again")
 
 func (f *file) meanwhile(changed bool) error {

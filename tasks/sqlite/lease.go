@@ -56,7 +56,7 @@ func lockNew(path string) (*os.File, error) {
 	return f, nil
 }
 
-// retake makes the lease's file again if somebody has removed it, and reports whether that was so. The new file is locked before it has the
+// retake makes the lease's file again if it was removed, and reports whether that was so. The new file is locked before it has the
 // name: others never see it as that of a dead process.
 func (l *lease) retake() (bool, error) {
 	l.mu.Lock()

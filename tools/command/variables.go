@@ -27,7 +27,7 @@ type variablesFile struct {
 }
 
 // newVariablesFile writes the call's variables to a file in a new directory. The guard knows the directory before it is made; an error says that
-// there is no guard. If no directory can be made, the command runs without the file, which most commands never read.
+// there is no guard. If no directory can be made, the command runs without the file: most commands never read it.
 func newVariablesFile(in *tools.Call) (*variablesFile, error) {
 	roots := []string{os.TempDir()}
 	if cache, err := os.UserCacheDir(); err == nil {
