@@ -66,6 +66,9 @@ func (t Tool) write(b *strings.Builder, dir string) {
 	if len(required) > 0 {
 		line("required", words(required))
 	}
+	if at := slices.Index(t.Command, "{{args}}"); at > 0 && t.Command[at-1] != "--" {
+		line("options", "[args]")
+	}
 	if len(t.Env) > 0 {
 		var vars []string
 		for _, v := range t.Env {

@@ -6,17 +6,20 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
+	"runnel/internal/shorten"
 	"runnel/tools/config"
 )
 
 // template is a text with placeholders, such as an element of an argv or a command's stdin. The values never pass through a shell, so each
 // stays plain text.
 type template struct {
-	text  string
-	names []string // of its placeholders
+	text    string
+	names   []string // of its placeholders
+	options bool     // false = what a caller sends must not make the word an option
 }
 
 func parseTemplate(s string) template {
@@ -113,7 +116,7 @@ func spell(v json.RawMessage) (a argument, err error) {
 
 // expand fills the elements of an argv. An element whose placeholder has no value is left out. An element with an array becomes one element
 // per item, with the text around the placeholder repeated (-I{{dir}} becomes -Ia -Ib).
-func expand(elements []template, args arguments) ([]string, error) {
+func (in *inputs) expand(elements []template, args arguments) ([]string, error) {
 	var argv []string
 next:
 	for i := range elements {
@@ -136,15 +139,36 @@ next:
 			n = len(args[list].values)
 		}
 		for item := range n {
-			argv = append(argv, t.fill(func(name string) string {
+			value := func(name string) string {
 				if name == list {
 					return args[name].values[item]
 				}
 				return args[name].values[0]
-			}))
+			}
+			word := t.fill(value)
+			if err := in.checkOption(t, word, value); err != nil {
+				return nil, err
+			}
+			argv = append(argv, word)
 		}
 	}
 	return argv, nil
+}
+
+// checkOption refuses a word that a caller has made an option, since options of ssh, git, tar, find and many others run commands. What the config
+// says itself is its author's: a default, the options of a word that begins as the config has it, what follows "--".
+func (in *inputs) checkOption(t *template, word string, value func(name string) string) error {
+	if t.options || len(word) < 2 || word[0] != '-' {
+		return nil
+	}
+	for _, name := range t.names {
+		defaults, _ := spell(in.defaults[name])
+		if !in.options[name] && !slices.Contains(defaults.values, value(name)) {
+			return fmt.Errorf(`argument %q: %s begins with "-", so that the command would read it as an option. Give another value. If options are wanted here, the tool's config can allow them (options: [%s])`,
+				name, strconv.Quote(shorten.Cut(word, maxShown)), name)
+		}
+	}
+	return nil
 }
 
 // unclosed matches the beginning of a placeholder without its end.

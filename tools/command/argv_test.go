@@ -45,7 +45,7 @@ func TestExpand(t *testing.T) {
 			t.Errorf("%q: %v", test.command, err)
 			continue
 		}
-		got, err := expand(c.argv, args)
+		got, err := c.in.expand(c.argv, args)
 		if err != nil || !slices.Equal(got[1:], test.want) {
 			t.Errorf("%q with %s: %q, %v, want %q", test.command, test.args, got[1:], err, test.want)
 		}

@@ -182,11 +182,11 @@ func shown(values []string) string {
 // prepare fills in the placeholders and finds the program.
 func (c *Command) prepare(args arguments) (s *process.Spec, err error) {
 	s = &process.Spec{Dir: c.dir, Env: slices.Clip(c.env()), Pty: c.config.Pty, Stderr: c.config.Stderr, Script: c.config.Shell != ""}
-	if s.Argv, err = expand(c.argv, args); err != nil {
+	if s.Argv, err = c.in.expand(c.argv, args); err != nil {
 		return nil, err
 	}
 	if len(c.argv[0].names) > 0 {
-		if first, err := expand(c.argv[:1], args); err != nil || len(first) == 0 || first[0] == "" {
+		if first, err := c.in.expand(c.argv[:1], args); err != nil || len(first) == 0 || first[0] == "" {
 			return nil, errors.New("the argument that names the command to run has no value")
 		}
 	}

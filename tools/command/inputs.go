@@ -19,13 +19,14 @@ type inputs struct {
 	names    []string                   // of the properties, in the order of the config
 	defaults map[string]json.RawMessage // by property
 	arrays   map[string]bool            // the properties of type array
+	options  map[string]bool            // the properties whose values may begin with "-", as an option does
 	used     map[string]bool            // the properties that a template uses
 }
 
 // parseInputs reads "input" and "required" of a tool. input is a whole JSON Schema if its "type" is a string (the value of a property named
 // type would be a schema). Otherwise it holds the properties, and no others are allowed: a misspelt argument is an error.
 func parseInputs(input config.Object, required []string) (*inputs, error) {
-	in := &inputs{defaults: map[string]json.RawMessage{}, arrays: map[string]bool{}, used: map[string]bool{}}
+	in := &inputs{defaults: map[string]json.RawMessage{}, arrays: map[string]bool{}, options: map[string]bool{}, used: map[string]bool{}}
 	if len(input) == 0 {
 		input = config.Object("{}")
 	}
@@ -77,7 +78,13 @@ func (in *inputs) readProperties(properties json.RawMessage) error {
 			if value := rawjson.Member(schema, "default"); value != nil {
 				in.defaults[name] = value
 			}
-			in.arrays[name] = rawjson.StringMember(schema, "type") == "array"
+			if in.arrays[name] = rawjson.StringMember(schema, "type") == "array"; in.arrays[name] {
+				if schema = rawjson.Member(schema, "items"); len(schema) == 0 || schema[0] != '{' {
+					continue
+				}
+			}
+			kind := rawjson.StringMember(schema, "type")
+			in.options[name] = kind == "integer" || kind == "number" || rawjson.Member(schema, "enum") != nil // one that the config lists
 		default:
 			return &config.Error{Key: "input." + name, Problem: "is not a JSON Schema", Allowed: "a mapping such as {type: string, description: ...}"}
 		}

@@ -96,7 +96,14 @@ func (c *Command) buildProgram() error {
 	case c.config.Command[0] == "":
 		return &config.Error{Key: "command[0]", Problem: "is empty", Allowed: "a program's name or path"}
 	}
+	for i, name := range c.config.Options {
+		if !slices.Contains(c.in.names, name) {
+			return &config.Error{Key: fmt.Sprintf("options[%d]", i), Problem: fmt.Sprintf("%q names no input", name), Allowed: c.in.allowed()}
+		}
+		c.in.options[name] = true
+	}
 	code := scripts(c.config.Command)
+	ended := false // by the word before
 	for i, element := range c.config.Command {
 		t, err := c.in.template(fmt.Sprintf("command[%d]", i), element)
 		if err != nil {
@@ -109,10 +116,15 @@ func (c *Command) buildProgram() error {
 				Allowed: "the key shell, with " + inScript(name) + " in its script; {{" + name + "}} as an argument after the script; or, if a caller may run any code, " + anyCode(name),
 			}
 		}
+		// Only directly after "--": in [sudo, --, ssh, "{{host}}"] it ends the options of sudo. find takes an expression after it (find -- -delete).
+		t.options = ended || len(t.names) == 0 || config.Placeholder().FindStringIndex(element)[0] > 0
+		ended = element == "--" && !slices.ContainsFunc(c.config.Command[:i], isFind) || element == "--end-of-options" || ended && len(t.names) > 0
 		c.argv = append(c.argv, *t)
 	}
 	return nil
 }
+
+func isFind(word string) bool { return program(word) == "find" }
 
 var variableName = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"encoding/json"
 	"runtime"
 	"strings"
 	"testing"
@@ -34,6 +35,56 @@ func TestNoPlaceholderInCode(t *testing.T) {
 				t.Errorf("%s: %v", line, err)
 			}
 		}
+	}
+}
+
+// What a caller sends is no option, unless the config says so. Words are separated by "|"; x is text, n a number, l texts, e one of two words.
+func TestArgumentIsNoOption(t *testing.T) {
+	const (
+		input  = `{"x":{"type":"string","default":"-fine"},"n":{"type":"number"},"l":{"type":"array","items":{"type":"string"}},"e":{"type":"string","enum":["-a","b"]},"o":{"type":"string"}}`
+		option = "-oProxyCommand=id"
+	)
+	for _, test := range []struct{ line, args, refused string }{
+		{"ssh|{{x}}", `{"x":"` + option + `"}`, "x"},
+		{"git|fetch|{{l}}", `{"l":["origin","--upload-pack=id"]}`, "l"},
+		{"rsync|-a|{{x}}:/srv", `{"x":"-e sh"}`, "x"},
+		{"tar|{{o}}{{x}}", `{"o":"","x":"-Iid"}`, "o"},
+		{"tar|{{o}}-{{x}}", `{"o":"","x":"Iid"}`, "o"},
+		{"sudo|--|ssh|{{x}}", `{"x":"` + option + `"}`, "x"},
+		{"find|--|{{x}}|-name|a", `{"x":"-delete"}`, "x"},
+		{"grep|-e|{{o}}|f", `{"o":"-x"}`, "o"},
+
+		{"ssh|{{x}}", `{"x":"host"}`, ""}, {"ssh|{{x}}", `{}`, ""}, {"ssh|{{x}}", `{"x":"-fine"}`, ""}, // the config's own default
+		{"ssh|--|{{x}}", `{"x":"` + option + `"}`, ""},
+		{"git|log|--end-of-options|{{o}}|{{x}}", `{"o":"-a","x":"` + option + `"}`, ""},
+		{"npm|run|test|--|{{l}}", `{"l":["-v","-x"]}`, ""},
+		{"grep|-e{{o}}|f", `{"o":"-x"}`, ""}, {"go|test|-run={{o}}", `{"o":"-x"}`, ""},
+		{"head|-n|{{n}}|f", `{"n":-5}`, ""}, {"ls|{{e}}", `{"e":"-a"}`, ""}, {"cat|{{o}}", `{"o":"-"}`, ""},
+	} {
+		c, err := New("t", config.Command{Command: strings.Split(test.line, "|"), Input: config.Object(input)}, config.Base{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		allowed, err := New("t", config.Command{Command: strings.Split(test.line, "|"), Input: config.Object(input), Options: []string{"x", "l", "o"}}, config.Base{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			for _, c := range []*Command{c, allowed} {
+				args, err := c.in.parseArguments(json.RawMessage(test.args))
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = c.in.expand(c.argv, args)
+				if c == allowed && err != nil || c != allowed && (err != nil) != (test.refused != "") || err != nil && !strings.Contains(err.Error(), "options: ["+test.refused+"]") {
+					t.Errorf("%s with %s: %v", test.line, test.args, err)
+				}
+			}
+		}
+	}
+	_, err := New("t", config.Command{Command: []string{"ssh", "{{x}}"}, Input: config.Object(input), Options: []string{"y"}}, config.Base{})
+	if err == nil || !strings.Contains(err.Error(), `options[0]: "y" names no input`) {
+		t.Errorf("options of an unknown input: %v", err)
 	}
 }
 

@@ -23,6 +23,7 @@ type Command struct {
 
 	Input    Object   `yaml:"input" json:",omitempty"` // properties, or a whole JSON Schema of type object
 	Required []string `yaml:"required"`                // names of required properties
+	Options  []string `yaml:"options"`                 // names of properties whose values may begin with "-" where the command reads options
 
 	Dir   string            `yaml:"dir"`   // relative to the config file's directory, which is the default
 	Env   map[string]string `yaml:"env"`   // added to runnel's own environment
