@@ -1,11 +1,14 @@
 package sqlite
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,7 +20,7 @@ import (
 // lease shows that a process lives: it is a file of its own that the process keeps locked. The kernel releases the lock when the process
 // ends, for whatever reason. So nothing has to be renewed, and process ids, which may be reused after a restart, need not be trusted.
 type lease struct {
-	name string
+	name string // UUID_PID_BEGAN: the tasks of the process have it, too, and a cleaner does not remove those
 	path string
 
 	mu   sync.Mutex
@@ -27,7 +30,7 @@ type lease struct {
 // takeLease makes and locks a new file in dir.
 func takeLease(dir string) (*lease, error) {
 	for {
-		name := uuid.NewString()
+		name := fmt.Sprintf("%s_%d_%s", uuid.NewString(), os.Getpid(), began(os.Getpid()))
 		path := filepath.Join(dir, name)
 		switch f, err := lockNew(path); {
 		case err == nil:
@@ -150,13 +153,13 @@ type absences struct {
 type absence struct{ first, last time.Time }
 
 const (
-	// absentFor is how long a file must be missing: many times heedInterval, since a machine may be busy.
+	// absentFor is how long a file must be missing before its process is looked for: many times heedInterval, since a machine may be busy.
 	absentFor = time.Minute
 	// absentLook is the longest time between two looks that count. After a longer one this process, and perhaps all others, have stood still.
 	absentLook = sweepInterval * 3 / 2
 )
 
-// see notes what the look at a lease has found, and reports whether its process is gone.
+// see notes what the look at a lease has found, and reports whether its process has ended.
 func (a *absences) see(name string, found holder, now time.Time) (gone bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -173,7 +176,28 @@ func (a *absences) see(name string, found holder, now time.Time) (gone bool) {
 		a.of = map[string]absence{}
 	}
 	a.of[name] = since
-	return now.Sub(since.first) >= absentFor
+	return now.Sub(since.first) >= absentFor && !runs(name)
+}
+
+// runs reports whether the process that took a lease runs on this system. It may stand still for longer than absentFor, as with SIGSTOP.
+func runs(name string) bool {
+	parts := strings.Split(name, "_")
+	if len(parts) != 3 || parts[2] == "" {
+		return false
+	}
+	pid, err := strconv.Atoi(parts[1])
+	return err == nil && began(pid) == parts[2]
+}
+
+// began returns when a process began, which no other process with its id did. It is "" if the process has ended, and where there is no /proc:
+// there a missing file alone decides.
+func began(pid int) string {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	f := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])) // proc(5): pid (comm) state ... starttime; comm may hold anything
+	if len(f) < 20 || f[0] == "Z" || f[0] == "X" {
+		return ""
+	}
+	return f[19]
 }
 
 // present reports whether the file stands at path.
