@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -43,6 +45,11 @@ type call struct {
 	client    *rpc.Client
 	tool      *mcp.Tool
 	arguments json.RawMessage
+
+	// The last chunk of the output (PR #383). It has what the result says beyond the output, and its result says whether that is an error.
+	mu       sync.Mutex
+	lastCome bool
+	held     []json.RawMessage
 
 	began  time.Time
 	first  atomic.Int64            // when the first content came, in Unix nanoseconds, perhaps before the call; 0 = none has come
@@ -83,13 +90,33 @@ func (c *call) content(items []json.RawMessage, replaces bool) {
 	if replaces {
 		c.say("what follows replaces the output so far")
 	}
-	c.show(items)
+	c.mu.Lock()
+	last := c.lastCome
+	if last {
+		c.held = append(c.held, items...)
+	}
+	c.mu.Unlock()
+	if !last {
+		c.show(items, false)
+	}
 }
 
-// show writes content items to stdout, and to stderr what a command wrote there.
-func (c *call) show(items []json.RawMessage) {
+// release returns the last chunk, which was held back. What comes later is shown as it comes.
+func (c *call) release() []json.RawMessage {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	held := c.held
+	c.lastCome, c.held = false, nil
+	return held
+}
+
+// show writes content items to stdout, and to stderr what a command wrote there and what is an error.
+func (c *call) show(items []json.RawMessage, isError bool) {
 	for _, item := range items {
 		said, isText, stderr := term.Item(item)
+		if isError && !stderr && said != "" {
+			said, stderr = strings.TrimSuffix(said, "\n")+"\n", true
+		}
 		if c.o.output.Word != "text" {
 			c.view.Say(said)
 		} else if err := c.view.Output(said, isText, stderr); !stderr {
@@ -117,18 +144,23 @@ func (c *call) message(line []byte) {
 
 // notified takes the server's notifications, in order.
 func (c *call) notified(method string, params json.RawMessage) {
+	var p struct {
+		Token           json.RawMessage `json:"progressToken"`
+		Progress, Total float64
+		Message         string
+		PartialResult   struct{ LastChunk bool }
+	}
+	ours := method == "notifications/progress" && json.Unmarshal(params, &p) == nil && string(p.Token) == progressToken
+	if ours && p.PartialResult.LastChunk {
+		c.mu.Lock()
+		c.lastCome = true
+		c.mu.Unlock()
+	}
 	if !c.o.detach {
 		c.remote.Notification(method, params)
 	}
-	if method == "notifications/progress" {
-		var p struct {
-			Token           json.RawMessage `json:"progressToken"`
-			Progress, Total float64
-			Message         string
-		}
-		if json.Unmarshal(params, &p) == nil && string(p.Token) == progressToken {
-			c.view.Progress(p.Progress, p.Total, p.Message)
-		}
+	if ours {
+		c.view.Progress(p.Progress, p.Total, p.Message)
 	}
 }
 
@@ -151,9 +183,13 @@ func (c *call) run(ctx, wanted context.Context) error {
 		c.say("cancelling; press Ctrl-C again to leave at once")
 	})()
 	result, err := c.result(wanted)
-	unasked := !c.asks() && wasNotAsked(result, err)
-	if err == nil && !c.o.detach {
-		err = c.finish(result)
+	held := c.release()
+	unasked := !c.asks() && wasNotAsked(result, held, err)
+	switch {
+	case err == nil && !c.o.detach:
+		err = c.finish(result, held)
+	case !errors.As(err, new(*rpc.Error)): // whose message the chunk repeats
+		c.show(held, false)
 	}
 	c.view.End()
 	if unasked {
@@ -185,10 +221,10 @@ func (c *call) ending(ctx, wanted context.Context, err error) error {
 }
 
 // wasNotAsked reports whether a call failed because its client cannot ask.
-func wasNotAsked(result json.RawMessage, err error) bool {
+func wasNotAsked(result json.RawMessage, held []json.RawMessage, err error) bool {
 	var r mcp.CallToolResult
 	if err == nil && json.Unmarshal(result, &r) == nil && r.IsError && r.Meta[mcp.MetaCommand] == nil {
-		return bytes.Contains(result, []byte(tools.ErrCannotAsk.Error()))
+		return bytes.Contains(slices.Concat(result, rawjson.Encode(held)), []byte(tools.ErrCannotAsk.Error()))
 	}
 	return err != nil && (strings.Contains(err.Error(), tools.ErrCannotAsk.Error()) || strings.Contains(err.Error(), "required client capability: elicitation"))
 }
@@ -231,14 +267,16 @@ func (c *call) result(wanted context.Context) (json.RawMessage, error) {
 	return result, err
 }
 
-// finish shows what the result adds to the streamed output, and turns it into an exit code.
-func (c *call) finish(raw json.RawMessage) error {
+// finish shows what the result adds to the streamed output, and turns it into an exit code. held is the last chunk, which is not shown yet. An
+// error is shown on stderr, unless it is the output of a command.
+func (c *call) finish(raw json.RawMessage, held []json.RawMessage) error {
 	var r mcp.CallToolResult
 	if err := json.Unmarshal(raw, &r); err != nil {
 		if _, partly := errors.AsType[*json.UnmarshalTypeError](err); !partly {
 			return fmt.Errorf("reading the result: %w", err)
 		}
 	}
+	isError := r.IsError && r.Meta[mcp.MetaCommand] == nil
 	switch c.o.output.Word {
 	case "json":
 		var line bytes.Buffer
@@ -247,6 +285,7 @@ func (c *call) finish(raw json.RawMessage) error {
 		}
 		c.written(c.view.Content(line.String() + "\n"))
 	case "text":
+		c.show(tools.SplitEnd(&mcp.CallToolResult{Content: held, IsError: r.IsError, Meta: r.Meta}), isError)
 		content := tools.SplitEnd(&r)
 		compared, beyond := c.tracker.Compare(content)
 		if _, command := tools.CommandResult(&r); command && compared != tracker.NoneStreamed && !c.remote.CutShort() { // all of its output has been streamed
@@ -255,7 +294,7 @@ func (c *call) finish(raw json.RawMessage) error {
 		}
 		switch compared {
 		case tracker.NoneStreamed, tracker.ResultAdds:
-			c.show(beyond)
+			c.show(beyond, isError)
 		case tracker.Different:
 			if c.tracker.Stats().Gaps > 0 {
 				c.say("the result is not what was streamed; -o json shows it")
@@ -263,10 +302,10 @@ func (c *call) finish(raw json.RawMessage) error {
 			}
 			// The stream showed the work; the result is its outcome.
 			c.view.NewLine()
-			c.show(content)
+			c.show(content, isError)
 		}
 	}
-	if r.IsError && r.Meta[mcp.MetaCommand] == nil { // not a command's output, which is shown as it is
+	if isError { // what is on stdout is not a command's output, which is shown as it is
 		c.view.NewLine()
 	}
 	return exitOf(&r)

@@ -102,3 +102,43 @@ func TestArgumentsOnStdin(t *testing.T) {
 		}
 	}
 }
+
+// What a command wrote goes to stdout, and nothing else does: not what runnel or the tool says of an error, in whatever way it comes.
+func TestErrorsAreNotOutput(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "runnel.yaml")
+	if err := os.WriteFile(file, []byte(`
+tools:
+  gone: {command: [no-such-program]}
+  asks: {shell: "echo ran", confirm: "Run?"}
+  three: {shell: "echo output; exit 3"}
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const chunks = "chunk 000000 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\nchunk 000001 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n"
+	for call, want := range map[string]struct{ stdout, stderr string }{
+		"gone":                              {"", "cannot start no-such-program: not found in PATH="},
+		"asks":                              {"", "--yes confirms"},
+		"three":                             {"output\n", "exit code 3 after "},
+		"fail message=bad afterChunks=2":    {chunks, "bad\n"},
+		"fail message=broken protocol=true": {"", "runnel: fail: broken (code -32603)\n"},
+		"panic":                             {"", "runnel: panic: internal error"},
+	} {
+		for _, how := range []string{"--no-task", "--no-task", "--task", "--task"} {
+			read, write, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var stderr strings.Builder
+			args := append([]string{"call", how, "--selftest", "--config", file, "--state", filepath.Join(dir, "state")}, strings.Fields(call)...)
+			code := Run(t.Context(), args, environ(t), nil, write, &stderr)
+			_ = write.Close()
+			stdout, _ := io.ReadAll(read)
+			_ = read.Close()
+			if code == exitFine || string(stdout) != want.stdout || !strings.Contains(stderr.String(), want.stderr) {
+				t.Errorf("%s %s: exit code %d, %q, %q", call, how, code, stdout, stderr.String())
+			}
+		}
+	}
+}
