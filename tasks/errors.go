@@ -35,13 +35,13 @@ var (
 var (
 	errCancelled  = errors.New("cancelled")
 	errExpired    = errors.New("expired")
-	errClosed     = errors.New("runnel was stopped")
+	errClosed     = errors.New("runnel was stopped, as when the host closes the session; a tool with detach: true goes on")
 	errUnfollowed = errors.New("not followed any more")
 )
 
 // Trouble is an error of a state, worded for a user who has to do something about it. Clients get its text, too; that of other errors is only
 // logged.
-// A state returns it where the user can mend something, such as a full disk.
+// A state returns it where the user can do something about it, such as a full disk.
 type Trouble struct{ Err error }
 
 // Error returns the text of Err.

@@ -84,7 +84,7 @@ func (v *View) watchUntilEnd(client Client) (Task, error) {
 			t.Outcome = &Outcome{Result: mcp.ErrorResult("The task's ttl is over.")}
 			return t, errExpired
 		case err != nil:
-			t.Outcome = &Outcome{Result: mcp.ErrorResult(errClosed.Error() + "; the task goes on")}
+			t.Outcome = &Outcome{Result: mcp.ErrorResult("runnel was stopped; the task goes on")}
 			return t, err
 		}
 		v.mu.Lock()

@@ -206,11 +206,11 @@ func (a *audience) unreachable() <-chan struct{} {
 }
 
 // errNobody is returned by Ask when the session is closed while a question is open.
-var errNobody = errors.New("nobody can answer the question: the input has ended")
+var errNobody = errors.New("the question cannot be answered: the client has closed the session")
 
 // errLate is returned by Ask in a worker when no client has answered: the runnel that made the call may be gone, and nobody has looked for
 // the task elsewhere.
-var errLate = fmt.Errorf("nobody has answered the question within %v", parkedTTL)
+var errLate = fmt.Errorf("the question was not answered within %v", parkedTTL)
 
 // errAnswered is the reason for withdrawing a question that tasks/update has answered.
 var errAnswered = errors.New("answered elsewhere")

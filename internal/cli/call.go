@@ -180,7 +180,7 @@ func (c *call) run(ctx, wanted context.Context) error {
 			c.say("cancelling: " + why.Error())
 			return
 		}
-		c.say("cancelling; press Ctrl-C again to leave at once")
+		c.say("cancelling; press Ctrl-C again to leave without waiting")
 	})()
 	result, err := c.result(wanted)
 	held := c.release()

@@ -58,7 +58,7 @@ stderr.
 An argument is KEY=VALUE. KEY=@FILE takes the content of a file, KEY=@- that of stdin (KEY=@@x is the text @x). Give a KEY several times to fill an array,
 or give the array as JSON. "runnel call TOOL --help" shows which arguments a tool takes.
 
-Ctrl-C cancels the call and waits until it has ended; a second Ctrl-C leaves at once.
+Ctrl-C cancels the call and waits until it has ended; a second Ctrl-C leaves without waiting.
 
 The exit code is that of the tool's command, if the result has one; else 0, or 1 for an error. 124 means that it timed out, 127 that its
 program is not there, 128 and more that a signal ended it, 2 wrong flags or arguments, 130 that Ctrl-C ended the call (143: SIGTERM), and 141
@@ -71,7 +71,7 @@ that the reader of the output has closed, as with head: the call is cancelled th
 			case err != nil:
 				return err
 			case len(own) == 0:
-				return misuse(cmd, "runnel call: which tool?")
+				return misuse(cmd, "runnel call: name a tool; runnel tools lists them")
 			case o.detach && !i.target.isSelf():
 				return misuse(cmd, "runnel call: --detach is for runnel's own tools: another server ends with this call, and its tasks may end with it")
 			case o.detach && (o.noTask || o.mode.Word != "" || o.protocol.Word != "" || o.timeout > 0):

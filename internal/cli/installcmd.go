@@ -148,7 +148,7 @@ func (i *invocation) makeChange(entry *entryFlags, change *hosts.Change, done st
 		return err
 	}
 	if change.Removes() {
-		done += ", which install had created, and which is gone, too"
+		done += ", which install had created, and which was removed, too"
 	}
 	if change.Backup != "" {
 		next = append([]string{"backup of the file: " + change.Backup}, next...)

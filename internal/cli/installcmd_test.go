@@ -78,9 +78,9 @@ func TestInstall(t *testing.T) {
 			t.Errorf("others get this PATH:\n%s", text)
 		}
 	}
-	run("uninstall", "claude-code", "codex", "gemini", "claude-desktop").is(t, exitFine, "", "is gone, too")
-	run("uninstall", "claude-code", "cursor", "--scope=project").is(t, exitFine, "", "is gone, too")
-	run("uninstall", "cursor", "--name", "other").is(t, exitFine, "", "is gone, too")
+	run("uninstall", "claude-code", "codex", "gemini", "claude-desktop").is(t, exitFine, "", "was removed, too")
+	run("uninstall", "claude-code", "cursor", "--scope=project").is(t, exitFine, "", "was removed, too")
+	run("uninstall", "cursor", "--name", "other").is(t, exitFine, "", "was removed, too")
 	for _, file := range []string{filepath.Join(home, ".claude.json"), filepath.Join(home, ".cursor", "mcp.json"), ".mcp.json"} {
 		if _, err := os.Stat(file); err == nil {
 			t.Errorf("%s is still there", file)
@@ -110,7 +110,7 @@ func TestInstallInASecondProject(t *testing.T) {
 	}
 	run("install", "codex", "--tool", "second=echo", "--name", "second").is(t, exitFine, "", "the server second is in")
 	run("install", "cursor", "--tool", "second=echo", "--scope", "project").is(t, exitFine, "", "the server runnel is in")
-	run("uninstall", "codex").is(t, exitFine, "", "is gone from")
+	run("uninstall", "codex").is(t, exitFine, "", "was removed from")
 	run("install", "codex", "--tool", "second=echo").is(t, exitFine, "", "the server runnel is in")
 }
 
@@ -147,7 +147,7 @@ func TestInstallRefuses(t *testing.T) {
 		{[]string{"install", "codex", "--", "serve", "--state=nats://u:secret@h"}, exitUsage, `^the arguments after -- have a URL with a password`},
 		{[]string{"install", "zed"}, exitUsage, `Zed starts its servers in another directory than this: name a tool`},
 		{[]string{"install", "goose", "--scope", "project", "--tool", "a=x"}, exitFailure, `Goose has no file for one project`},
-		{[]string{"install", "claude-code", "--tool", "a=x"}, exitFailure, `\.claude\.json: .*unexpected EOF; nothing was changed: mend the file first`},
+		{[]string{"install", "claude-code", "--tool", "a=x"}, exitFailure, `\.claude\.json: .*unexpected EOF; nothing was changed: fix the file first`},
 		{[]string{"install"}, exitFine, "Name the hosts that you want: runnel install claude-code"},
 		{[]string{"uninstall"}, exitUsage, "from which host"},
 		{[]string{"uninstall", "codex"}, exitFailure, `Codex: .*config.toml has no server "runnel"`},

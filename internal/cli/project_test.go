@@ -36,7 +36,7 @@ func TestConfigOfTheProject(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(repo, ".git"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	run("call", "where", "--state", "memory").is(t, exitFailure, "", file+" is left out: nobody has trusted it yet")
+	run("call", "where", "--state", "memory").is(t, exitFailure, "", file+" is not used: it is not trusted yet")
 	run("trust").is(t, exitFine, "tools: .*", "trusted until it changes: "+file)
 	for range 2 {
 		run("call", "where", "--state", "memory").is(t, exitFine, repo+"\n", "")

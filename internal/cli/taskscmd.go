@@ -128,13 +128,13 @@ func (i *invocation) pruneCommand() *cobra.Command {
 			}
 			text := fmt.Sprintf("%d forgotten", len(gone))
 			if kept > 0 {
-				text += fmt.Sprintf(", %d kept whose results nobody has fetched (--force forgets them too)", kept)
+				text += fmt.Sprintf(", %d kept whose results were not fetched yet (--force forgets them too)", kept)
 			}
 			i.Say(zerolog.InfoLevel, text)
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "also those whose results nobody has fetched")
+	cmd.Flags().BoolVar(&force, "force", false, "also those whose results were not fetched yet")
 	durationFlag(cmd.Flags(), &older, "older", "only those that ended this `DURATION` ago or longer")
 	return cmd
 }

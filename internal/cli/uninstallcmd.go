@@ -54,5 +54,5 @@ func (i *invocation) uninstall(h *hosts.Host, entry *entryFlags) error {
 	case change == nil:
 		return fmt.Errorf("%s: %s has no server %q", h.Title, path, entry.name)
 	}
-	return i.makeChange(entry, change, fmt.Sprintf("%s: the server %s is gone from %s", h.Title, entry.name, change.Path))
+	return i.makeChange(entry, change, fmt.Sprintf("%s: the server %s was removed from %s", h.Title, entry.name, change.Path))
 }

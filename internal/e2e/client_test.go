@@ -166,7 +166,7 @@ tools:
 		{args: "call bar --no-task --config " + config, stdout: `(1%\r2%\r)?3%\n`},
 		{args: "call long --summary --config " + config, stdout: `(?s)1\n2\n.*99999\n100000\n`, stderr: `588895 bytes, the result shows its head and tail; exit code 0, completed after \d+ ms\n`},
 		{args: "call bars --progress=always --config " + config, stdout: "(?s).*four\n", stderr: `(?s).*100%`},
-		{args: "call fail message=why afterChunks=1 --selftest", code: 1, stdout: `chunk 000000 x*\nwhy\n`},
+		{args: "call fail message=why afterChunks=1 --selftest", code: 1, stdout: `chunk 000000 x*\n`, stderr: `^why\n$`},
 		{args: "call fail message=why protocol=true --selftest", code: 1, stderr: `^runnel: fail: why \(code -32603\)\n$`},
 		{args: "call sleep ms=60000 --timeout=50ms --selftest", code: 124, stderr: `^runnel: timed out after 50ms\n$`},
 		{args: "call sleep --timeout=50ms -- sleep 60", code: 124, stderr: `^runnel: sleep: server/discover: timed out after 50ms\n$`},
@@ -180,10 +180,10 @@ tools:
 		{args: "call ask message=who? --ask --protocol=2026-07-28 --immediate-wait=0 delayMs=50 --selftest", input: "me\n", stdout: "accepted: me", stderr: `\? who\?\n`},
 		{args: "call ask message=who? --ask --selftest", input: "\n", stdout: "declined", stderr: "decline"},
 		{args: "call ask message=who? --ask --selftest", input: "", stdout: "cancelled", stderr: "who"},
-		{args: "call ask message=who? --selftest", code: 1, stdout: ".*cannot ask.*\n", stderr: `^runnel: .*--yes confirms`},
+		{args: "call ask message=who? --selftest", code: 1, stderr: `^this client cannot ask .*\nrunnel: .*--yes confirms`},
 		{args: "call ask message=who? --protocol=2026-07-28 --no-task --selftest", code: 1, stderr: `^runnel: .*--yes confirms.*\nrunnel: .*elicitation`},
 
-		{args: "call", code: 2, stderr: `which tool\?\nsee runnel call --help\n$`},
+		{args: "call", code: 2, stderr: `name a tool; runnel tools lists them\nsee runnel call --help\n$`},
 		{args: "call echo --task --no-task", code: 2, stderr: "does not go with"},
 		{args: "call echo --mode=fast", code: 2, stderr: `^--mode: "fast" is unknown \(allowed: immediate, streaming, task\)`},
 		{args: "call echo --", code: 2, stderr: "no server after --"},
@@ -273,7 +273,7 @@ tools:
 		var stderr syncBuffer
 		args := append(append([]string{"call", "work"}, strings.Fields(flags)...), writeConfig(t, tool)...)
 		code := cli.Run(ctx, args, append(environ(t), noConfig), strings.NewReader(""), stdout, &stderr)
-		if code != exitInterrupted || stderr.String() != "runnel: cancelling; press Ctrl-C again to leave at once\n" || !strings.HasPrefix(stdout.String(), "begun\n") {
+		if code != exitInterrupted || stderr.String() != "runnel: cancelling; press Ctrl-C again to leave without waiting\n" || !strings.HasPrefix(stdout.String(), "begun\n") {
 			t.Errorf("%s: exit code %d, stdout %q, stderr %q", flags, code, stdout, &stderr)
 		}
 		if _, err := os.Stat(mark); err != nil {

@@ -31,7 +31,7 @@ func TestPruneLeavesWhatNobodyFetched(t *testing.T) {
 	for _, id := range []string{byHost, byHand, never} {
 		in("wait", id).is(t, exitFine, id+" completed\n", "") // to wait is not to fetch
 	}
-	in("prune").is(t, exitFine, "", `^0 forgotten, 3 kept whose results nobody has fetched \(--force forgets them too\)\n$`)
+	in("prune").is(t, exitFine, "", `^0 forgotten, 3 kept whose results were not fetched yet \(--force forgets them too\)\n$`)
 	host.call("tasks/result", map[string]any{"taskId": byHost})
 	in("result", byHand).is(t, exitFine, "x", "")
 	in("prune").is(t, exitFine, `ID [^\n]*\n[^\n]+\n[^\n]+\n`, `^2 forgotten, 1 kept whose results`)

@@ -69,7 +69,7 @@ func TestExitCodeOfASignal(t *testing.T) {
 		words map[syscall.Signal]string
 	}{
 		{append([]string{"call", "work"}, config...), "begun", map[syscall.Signal]string{
-			syscall.SIGINT:  "runnel: cancelling; press Ctrl-C again to leave at once\n",
+			syscall.SIGINT:  "runnel: cancelling; press Ctrl-C again to leave without waiting\n",
 			syscall.SIGTERM: "runnel: cancelling: terminated signal received\n",
 		}},
 		{[]string{"tasks", "tail", "-f", id, "--state", state}, "begun", nil},

@@ -90,7 +90,7 @@ func TestAStoppedTaskTellsWhy(t *testing.T) {
 	w.end()
 	w = newWitness(t, programCommand(t, flags...))
 	w.must(&result, "tools/call", map[string]any{"name": "get_task_result", "arguments": map[string]any{"task_id": id}})
-	if got := firstTextOf(&result); !strings.HasPrefix(got, "begun\nrunnel was stopped\n[failed, ") || !result.IsError {
+	if got := firstTextOf(&result); !strings.HasPrefix(got, "begun\nrunnel was stopped, as when the host closes the session; a tool with detach: true goes on\n[failed, ") || !result.IsError {
 		t.Errorf("isError %t: %q", result.IsError, got)
 	}
 	w.end()

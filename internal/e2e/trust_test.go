@@ -73,7 +73,7 @@ func TestUntrustedDirectory(t *testing.T) {
 	t.Parallel()
 	c := newCheckout(t)
 	path := regexp.QuoteMeta(filepath.Join(c.dir, "runnel.yaml"))
-	left := `runnel: ` + path + ` is left out: nobody has trusted it yet\. Read it, then run: runnel trust ` + path + `\n`
+	left := `runnel: ` + path + ` is not used: it is not trusted yet\. Read it, then run: runnel trust ` + path + `\n`
 	session := initialize + "\n" + listAndCall
 	for _, try := range []struct {
 		args   string
@@ -87,13 +87,13 @@ func TestUntrustedDirectory(t *testing.T) {
 		{"tools", exitFine, "", left},
 		{"call echo text=x --selftest --state memory", exitFine, "x\n?", left},
 		{"call leave-mark", exitFailure, "", left + `runnel: there is no tool "leave-mark"`},
-		{"serve --drain -1", exitFine, `.*"instructions":"The tools of the runnel\.yaml in the directory where this server was started are missing: nobody has trusted it yet\. .*run runnel trust in that directory.*unknown tool.*`, left},
+		{"serve --drain -1", exitFine, `.*"instructions":"The tools of the runnel\.yaml in the directory where this server was started are missing: it is not trusted yet\. .*run runnel trust in that directory.*unknown tool.*`, left},
 		{"wrap --drain -1 -- " + builtProgram(t) + " --config /dev/null --selftest", exitFine, `.*unknown tool: .*leave-mark.*`, ""},
 		{"tasks list --state /nonexistent", exitFine, "", "^there is no state in /nonexistent"},
 		{"fleet --state /nonexistent", exitUsage, "", "^runnel fleet: workers"},
-		{"doctor", exitFailure, `.*WRONG  config: ` + path + ` is left out: nobody has trusted it yet\. [^\n]*\nok     temporary files: .*`, ""},
+		{"doctor", exitFailure, `.*WRONG  config: ` + path + ` is not used: it is not trusted yet\. [^\n]*\nok     temporary files: .*`, ""},
 		{"config check", exitFine, `runnel.yaml: fine, 1 tool and those of another server\n  leave-mark .*\n  theirs +server: touch.*`,
-			`^It is not trusted \(nobody has trusted it yet\): .*run: runnel trust ` + path + `\n$`},
+			`^It is not trusted \(it is not trusted yet\): .*run: runnel trust ` + path + `\n$`},
 	} {
 		input := ""
 		if strings.Contains(try.args, "--drain") { // it serves
@@ -111,7 +111,7 @@ func TestUntrustedDirectory(t *testing.T) {
 	}
 
 	// A command that looks at tasks has no tools to miss, but the tasks may be elsewhere.
-	other := `runnel: tasks of the state and the owner that the config file names are not shown: ` + path + ` is left out: .*`
+	other := `runnel: tasks of the state and the owner that the config file names are not shown: ` + path + ` is not used: .*`
 	c.env = append(c.env, "RUNNEL_STATE=")
 	for _, more := range []string{"state: {dir: here}\n", "server: {owner: theirs}\n", "unknown: {}\n"} { // one with a mistake may name any
 		c.write(more)
@@ -163,14 +163,14 @@ func TestTrust(t *testing.T) {
 	}
 	c.dir = t.TempDir()
 	c.write("")
-	refused("nobody has trusted it yet", again())
+	refused("it is not trusted yet", again())
 	if err := os.Remove(filepath.Join(c.dir, "runnel.yaml")); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Symlink(path, filepath.Join(c.dir, "runnel.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	refused("nobody has trusted it yet", again())
+	refused("it is not trusted yet", again())
 	c.dir = real
 
 	c.write("# more\n")
@@ -183,7 +183,7 @@ func TestTrust(t *testing.T) {
 	c.run("", "trust", "--list").is(t, exitFine, path+`\n`, "")
 	c.run("", "trust", "--remove").is(t, exitFine, "", `^no longer trusted: .*runnel\.yaml\n$`)
 	c.run("", "trust", "--list").is(t, exitFine, "", `^no file is trusted\n$`)
-	refused("nobody has trusted it yet", again())
+	refused("it is not trusted yet", again())
 	c.run("", "trust", "--remove").is(t, exitFailure, "", "is not trusted\n$")
 	c.run("", "trust").is(t, exitFine, ".*", "trusted until")
 	c.write("# more\n")
@@ -225,7 +225,7 @@ func TestTrustMisused(t *testing.T) {
 	c.env = append(c.env, "HOME=", "XDG_STATE_HOME=")
 	c.write("")
 	c.run("", "trust").is(t, exitFailure, "", `neither XDG_STATE_HOME nor HOME is set to an absolute path: a named file \(--config\) needs no trust`)
-	c.run("", "tools").is(t, exitFine, "", `is left out: neither XDG_STATE_HOME nor HOME is set`)
+	c.run("", "tools").is(t, exitFine, "", `is not used: neither XDG_STATE_HOME nor HOME is set`)
 }
 
 // Trust counts only where nobody else can write it.
@@ -243,7 +243,7 @@ func TestTrustThatOthersMayWrite(t *testing.T) {
 		if err := os.Chmod(dir, 0o777); err != nil {
 			t.Fatal(err)
 		}
-		c.run("", "call", "leave-mark").is(t, exitFailure, "", "is left out: others may write "+regexp.QuoteMeta(dir)+", which says what is trusted: take their rights with chmod -R go-w ")
+		c.run("", "call", "leave-mark").is(t, exitFailure, "", "is not used: others may write "+regexp.QuoteMeta(dir)+", which says what is trusted: take their rights with chmod -R go-w ")
 		c.run("", "trust").is(t, exitFailure, "", "others may write "+regexp.QuoteMeta(dir))
 		if err := os.Chmod(dir, 0o700); err != nil {
 			t.Fatal(err)
@@ -258,7 +258,7 @@ func TestTrustThatOthersMayWrite(t *testing.T) {
 	if err := os.Chown(filepath.Join(state, "runnel", "trusted"), 65534, -1); err != nil {
 		t.Fatal(err)
 	}
-	c.run("", "call", "leave-mark").is(t, exitFailure, "", "is left out: .* belongs to another user: set XDG_STATE_HOME")
+	c.run("", "call", "leave-mark").is(t, exitFailure, "", "is not used: .* belongs to another user: set XDG_STATE_HOME")
 }
 
 // The user's own config file is trusted also where it is the one in the current directory.

@@ -33,7 +33,7 @@ type Change struct {
 }
 
 func unreadable(f *file, err error) error {
-	return fmt.Errorf("%s: %w; nothing was changed: mend the file first", f.path, err)
+	return fmt.Errorf("%s: %w; nothing was changed: fix the file first", f.path, err)
 }
 
 // Install plans to put an entry into a file: a new one, or one that replaces an entry of an earlier Install. mode is for a new file.

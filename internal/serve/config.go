@@ -21,7 +21,7 @@ import (
 const settle = 200 * time.Millisecond
 
 // LoadConfig reads the config file, if there is one, and applies flags and variables to it.
-// file is "" if there is none. A file that is left out is reported on stderr.
+// file is "" if there is none. A file that is not used is reported on stderr.
 func (s *Setup) LoadConfig(ctx context.Context) (conf *config.Config, file string, err error) {
 	conf, file, s.untrusted, err = s.ReadConfigs(ctx)
 	if s.untrusted != nil {
@@ -30,7 +30,7 @@ func (s *Setup) LoadConfig(ctx context.Context) (conf *config.Config, file strin
 	return conf, file, err
 }
 
-// LoadStateConfig is LoadConfig for a command that looks at tasks and uses no tools. It reports a file that is left out only if the file may
+// LoadStateConfig is LoadConfig for a command that looks at tasks and uses no tools. It reports a file that is not used only if the file may
 // name another state or owner.
 func (s *Setup) LoadStateConfig(ctx context.Context) (*config.Config, error) {
 	conf, _, left, err := s.ReadConfigs(ctx)
@@ -45,7 +45,7 @@ func (s *Setup) LoadStateConfig(ctx context.Context) (*config.Config, error) {
 	return conf, nil
 }
 
-// ReadConfigs is LoadConfig without a report on stderr. left says why the project's file is left out, nil if it is not.
+// ReadConfigs is LoadConfig without a report on stderr. left says why the project's file is not used, nil if it is not.
 func (s *Setup) ReadConfigs(ctx context.Context) (conf *config.Config, file string, left *untrusted, err error) {
 	if s.secrets == nil {
 		s.secrets = &secrets.Current{}

@@ -98,7 +98,8 @@ func TestDeafToolsAreLeftBehind(t *testing.T) {
 			t.Errorf("ended with %v", failed)
 		}
 		for n, task := range list {
-			want := [...]string{"cancelled: cancelled by the client", "failed: runnel was stopped", "failed: runnel was stopped"}[n]
+			const stopped = "runnel was stopped, as when the host closes the session; a tool with detach: true goes on"
+			want := [...]string{"cancelled: cancelled by the client", "failed: " + stopped, "failed: " + stopped}[n]
 			task, err := store.Get(t.Context(), "local", task.ID)
 			if got := fmt.Sprintf("%s: %s", task.Status, task.StatusMessage); err != nil || got != want {
 				t.Errorf("the task of %s is %s (%v), want %s", task.Tool, got, err, want)

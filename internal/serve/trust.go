@@ -25,7 +25,7 @@ type Trust struct {
 	Getenv func(name string) string
 }
 
-// untrusted is a project's config file that is left out.
+// untrusted is a project's config file that is not used.
 type untrusted struct {
 	path string // absolute; relative if the current directory has no path
 	why  string
@@ -33,7 +33,7 @@ type untrusted struct {
 }
 
 func (u *untrusted) Error() string {
-	return fmt.Sprintf("%s is left out: %s. Read it, then run: runnel trust %s", ShownPath(u.path), u.why, ShownPath(u.path))
+	return fmt.Sprintf("%s is not used: %s. Read it, then run: runnel trust %s", ShownPath(u.path), u.why, ShownPath(u.path))
 }
 
 // instructions tell a model why tools are missing. The model may have a shell, but only a person may judge the file. They name neither the
@@ -49,14 +49,14 @@ func (u *untrusted) instructions() string {
 
 // Why a file that was found counts for nothing.
 const (
-	notTrusted    = "nobody has trusted it yet"
+	notTrusted    = "it is not trusted yet"
 	trustedBefore = "it has changed since it was trusted"
 )
 
 // ShownPath is a path as a message names it: it may stand in a command that is pasted into a shell.
 func ShownPath(path string) string { return term.Quote(path) }
 
-// read reads a config file that was only found, if its user trusts it. info is nil if there is none, or if it is left out.
+// read reads a config file that was only found, if its user trusts it. info is nil if there is none, or if it is not used.
 // The returned text is the one that was checked: the file may have changed since.
 func (t Trust) read(file string) (text []byte, info os.FileInfo, left *untrusted) {
 	text, info, err := ReadRegular(file)

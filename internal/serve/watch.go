@@ -117,7 +117,7 @@ func same(a, b os.FileInfo) bool {
 func (s *Setup) readAgain(ctx context.Context, file string, began *config.Config, set *upstream.Set, log zerolog.Logger) {
 	now, _ := os.Stat(file)
 	if now != nil && now.Mode()&os.ModeNamedPipe != 0 {
-		log.Warn().Str("config", file).Msg("the config is a pipe: waiting until somebody writes all of it and closes it, or replaces it")
+		log.Warn().Str("config", file).Msg("the config is a pipe: waiting until all of it is written and it is closed, or replaced")
 	}
 	conf, found, left, err := s.ReadConfigs(ctx)
 	if left != nil {
@@ -130,7 +130,7 @@ func (s *Setup) readAgain(ctx context.Context, file string, began *config.Config
 	case left != nil && file == s.project:
 		err = left // the last trusted content stays in effect
 	case err == nil && found != file:
-		err = fmt.Errorf("%s is gone", file)
+		err = fmt.Errorf("%s does not exist any more", file)
 	}
 	if err == nil {
 		var count int

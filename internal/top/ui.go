@@ -101,7 +101,7 @@ func (u *ui) open(t tasks.Task) {
 		}
 		u.send(func() {
 			if errors.Is(err, tasks.ErrNotFound) {
-				err = errors.New("the task is gone: it expired, was forgotten, or was a call whose host has its answer")
+				err = errors.New("the task does not exist any more: it expired, was forgotten, or was a call whose host has its answer")
 			}
 			if o.over, o.err = true, err; err == nil {
 				o.task = head

@@ -153,7 +153,7 @@ func (c *Command) confirm(ctx context.Context, in *tools.Call, args arguments) (
 	case errors.Is(err, tools.ErrCannotAsk) && c.config.ConfirmFallback == "run":
 		return nil, nil
 	case errors.Is(err, tools.ErrCannotAsk):
-		return nil, fmt.Errorf("not run: %s must be confirmed by the user, and %w", c.name, err)
+		return nil, fmt.Errorf("not run: %s must be confirmed by the user, and %w; the user can run it in a terminal: runnel call %[1]s", c.name, err)
 	case err != nil:
 		return nil, fmt.Errorf("asking the user: %w", err)
 	case answer.Action == mcp.ElicitAccept:

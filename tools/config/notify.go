@@ -75,7 +75,7 @@ func (n *Notify) Complete() error {
 	case len(n.On) == 0:
 		return &Error{Key: "on", Problem: "is empty: nothing is reported", Allowed: "completed, failed, cancelled; or notify: never"}
 	case !*n.Desktop && !others:
-		return &Error{Key: "desktop", Problem: "false leaves nobody to notify", Allowed: "command or url beside it; or notify: never"}
+		return &Error{Key: "desktop", Problem: "false leaves no way to notify", Allowed: "command or url beside it; or notify: never"}
 	case len(n.Command) > 0 && n.Command[0] == "":
 		return &Error{Key: "command[0]", Problem: "is empty", Allowed: "a program's name or path"}
 	case n.URL == "" && len(n.Headers) > 0:

@@ -84,7 +84,16 @@ func (d *decoder) syntaxError(text []byte, err error) error {
 			problem += fmt.Sprintf(" that began at %d:%d", began.line, began.column)
 		}
 	}
-	if at.line < len(d.config.lines) && startsWrong(problem) {
+	switch {
+	case strings.HasPrefix(problem, "mapping values are not allowed"): // which says what the parser had to do
+		problem, hint = "a key where none can stand", `put a text that contains ": " in quotes; indent a key like the keys around it`
+	case strings.HasPrefix(problem, "did not find expected key"):
+		hint = "indent a key like the keys around it"
+	case strings.Contains(problem, "did not find expected ','"):
+		hint = "put commas between the items, and close the bracket"
+	case strings.Contains(problem, "scanning a quoted scalar"):
+		hint = "close the quotes"
+	case at.line < len(d.config.lines) && startsWrong(problem):
 		hint = "put text that begins with one of -*&%@`| in quotes; indent lines with spaces, not tabs"
 	}
 	return d.config.mistake(at, problem, hint)

@@ -18,7 +18,7 @@ type desktop struct{ program }
 func (d *desktop) check() error {
 	err := d.program.check()
 	if err == nil && !slices.Contains([]string{"darwin", "windows"}, runtime.GOOS) && !hasBus(d.vars) {
-		err = errors.New("no desktop can be reached: nobody is logged in to one here")
+		err = errors.New("no desktop can be reached: no user is logged in to one here")
 	}
 	return err
 }

@@ -174,7 +174,7 @@ func TestWrongRules(t *testing.T) {
 		"notify: {after: -3s}":            "runnel.yaml:1:17: notify.after: -3s is negative",
 		"notify: {on: [failed, done]}":    `notify.on[1]: "done" is unknown`,
 		"notify: {on: []}":                "notify.on: is empty",
-		"notify: {desktop: false}":        "notify.desktop: false leaves nobody to notify",
+		"notify: {desktop: false}":        "notify.desktop: false leaves no way to notify",
 		"notify: {command: ['']}":         "notify.command[0]: is empty",
 		"notify: {headers: {A: b}}":       "notify.headers: are sent to a url, and there is none",
 		"notify:\n  url: 'ftp://me:pw@x'": "notify: the URL must begin with https",

@@ -41,7 +41,7 @@ func (v *view) again(ctx context.Context, in *tools.Call, p taskParams) (any, er
 	case err != nil:
 		return nil, err
 	case t.Arguments == nil:
-		return nil, errors.New("the arguments of this task were not kept, so it cannot be run again: call the tool anew")
+		return nil, errors.New("the arguments of this task were not kept, so it cannot be run again: call the tool with its arguments")
 	}
 	run, err := in.Start(ctx, t.Tool, t.Arguments)
 	if err != nil {
