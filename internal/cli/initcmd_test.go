@@ -34,7 +34,7 @@ func TestInit(t *testing.T) {
 	}
 	run("config", "check").is(t, exitFine, `runnel\.yaml: fine, 5 tools\n.*`, "")
 	run("trust", "--list").is(t, exitFine, `.*/runnel\.yaml\n`, "")
-	run("call", "deploy").is(t, exitFailure, "not run: deploy must be confirmed by the user, .*", "--yes confirms")
+	run("call", "deploy").is(t, exitFailure, "", "(?s)not run: deploy must be confirmed by the user, .*--yes confirms")
 	if _, err := os.Stat("deployed"); err == nil {
 		t.Error("it was deployed without a question")
 	}
