@@ -23,6 +23,7 @@ import (
 type entryFlags struct {
 	scope  *serve.Choice
 	name   string
+	wrap   string // install: the server that runnel wraps; "" = none
 	dryRun bool
 }
 
@@ -37,7 +38,7 @@ func addEntryFlags(flags *pflag.FlagSet) *entryFlags {
 
 // check refuses names that no host takes, and unknown hosts.
 func (e *entryFlags) check(cmd *cobra.Command, ids []string) error {
-	if !hosts.IsName(e.name) {
+	if e.wrap == "" && !hosts.IsName(e.name) {
 		return misuse(cmd, "--name: %w", config.Wrong("letters, digits, - and _", "%q is not a name", e.name))
 	}
 	return checkHosts(cmd, ids)
@@ -104,7 +105,9 @@ func (i *invocation) entryFor(cmd *cobra.Command, h *hosts.Host, entry *entryFla
 	has := func(flag string) bool {
 		return slices.ContainsFunc(given, func(g givenFlag) bool { return g.flag == flag })
 	}
-	if !has("config") && !has("tool") && !has("selftest") {
+	if entry.wrap != "" {
+		s.Args = []string{"wrap"}
+	} else if !has("config") && !has("tool") && !has("selftest") {
 		if given, err = i.findTools(cmd, h, project, given); err != nil {
 			return s, err
 		}

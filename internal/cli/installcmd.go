@@ -47,6 +47,9 @@ Hosts: ` + strings.Join(hosts.IDs(), ", ") + `.`,
   runnel install cursor vscode --scope project --config runnel.yaml
   runnel install zed --dry-run --config runnel.yaml
 
+  # put runnel before a server that the host has
+  runnel install claude-code --wrap github
+
   # another server, with everything that runnel adds to it
   runnel install claude-desktop --name everything -- wrap -- npx -y @modelcontextprotocol/server-everything`,
 		ValidArgsFunction: completeHosts,
@@ -57,6 +60,10 @@ Hosts: ` + strings.Join(hosts.IDs(), ", ") + `.`,
 			}
 			if err := entry.check(cmd, args); err != nil {
 				return err
+			}
+			if entry.wrap != "" && (len(rest) > 0 || cmd.Flags().Changed("name")) {
+				return misuse(cmd, "runnel install: --wrap does not go with --name or arguments after --: "+
+					"it keeps the name and the command of a server that is there")
 			}
 			if len(rest) > 0 && len(given) > 0 {
 				return misuse(cmd, "--%s: put it after --, where all arguments of runnel stand", given[0].flag)
@@ -75,6 +82,8 @@ Hosts: ` + strings.Join(hosts.IDs(), ", ") + `.`,
 		},
 	}
 	entry = addEntryFlags(cmd.Flags())
+	cmd.Flags().StringVar(&entry.wrap, "wrap", "", "put runnel before the server `NAME` that the file has; "+
+		"its environment stays, and uninstall --name undoes it")
 	i.flags.VisitAll(func(f *pflag.Flag) {
 		own := *f
 		own.Hidden = !slices.Contains([]string{"config", "tool", "set", "sync-wait", "max-result"}, f.Name)
@@ -112,6 +121,9 @@ func (i *invocation) installInto(cmd *cobra.Command, h *hosts.Host, entry *entry
 	if err != nil {
 		return err
 	}
+	if entry.wrap != "" {
+		return i.wrapEntry(h, entry, path, server, records)
+	}
 	mode := os.FileMode(0o600)
 	if entry.scope.Word == "project" {
 		mode = 0o644
@@ -136,6 +148,21 @@ func (i *invocation) installInto(cmd *cobra.Command, h *hosts.Host, entry *entry
 		next = append(next, h.Title+" was not found on this machine: it will read the file once it is installed.")
 	}
 	return i.makeChange(entry, change, fmt.Sprintf("%s: the server %s is in %s", h.Title, entry.name, change.Path), next...)
+}
+
+// wrapEntry puts runnel before a server that the host's file has.
+func (i *invocation) wrapEntry(h *hosts.Host, entry *entryFlags, path string, wrapper hosts.Server, records hosts.Records) error {
+	change, err := h.Wrap(path, entry.wrap, wrapper, records)
+	switch {
+	case err != nil:
+		return err
+	case change.Nothing():
+		i.Say(zerolog.InfoLevel, fmt.Sprintf("%s: in %s, runnel wraps the server %s already", h.Title, change.Path, entry.wrap))
+		return nil
+	}
+	undo := term.Quote("runnel", "uninstall", h.ID, "--scope", entry.scope.Word, "--name", entry.wrap)
+	done := fmt.Sprintf("%s: in %s, runnel wraps the server %s", h.Title, change.Path, entry.wrap)
+	return i.makeChange(entry, change, done, h.After, "to undo it: "+undo)
 }
 
 // makeChange makes a change, or shows it, and then says so, and what comes next.

@@ -161,3 +161,27 @@ func TestInstallRefuses(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// --wrap puts runnel before a server of the host, and uninstall takes it away.
+func TestInstallWrap(t *testing.T) {
+	home, run := inHome(t)
+	file := filepath.Join(home, ".cursor", "mcp.json")
+	const before = `{"mcpServers": {"my files": {"command": "npx", "args": ["x"], "env": {"A": "b"}}}}`
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(before), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		run("install", "cursor", "--wrap", "my files", "--sync-wait", "20s", "--dry-run").is(t, exitFine, `.*"--sync-wait", "20s", "--", "npx", "x"\], "env": \{"A": "b"\}.*`, "")
+		run("install", "cursor", "--wrap", "my files", "--sync-wait", "20s").is(t, exitFine, "", `runnel uninstall cursor --scope user --name 'my files'`)
+		run("install", "cursor", "--wrap", "my files").is(t, exitFine, "", "runnel wraps the server my files already")
+		run("uninstall", "cursor", "--name", "my files").is(t, exitFine, "", "starts without runnel again")
+		if got := read(t, file); got != before {
+			t.Fatal(got)
+		}
+	}
+	run("install", "cursor", "--wrap", "x", "--name", "y").is(t, exitUsage, "", "does not go with --name")
+	run("install", "cursor", "--wrap", "x").is(t, exitFailure, "", `it has no server "x"; there are: my files`)
+}

@@ -17,7 +17,8 @@ func (i *invocation) uninstallCommand() *cobra.Command {
 		Use:   "uninstall HOST...",
 		Short: "Take runnel out of a host's list of MCP servers",
 		Long: `Removes what runnel install has written into a host's file. If nobody has written to the file since, it is restored byte for byte; else
-everything that others have written stays. An entry that you wrote yourself is removed, too; a backup of the file is kept then.
+everything that others have written stays. A server that install --wrap has changed stays, and starts as before. An entry that you wrote
+yourself is removed, too; a backup of the file is kept then.
 
 Hosts: ` + strings.Join(hosts.IDs(), ", ") + `.`,
 		Example: `  runnel uninstall claude-code
@@ -28,7 +29,7 @@ Hosts: ` + strings.Join(hosts.IDs(), ", ") + `.`,
 			if len(ids) == 0 {
 				return misuse(cmd, "runnel uninstall: from which host? %s", strings.Join(hosts.IDs(), ", "))
 			}
-			if err := entry.check(cmd, ids); err != nil {
+			if err := checkHosts(cmd, ids); err != nil {
 				return err
 			}
 			var errs []error
@@ -53,6 +54,9 @@ func (i *invocation) uninstall(h *hosts.Host, entry *entryFlags) error {
 		return err
 	case change == nil:
 		return fmt.Errorf("%s: %s has no server %q", h.Title, path, entry.name)
+	}
+	if change.Unwraps {
+		return i.makeChange(entry, change, fmt.Sprintf("%s: in %s, the server %s starts without runnel again", h.Title, change.Path, entry.name))
 	}
 	return i.makeChange(entry, change, fmt.Sprintf("%s: the server %s was removed from %s", h.Title, entry.name, change.Path))
 }

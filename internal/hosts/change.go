@@ -18,6 +18,8 @@ type Change struct {
 	Backup string // where Apply keeps a backup of the file; "" = it keeps none
 	Dir    string // the directory that Apply records as that of an installed entry
 
+	Unwraps bool // an Uninstall of what Wrap has changed: the entry stays
+
 	name    string
 	file    *file
 	after   []byte
@@ -59,6 +61,8 @@ func (h *Host) Install(path, name string, s Server, records Records, mode fs.Fil
 		return c, nil
 	case taken && old == nil:
 		return nil, wrong(fmt.Errorf("it has a server %q that runnel install did not write: give yours another name with --name, or remove that one with runnel uninstall %s --name %s", name, h.ID, name))
+	case taken && old.Before != "":
+		return nil, wrong(fmt.Errorf("its server %q is one that runnel wraps: give yours another name with --name, or first: runnel uninstall %s --name %s", name, h.ID, name))
 	case taken:
 		if base, err = h.without(f.text, name, old); err != nil {
 			return nil, wrong(err)
@@ -114,6 +118,9 @@ func (h *Host) Uninstall(path, name string, records Records) (*Change, error) {
 	}
 	c := &Change{Path: f.path, name: name, file: f, records: records, earlier: old}
 	c.plan = func() (*Change, error) { return h.Uninstall(path, name, records) }
+	if old != nil && old.Before != "" {
+		return h.unwrap(c, old)
+	}
 	if old != nil && old.Created && string(f.text) == old.Piece {
 		c.removes, c.above = true, old.Above
 		return c, nil

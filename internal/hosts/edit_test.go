@@ -314,3 +314,83 @@ func content(t *testing.T, path string) string {
 	}
 	return string(b)
 }
+
+// wrapped are entries as people and hosts write them, each of the server "files".
+var wrapped = map[string]string{
+	"claude-code":    "{\n  \"numStartups\": 3,\n  \"mcpServers\": {\n    \"files\": {\n      \"type\": \"stdio\",\n      \"command\": \"npx\",\n      \"args\": [\n        \"-y\",\n        \"files-server\"\n      ],\n      \"env\": {\n        \"TOKEN\": \"x\"\n      }\n    }\n  },\n  \"projects\": {}\n}",
+	"claude-desktop": "{\"mcpServers\":{\"other\":{\"command\":\"z\"},\"files\":{\"args\":[\"-y\",\"files-server\"],\"command\":\"npx\",\"env\":{\"TOKEN\":\"x\"}}}}\n",
+	"cursor":         "{\r\n  // mine\r\n  \"mcpServers\": {\r\n    \"files\": { \"command\": \"npx\", /* as root */ \"args\": [\"-y\", \"files-server\"], \"env\": {\"TOKEN\": \"x\"}, },\r\n  }\r\n}\r\n",
+	"vscode":         "{\n\t\"inputs\": [{\"type\": \"promptString\", \"id\": \"key\", \"password\": true}],\n\t\"servers\": {\n\t\t\"files\": {\n\t\t\t\"type\": \"stdio\",\n\t\t\t\"command\": \"npx\", // Node\n\t\t\t\"args\": [\"-y\", \"files-server\"],\n\t\t\t\"env\": {\"TOKEN\": \"x\"},\n\t\t\t\"envFile\": \"${workspaceFolder}/.env\"\n\t\t}\n\t}\n}\n",
+	"opencode":       "{\n  \"mcp\": {\n    \"files\": {\"type\": \"local\", \"command\": [\"npx\", \"-y\", \"files-server\"], \"environment\": {\"TOKEN\": \"x\"}, \"enabled\": true}\n  }\n}\n",
+	"copilot":        "\ufeff{\"mcpServers\": {\"files\": {\"type\": \"local\", \"command\": \"npx\", \"args\": [\"-y\", \"files-server\"], \"env\": {\"TOKEN\": \"x\"}, \"tools\": [\"*\"]}}}",
+	"gemini":         "{\"mcpServers\": {\"files\": {\"command\": \"npx\", \"args\": [\"-y\", \"files-server\"], \"env\": {\"TOKEN\": \"x\"}, \"trust\": true, \"timeout\": 1e4}}}",
+}
+
+// runnel is put before a server that is there, once, and taken away again. Everything else in the entry stays.
+func TestWrap(t *testing.T) {
+	runnel := Server{Command: "/usr/local/bin/runnel", Args: []string{"wrap", "--sync-wait", "20s"}}
+	was := Server{Command: "npx", Args: []string{"-y", "files-server"}, Env: map[string]string{"TOKEN": "x"}}
+	want := Server{Command: runnel.Command, Args: []string{"wrap", "--sync-wait", "20s", "--", "npx", "-y", "files-server"}, Env: was.Env}
+	for id, before := range wrapped {
+		h := Find(id)
+		dir := t.TempDir()
+		path, records := filepath.Join(dir, "file"), Records(filepath.Join(dir, "records"))
+		write(t, path, before)
+		for range 2 {
+			apply(t, before)(h.Wrap(path, "files", runnel, records))
+			after := content(t, path)
+			if got, err := h.Servers([]byte(after)); err != nil || !same(got["files"], want) {
+				t.Errorf("%s: %v, %+v\n%s", id, err, got["files"], after)
+			}
+			if again, err := h.Wrap(path, "files", runnel, records); err != nil || !again.Nothing() {
+				t.Errorf("%s: it is wrapped twice: %v", id, err)
+			}
+			if _, err := h.Install(path, "files", server, records, 0o600); err == nil || !strings.Contains(err.Error(), "one that runnel wraps") {
+				t.Errorf("%s: install replaces it: %v", id, err)
+			}
+			apply(t, after)(h.Install(path, "runnel", server, records, 0o600))
+			apply(t, content(t, path))(h.Uninstall(path, "runnel", records))
+			apply(t, after)(h.Uninstall(path, "files", records))
+			if got := content(t, path); got != before {
+				t.Errorf("%s: before\n%q\nafter\n%q", id, before, got)
+			}
+		}
+		// The entry was edited since.
+		apply(t, before)(h.Wrap(path, "files", runnel, records))
+		edited := strings.Replace(content(t, path), `"x"}`, `"y"}`, 1)
+		edited = strings.Replace(edited, `"TOKEN": "x"`, `"TOKEN": "y"`, 1)
+		write(t, path, edited)
+		apply(t, edited)(h.Uninstall(path, "files", records))
+		now := was
+		now.Env = map[string]string{"TOKEN": "y"}
+		if got, err := h.Servers([]byte(content(t, path))); err != nil || !same(got["files"], now) {
+			t.Errorf("%s: %v, %+v", id, err, got["files"])
+		}
+	}
+}
+
+// What cannot be wrapped is refused with what to do, and the file stays.
+func TestWrapRefuses(t *testing.T) {
+	runnel := Server{Command: "/usr/local/bin/runnel", Args: []string{"wrap"}}
+	for _, c := range []struct{ host, text, want string }{
+		{"claude-code", `{"mcpServers": {"a": {"command": "x"}, "b": {"command": "y"}}}`, `it has no server "files"; there are: a, b`},
+		{"claude-code", `{"mcpServers": {"files": {"type": "http", "url": "https://example.com/mcp"}}}`, "wrap --url URL"},
+		{"claude-code", `{"mcpServers": {"files": {"command": "runnel", "args": ["--selftest"]}}}`, "runnel itself"},
+		{"claude-code", `{"mcpServers": {`, "fix the file first"},
+		{"codex", "[mcp_servers.files]\ncommand = \"npx\"\nargs = [\"a\"]\n", "write it yourself: /usr/local/bin/runnel wrap -- npx a"},
+	} {
+		path := filepath.Join(t.TempDir(), "file")
+		write(t, path, c.text)
+		for range 2 {
+			if _, err := Find(c.host).Wrap(path, "files", runnel, Records(t.TempDir())); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: %v, want %q", c.text, err, c.want)
+			}
+		}
+	}
+	path := filepath.Join(t.TempDir(), "file")
+	write(t, path, `{"mcpServers": {"files": {"command": "x"}}}`) // without arguments
+	apply(t, content(t, path))(Find("cursor").Wrap(path, "files", runnel, Records(t.TempDir())))
+	if got := content(t, path); got != `{"mcpServers": {"files": {"command": "/usr/local/bin/runnel", "args": ["wrap", "--", "x"]}}}` {
+		t.Error(got)
+	}
+}

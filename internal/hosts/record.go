@@ -23,6 +23,7 @@ type record struct {
 	Name string `json:"name"`
 
 	Piece   string `json:"piece"`             // the text that was inserted
+	Before  string `json:"before,omitempty"`  // what stood there, if Wrap has changed an entry that was there
 	Dir     string `json:"dir,omitempty"`     // where install was run; older runnels kept none
 	Entry   string `json:"entry,omitempty"`   // see Host.says; older runnels kept none
 	WithKey bool   `json:"withKey,omitempty"` // the piece includes the member that holds all entries: there was none before
@@ -55,11 +56,11 @@ func readRecord(file string) *record {
 	return r
 }
 
-// of returns the records of all entries of a file.
+// of returns the records of all entries that Install put into a file.
 func (d Records) of(path string) (list []*record) {
 	files, _ := filepath.Glob(filepath.Join(string(d), "*.json"))
 	for _, file := range files {
-		if r := readRecord(file); r != nil && r.Path == path {
+		if r := readRecord(file); r != nil && r.Path == path && r.Before == "" {
 			list = append(list, r)
 		}
 	}
