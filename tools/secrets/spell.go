@@ -85,7 +85,7 @@ const maxWrapped = 512
 
 // inBase64 returns patterns for the characters of a value in base64, in both alphabets, if zero, one or two other bytes
 // stand before it. They leave out the characters that also depend on other bytes. Lines may end anywhere: base64 and
-// Python wrap at 76 columns, openssl at 64. Only the first two characters stand together, since most text is skipped by
+// Python wrap at 76 columns, openssl at 64, and JSON has \n for the end of a line. Only the first two characters stand together, since most text is skipped by
 // them (machine.pairs), and nearly each line of it has a character before its end: where a line ends between them, the
 // first one stays.
 func inBase64(value string) (list []string) {
@@ -108,7 +108,7 @@ func inBase64(value string) (list []string) {
 			list = append(list, strings.Join(letters, ""))
 			continue
 		}
-		const end = `\r?\n?`
+		const end = `\r?(?:\n|\\n)?`
 		first, second, third := letters[0], letters[1], letters[2]
 		list = append(list, "(?:"+first+second+end+third+"|"+second+third+")"+end+strings.Join(letters[3:], end))
 	}
