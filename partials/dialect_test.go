@@ -374,6 +374,7 @@ func TestLastLine(t *testing.T) {
 		"begun": {chunkOf("x\nbe"), chunkOf("gu"), chunkOf("n")},
 		"90%":   {chunkOf("10%\r50%\r90%")},
 		"done":  {chunkOf("done"), {Kind: Item, Data: []byte("{}")}},
+		"red":   {chunkOf("x\n\x1b[3"), chunkOf("1mred\x1b[0m\x1b]0;title\a\n\x1b[K\n")},
 	} {
 		if got := NewBatch(0, chunks...).LastLine(); got != want {
 			t.Errorf("got %q, want %q", got, want)

@@ -10,6 +10,7 @@ import (
 
 	"runnel/internal/shorten"
 	"runnel/rpc/rawjson"
+	"runnel/tools/text"
 )
 
 // Progress is the dialect of clients that only know notifications/progress: a rising number and, if the protocol version allows, the last
@@ -182,17 +183,17 @@ func appendNumber(dst []byte, n float64) []byte { return strconv.AppendFloat(dst
 // LastLine returns the last line of text in the batch that is not blank.
 // Use it for a status, which has room for one line.
 func (b Batch) LastLine() string {
-	var text []byte
+	var output []byte
 	for _, c := range b.Chunks() {
 		if c.Kind == Item {
 			c.Data = []byte{'\n'}
 		}
-		text = append(text, c.Data...)
+		output = append(output, c.Data...)
 	}
-	return string(lastLine(text))
+	return string(lastLine(output))
 }
 
-func lastLine(text []byte) []byte {
-	text = bytes.TrimRight(text, " \t\r\n")
-	return bytes.TrimSpace(text[bytes.LastIndexAny(text, "\r\n")+1:])
+func lastLine(output []byte) []byte {
+	output = bytes.TrimRight(text.StripANSI(output), " \t\r\n") // a tool with "ansi: keep" has sequences for a terminal, and no client is one
+	return bytes.TrimSpace(output[bytes.LastIndexAny(output, "\r\n")+1:])
 }

@@ -77,7 +77,7 @@ func scriptChunk(rng *rand.Rand, huge bool) Chunk {
 	case 2:
 		return Chunk{Stream: stream, Data: []byte{byte(rng.IntN(utf8.RuneSelf))}}
 	case 3:
-		return Chunk{Stream: stream, Data: []byte(strings.Repeat("\x00\x1b", times))} // the worst to escape
+		return Chunk{Stream: stream, Data: []byte(strings.Repeat("\x00\x1f", times))} // the worst to escape
 	case 4:
 		return Chunk{Stream: stream, Data: []byte(strings.Repeat("breit € 😀 \u2028\"\\", times))}
 	case 5:

@@ -87,7 +87,7 @@ func TestUntrustedDirectory(t *testing.T) {
 		{"tools", exitFine, "", left},
 		{"call echo text=x --selftest --state memory", exitFine, "x\n?", left},
 		{"call leave-mark", exitFailure, "", left + `runnel: there is no tool "leave-mark"`},
-		{"serve --drain -1", exitFine, `.*"instructions":"The tools of the runnel\.yaml in the directory where this server was started are missing: it is not trusted yet\. .*run runnel trust in that directory.*unknown tool.*`, left},
+		{"serve --drain -1", exitFine, `.*"instructions":"The tools of this project's runnel\.yaml are missing: it is not trusted yet\. .*the nearest one above.*run runnel trust in its directory.*unknown tool.*`, left},
 		{"wrap --drain -1 -- " + builtProgram(t) + " --config /dev/null --selftest", exitFine, `.*unknown tool: .*leave-mark.*`, ""},
 		{"tasks list --state /nonexistent", exitFine, "", "^there is no state in /nonexistent"},
 		{"fleet --state /nonexistent", exitUsage, "", "^runnel fleet: workers"},

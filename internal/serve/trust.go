@@ -43,8 +43,9 @@ func (u *untrusted) instructions() string {
 	if why != notTrusted && why != trustedBefore {
 		why = "it cannot be read, or checked"
 	}
-	return fmt.Sprintf("The tools of the %s in the directory where this server was started are missing: %s. Only the user can decide that. "+
-		"If the user asks for them: read the file, run runnel trust in that directory, then restart this server.", config.FileName, why)
+	return fmt.Sprintf("The tools of this project's %s are missing: %s. The file lies in the directory where this server was started or, in a Git "+
+		"repository, in the nearest one above. Only the user can decide that. If the user asks for them: read the file, run runnel trust in its "+
+		"directory, then restart this server.", config.FileName, why)
 }
 
 // Why a file that was found counts for nothing.
