@@ -154,6 +154,17 @@ func (s scripts) reaching() map[string]bool {
 	return found
 }
 
+// confirm completes the tools of the scripts: each is known by what it runs, and asks before it reaches beyond the directory.
+func (s scripts) confirm(tools []Tool) {
+	reaching := s.reaching()
+	for n := range tools {
+		if t := &tools[n]; t.script != "" {
+			t.body = s[t.script]
+			t.Confirm = t.Confirm || reaching[t.script]
+		}
+	}
+}
+
 // neverEnds is why a tool is left out that a call would wait for in vain.
 const neverEnds = "they serve or watch until they are stopped"
 

@@ -16,7 +16,7 @@ var (
 func justfile(d dir) (file string, tools []Tool) {
 	file, text := d.read("justfile", "Justfile", ".justfile")
 	lines := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
-	all, recipes := scripts{}, []string{}
+	all := scripts{}
 	said, attributes := "", []string{}
 	for n, line := range lines {
 		if comment, ok := strings.CutPrefix(line, "#"); ok && !strings.HasPrefix(comment, "!") {
@@ -72,12 +72,8 @@ func justfile(d dir) (file string, tools []Tool) {
 				break
 			}
 		}
-		tools, recipes = append(tools, t), append(recipes, m[1])
+		tools = append(tools, t)
 	}
-	reaching := all.reaching()
-	for n, recipe := range recipes {
-		tools[n].body = all[recipe]
-		tools[n].Confirm = tools[n].Confirm || reaching[recipe]
-	}
+	all.confirm(tools)
 	return file, tools
 }

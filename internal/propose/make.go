@@ -22,7 +22,7 @@ func makefile(d dir) (file string, tools []Tool) {
 			}
 		}
 	}
-	seen, all, targets := map[string]bool{}, scripts{}, []string{}
+	seen, all := map[string]bool{}, scripts{}
 	above := "" // the comment on the line above
 	for n, line := range lines {
 		if comment, ok := strings.CutPrefix(line, "#"); ok {
@@ -61,13 +61,9 @@ func makefile(d dir) (file string, tools []Tool) {
 				continue
 			}
 			t.Description = describe(said, t.Command, body)
-			tools, targets = append(tools, t), append(targets, target)
+			tools = append(tools, t)
 		}
 	}
-	reaching := all.reaching()
-	for n, target := range targets {
-		tools[n].body = all[target]
-		tools[n].Confirm = tools[n].Confirm || reaching[target]
-	}
+	all.confirm(tools)
 	return file, tools
 }

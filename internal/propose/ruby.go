@@ -17,7 +17,7 @@ func rake(d dir) (file string, tools []Tool) {
 		run = []string{"bundle", "exec", "rake"}
 	}
 	lines := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
-	all, names := scripts{}, []string{}
+	all := scripts{}
 	var spaces [][2]string // the namespaces around a line: indent, name
 	said := ""
 	for n, line := range lines {
@@ -63,13 +63,9 @@ func rake(d dir) (file string, tools []Tool) {
 			continue
 		}
 		t.Description = describe(says, t.Command, body)
-		tools, names = append(tools, t), append(names, name)
+		tools = append(tools, t)
 	}
-	reaching := all.reaching()
-	for n, name := range names {
-		tools[n].body = all[name]
-		tools[n].Confirm = tools[n].Confirm || reaching[name]
-	}
+	all.confirm(tools)
 	return file, tools
 }
 

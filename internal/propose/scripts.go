@@ -14,7 +14,6 @@ func composer(d dir) (file string, tools []Tool) {
 	root := mapping(text)
 	all := scripts{}
 	each(get(root, "scripts"), func(name string, v *yaml.Node) { all[name] = phpBody(v) })
-	reaching := all.reaching()
 	each(get(root, "scripts"), func(name string, v *yaml.Node) {
 		hook := strings.HasPrefix(name, "pre-") || strings.HasPrefix(name, "post-")
 		if hook || strings.HasPrefix(name, "-") {
@@ -24,7 +23,6 @@ func composer(d dir) (file string, tools []Tool) {
 		if !ok || t.Name == "" {
 			return
 		}
-		t.Confirm = t.Confirm || reaching[name]
 		t.Description = describe(value(get(root, "scripts-descriptions"), name), []string{"composer", name}, []string{strings.Join(phpLines(v), ", ")})
 		if split(name)[0] == "test" || strings.Contains(name, "phpunit") {
 			t.Command = append(t.Command, "--", "{{args}}")
@@ -32,6 +30,7 @@ func composer(d dir) (file string, tools []Tool) {
 		}
 		tools = append(tools, t)
 	})
+	all.confirm(tools)
 	if strings.Contains(text, `"phpunit/phpunit"`) && !strings.Contains(strings.Join(bodiesOf(tools), "\n"), "phpunit") {
 		tools = append(tools, Tool{Name: "test", Description: "Run the tests with PHPUnit, all or some", Command: []string{"vendor/bin/phpunit", "{{args}}"}, Inputs: []Input{{"args", more, false}}, Timeout: "30m"})
 	}
@@ -90,13 +89,11 @@ func deno(d dir) (file string, tools []Tool) {
 	each(get(root, "tasks"), func(name string, v *yaml.Node) {
 		all[name] = strings.ReplaceAll(body(v), "deno task ", "task ")
 	})
-	reaching := all.reaching()
 	each(get(root, "tasks"), func(name string, v *yaml.Node) {
 		t, ok := judge(Tool{Name: toolName(name), Command: []string{"deno", "task", name}}, name, body(v))
 		if !ok || t.Name == "" || strings.HasPrefix(name, "-") {
 			return
 		}
-		t.Confirm = t.Confirm || reaching[name]
 		t.Description = describe(value(v, "description"), t.Command, []string{body(v)})
 		if split(name)[0] == "test" {
 			t.Command = append(t.Command, "{{args}}")
@@ -104,6 +101,7 @@ func deno(d dir) (file string, tools []Tool) {
 		}
 		tools = append(tools, t)
 	})
+	all.confirm(tools)
 	for _, t := range []Tool{
 		{Name: "test", Description: "Run the tests, all or some", Command: []string{"deno", "test", "{{paths}}"}, Inputs: []Input{{"paths", operands, false}}, Timeout: "30m"},
 		{Name: "lint", Description: "Look for mistakes in the code", Command: []string{"deno", "lint"}, Timeout: "10m", ReadOnly: true},
@@ -152,16 +150,15 @@ func mise(d dir) (file string, tools []Tool) {
 		known[name] = t
 		names = append(names, name)
 	}
-	reaching := all.reaching()
 	slices.SortFunc(names, func(a, b string) int { return strings.Compare(a, b) }) // a TOML table has no order
 	for _, name := range names {
 		t, ok := judge(Tool{Name: toolName(name), Command: []string{"mise", "run", name}}, name, known[name].run)
 		if !ok || t.Name == "" || strings.HasPrefix(name, "-") {
 			continue
 		}
-		t.Confirm = t.Confirm || reaching[name]
 		t.Description = describe(known[name].says, t.Command, strings.Split(known[name].run, "\n"))
 		tools = append(tools, t)
 	}
+	all.confirm(tools)
 	return file, tools
 }

@@ -15,7 +15,6 @@ func taskfile(d dir) (file string, tools []Tool) {
 	each(get(mapping(text), "tasks"), func(name string, task *yaml.Node) {
 		all[name] = strings.Join(append(bodies(task), others(task)...), "\n")
 	})
-	reaching := all.reaching()
 	each(get(mapping(text), "tasks"), func(name string, task *yaml.Node) {
 		if value(task, "internal") == "true" || strings.ContainsAny(name, "* ") || strings.HasPrefix(name, "-") {
 			return
@@ -33,8 +32,6 @@ func taskfile(d dir) (file string, tools []Tool) {
 		if said == "" {
 			said = value(task, "summary")
 		}
-		t.Confirm = t.Confirm || reaching[name]
-		t.body = all[name]
 		t.Description = describe(said, t.Command, body)
 		if vars := get(get(task, "requires"), "vars"); vars != nil {
 			for _, v := range vars.Content {
@@ -50,6 +47,7 @@ func taskfile(d dir) (file string, tools []Tool) {
 		}
 		tools = append(tools, t)
 	})
+	all.confirm(tools)
 	return file, tools
 }
 
