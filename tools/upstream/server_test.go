@@ -428,7 +428,12 @@ func TestUpstreamStartsSlowly(t *testing.T) {
 	}
 	called := make(chan error)
 	for range 2 {
-		go func() {
+		go func() { // also one by a name that has been in no list yet
+			b.NeedTool(t.Context(), nil, "pid")
+			if b.Tools.Lookup("pid") == nil {
+				called <- errors.New("unknown tool")
+				return
+			}
 			_, err := slow.connected(t.Context(), nil)
 			called <- err
 		}()
