@@ -26,6 +26,7 @@ import (
 	"runnel/tasks"
 	"runnel/tools"
 	"runnel/tools/config"
+	"runnel/tools/secrets"
 )
 
 // served are the tools of a config, as a client in this process calls them.
@@ -73,7 +74,13 @@ func serve(t *testing.T, text string) (*served, error) {
 			}
 		}
 	}
-	srv, runner := rpc.NewServer(nil), tasks.NewRunner(tasks.Options{})
+	masked, _, err := c.MakeSecrets(nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	hidden := &secrets.Current{}
+	hidden.Replace(masked)
+	srv, runner := rpc.NewServer(nil), tasks.NewRunner(tasks.Options{Secrets: hidden})
 	runner.Register(srv)
 	tools.Serve(srv, registry, runner, tools.ServeOptions{FallbackTools: "never"})
 	inReader, in := io.Pipe()
@@ -359,7 +366,25 @@ func TestRandomConfigs(t *testing.T) {
 				}
 				all[fmt.Sprint("tool", len(all))] = tool
 			}
-			text, err := json.Marshal(map[string]any{"tools": all})
+			whole := map[string]any{"tools": all}
+			for _, key := range []string{"server", "limits", "partials", "tasks", "compat", "fallbackTools", "secrets", "notify"} {
+				if g.rng.IntN(2) == 0 {
+					continue
+				}
+				section := g.value(schema.Properties[key])
+				if key == "secrets" {
+					section = map[string]any{"patterns": []string{pick(g.rng, `two \w+`, "last", "sch.n")}, "env": []string{"VARIABLE"}}
+				}
+				text, err := json.Marshal(map[string]any{key: section})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if accepted(t, text) {
+					whole[key] = section
+					keys[key]++
+				}
+			}
+			text, err := json.Marshal(whole)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -374,7 +399,7 @@ func TestRandomConfigs(t *testing.T) {
 	}
 	t.Logf("%d configs, %d calls; %d tools were refused; keys: %v", n, n*randomCalls, refused, keys)
 	for key := range schema.Defs["tool"].Properties {
-		if n >= 200 && keys[key] == 0 && key != "notify" {
+		if n >= 200 && keys[key] == 0 {
 			t.Errorf("no tool had the key %s", key)
 		}
 	}
@@ -416,7 +441,7 @@ func (g *configMaker) tool() map[string]any {
 			tool[key] = g.value(g.defs["tool"].Properties[key])
 		}
 	}
-	for _, key := range []string{"command", "shell", "input", "required", "stdin", "confirm", "notify", "progress", "outputSchema", "dir"} {
+	for _, key := range []string{"command", "shell", "input", "required", "options", "stdin", "confirm", "progress", "outputSchema", "dir"} {
 		delete(tool, key)
 	}
 	names := []string{"a", "list", "type", "n_1", "Mixed"}
@@ -439,6 +464,9 @@ func (g *configMaker) tool() map[string]any {
 		tool["shell"] = pick(g.rng, `printf '%s|' "$a" "$list" "$type" "$n_1" "$Mixed"`, "env | while read -r line; do :; done; echo done", `echo '{"a": "'$0'"}'`, "echo out; exit 3", "cat")
 	}
 	if len(names) > 0 {
+		if g.rng.IntN(3) == 0 {
+			tool["options"] = names[:1]
+		}
 		placeholders = " {{" + names[0] + "}}"
 	}
 	if g.rng.IntN(3) == 0 {
@@ -500,6 +528,8 @@ func (g *configMaker) value(s *jsonSchema) any {
 		return pick[any](g.rng, "1h", "90s", "3600000ms")
 	case s.Ref == "#/$defs/size":
 		return pick(g.rng, "1KiB", "64KiB", "900KiB")
+	case s.Ref == "#/$defs/notify":
+		return pick[any](g.rng, "never", "1h", map[string]any{"after": "2h", "on": []string{"failed"}})
 	case s.Ref != "":
 		return nil
 	case len(s.Enum) > 0:
@@ -528,7 +558,7 @@ func (g *configMaker) value(s *jsonSchema) any {
 			}
 		}
 		if len(s.Properties) == 0 {
-			object["VARIABLE"] = "value"
+			object["VARIABLE"] = "its value"
 		}
 		return object
 	}
