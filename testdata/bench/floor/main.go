@@ -26,8 +26,10 @@ const (
 	block   = 64 << 10
 )
 
-// large is a result of 7 MiB.
-var large = `,"result":{"content":[{"type":"text","text":"` + strings.Repeat("text ", 7<<20/5) + `"}]}}` + "\n"
+// large is a result of 7 MiB. It is made when it is asked for: the start of the floor is measured, and its memory.
+var large = sync.OnceValue(func() string {
+	return `,"result":{"content":[{"type":"text","text":"` + strings.Repeat("text ", 7<<20/5) + `"}]}}` + "\n"
+})
 
 var (
 	mu  sync.Mutex // guards stdout
@@ -68,7 +70,7 @@ func answer(line []byte) {
 		result = list
 	case bytes.Contains(line, []byte(`"large"`)):
 		flush(out)
-		flush(append(append([]byte(head), id...), large...))
+		flush(append(append([]byte(head), id...), large()...))
 		out = out[:0]
 		return
 	case bytes.Contains(line, []byte(`"initialize"`)):
