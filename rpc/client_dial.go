@@ -13,8 +13,8 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// probeTime is how long a server may take to answer server/discover. A server that only knows the handshake answers an unknown method at
-// once or never; one that starts slowly only gets initialize a little later.
+// probeTime is how long a server may take to answer server/discover before initialize is tried. A server that only knows
+// the handshake answers an unknown method right away or never; one that starts slowly only gets initialize a little later.
 const probeTime = 10 * time.Second
 
 // Dial starts a server, or takes its pipes, and negotiates a protocol version with it. ctx bounds only the negotiation: the connection
@@ -36,7 +36,12 @@ func Dial(ctx context.Context, o DialOptions) (*Client, error) {
 		return nil, err
 	}
 	if version == nil || version.Stateless {
-		err = c.discover(ctx)
+		probe, cancel := ctx, context.CancelFunc(func() {})
+		if version == nil { // else nothing comes after it
+			probe, cancel = context.WithTimeoutCause(ctx, probeTime, fmt.Errorf("no answer within %v", probeTime))
+		}
+		err = c.discover(probe)
+		cancel()
 		if err == nil {
 			return c, nil
 		}
@@ -100,8 +105,6 @@ func dialOnce(o *DialOptions) (*Client, error) {
 
 // discover opens a connection of the stateless era, with its newest version.
 func (c *Client) discover(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, probeTime, fmt.Errorf("no answer within %v", probeTime))
-	defer cancel()
 	var r struct {
 		mcp.DiscoverResult
 		Meta struct {

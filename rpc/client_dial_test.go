@@ -768,3 +768,36 @@ func TestServerTakesNothing(t *testing.T) {
 		c.Close()
 	})
 }
+
+// A server that starts slowly gets initialize after a while. A client that wants the newest era only has nothing else to
+// try, and waits.
+func TestSlowDiscover(t *testing.T) {
+	for _, version := range []string{"", mcp.Versions[len(mcp.Versions)-1].Name} {
+		synctest.Test(t, func(t *testing.T) {
+			inR, inW := io.Pipe()
+			outR, outW := io.Pipe()
+			s := &scripted{t: t, in: bufio.NewScanner(inR), out: outW}
+			go func() {
+				defer outW.Close()
+				s.want(`"server/discover"`)
+				time.Sleep(6 * probeTime) // of the bubble's clock
+				if version != "" {
+					s.send(`{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","supportedVersions":["` + version + `"],"capabilities":{}}}`)
+				} else {
+					s.want(`"notifications/cancelled"`)
+					s.want(`"initialize"`)
+					s.send(`{"jsonrpc":"2.0","id":2,"result":{"protocolVersion":"` + newest() + `","capabilities":{},"serverInfo":{"name":"slow","version":"0"}}}`)
+				}
+				for s.in.Scan() {
+				}
+			}()
+			c, err := Dial(t.Context(), DialOptions{In: inW, Out: outR, Version: version})
+			if err != nil {
+				t.Fatalf("version %q: %v", version, err)
+			}
+			if err := c.Close(); err != nil {
+				t.Errorf("version %q: %v", version, err)
+			}
+		})
+	}
+}
