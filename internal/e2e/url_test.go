@@ -348,8 +348,11 @@ func TestUpstreamLeadsBack(t *testing.T) {
 		}
 		s.post(t, "", "tools/list", "", "")
 	}
-	a, _ := s.post(t, "", "tools/list", "", "")
-	if strings.Contains(string(a.Result), "s_s_s_s_s_") {
-		t.Errorf("%s", a.Result)
+	const maxHops = 8 // each look may find its own tools once more, until a request has gone round that often
+	for range maxHops {
+		a, _ := s.post(t, "", "tools/list", "", "")
+		if strings.Contains(string(a.Result), strings.Repeat("s_", maxHops+1)) {
+			t.Errorf("%s", a.Result)
+		}
 	}
 }
