@@ -67,6 +67,7 @@ func (r *Runner) Close() {
 	r.mu.Unlock()
 	_ = r.Wait(r.givenUp) // an error only says that GiveUp has been called
 	r.watchers.Wait()
+	r.recordAll()
 }
 
 // GiveUp lets Close return even if some work has not returned: nothing can stop a Go function that ignores its context. The tasks fail like

@@ -69,8 +69,8 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 		r.storeTimes(&t)
 		// The outcome is stored before the terminal status is visible.
 		t, ours = r.runner.storeEnd(r, t)
-	} else if r.hidden {
-		r.deleteSpilled(&t)
+	} else {
+		r.endWithoutHandle(t)
 	}
 	r.announceEnd(t, handle)
 	if ours {
@@ -178,12 +178,4 @@ func (r *Run) unhide() {
 	r.runner.mu.Lock()
 	defer r.runner.mu.Unlock()
 	delete(r.runner.hidden, r.id)
-}
-
-// deleteSpilled deletes what the state keeps of a run that has ended without a handle. changing is held.
-func (r *Run) deleteSpilled(t *Task) {
-	r.unhide()
-	if err := r.runner.o.State.Delete(context.Background(), t.Owner, t.ID); err != nil {
-		r.runner.o.Log.Warn().Err(err).Str("taskId", r.id).Msg("deleting the stored output of a call")
-	}
 }

@@ -71,6 +71,8 @@ type Runner struct {
 	working  map[*Run]bool    // runs with a handle whose do has not returned, even if they have ended
 	made     []madeTask       // the latest tasks that got a handle here, oldest first
 
+	unrecorded unrecorded
+
 	watching bool // watchRequests runs (requests.go)
 	watchers sync.WaitGroup
 }

@@ -3,6 +3,7 @@ package tasks
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"time"
 
 	"runnel/partials"
@@ -80,16 +81,23 @@ func (r *Runner) begin(run *Run) {
 // maxArguments is how long arguments may be, in bytes, to be kept with a task: a state writes them with each status.
 const maxArguments = 16 << 10
 
+// argumentsToKeep returns the arguments that are kept with a task, nil for none.
+func (r *Run) argumentsToKeep() json.RawMessage {
+	if len(r.spec.Arguments) > maxArguments || r.secrets.Holds(r.spec.Arguments) { // masked arguments would be wrong
+		return nil
+	}
+	return bytes.Clone(r.spec.Arguments) // the client's arguments are part of a longer line
+}
+
 // admit checks the limits for a task that gets a handle, and stores it. changing is held.
 func (r *Runner) admit(ctx context.Context, run *Run) error {
 	if err := r.addLive(run); err != nil {
 		return r.refused(run, err)
 	}
-	if n := len(run.spec.Arguments); n > 0 && n <= maxArguments && !run.secrets.Holds(run.spec.Arguments) { // masked arguments would be wrong
-		run.mu.Lock()
-		run.task.Arguments = bytes.Clone(run.spec.Arguments) // the client's arguments are part of a longer line
-		run.mu.Unlock()
-	}
+	arguments := run.argumentsToKeep()
+	run.mu.Lock()
+	run.task.Arguments = arguments
+	run.mu.Unlock()
 	// A task is stored before its handle is sent.
 	task := run.Task()
 	if err := r.o.State.Put(ctx, task); err != nil {

@@ -88,9 +88,11 @@ func (l *local) open() (err error) {
 }
 
 func (l *local) openDir() error {
-	// Not the config's limit: the processes that use the state may have a larger one.
+	// Not the config's limits: the processes that use the state may have larger ones.
 	const noLimit = 1 << 44
-	s := sqlite.New(sqlite.Options{Dir: l.dir, MaxState: noLimit, Calls: true, Recovered: l.notices.Tell, Log: l.i.Logger()})
+	history := serve.History(l.conf)
+	history.Log = math.MaxInt32
+	s := sqlite.New(sqlite.Options{Dir: l.dir, MaxState: noLimit, Calls: true, History: history, Recovered: l.notices.Tell, Log: l.i.Logger()})
 	if !s.Exists() {
 		return fmt.Errorf("%w in %s: no task has run there; --state names another directory", errNoState, l.dir)
 	}

@@ -51,7 +51,15 @@ func (s *Setup) openAny(conf *config.Config, log zerolog.Logger) (tasks.State, e
 	case err != nil:
 		return nil, &UsageError{Err: err}
 	}
-	return sqlite.New(sqlite.Options{Dir: dir, MaxState: int64(conf.State.MaxState), Limits: limits(conf), Calls: s.view != nil, Recovered: s.Notices.Tell, Log: log}), nil
+	return sqlite.New(sqlite.Options{
+		Dir: dir, MaxState: int64(conf.State.MaxState), Limits: limits(conf), Calls: s.view != nil, History: History(conf),
+		Recovered: s.Notices.Tell, Log: log,
+	}), nil
+}
+
+// History returns what a config says about the calls that are kept for people.
+func History(conf *config.Config) tasks.History {
+	return tasks.History{Calls: conf.History.Calls, Age: time.Duration(conf.History.Age), Log: int(conf.History.Log)}
 }
 
 func closeState(store tasks.State, log zerolog.Logger) {

@@ -15,7 +15,8 @@ type Options struct {
 	Dir      string       // made with mode 0700 if it is missing
 	MaxState int64        // bytes of the database; 0 = tasks.DefaultMaxState
 	Limits   tasks.Limits // for each owner, over all processes
-	Calls    bool         // also finds running calls without a handle: for people, never for clients
+	Calls    bool         // also finds calls without a handle, those that run and the history: for people, never for clients
+	History  tasks.History
 	Log      zerolog.Logger
 	// Recovered, if set, gets each task that this process has ended because its keeper is gone. It must not block.
 	Recovered func(t *tasks.Task)
@@ -37,7 +38,7 @@ const (
 // visible is the condition for a task that has not expired at a time (see Task.Expired) and, unless wanted, is not hidden.
 func (o *Options) visible() string {
 	if o.Calls {
-		return "(expires > ? OR keeper IS NOT NULL)"
+		return "(abs(expires) > ? OR keeper IS NOT NULL)"
 	}
 	return "(expires > ? OR keeper IS NOT NULL AND expires >= 0)"
 }

@@ -30,7 +30,7 @@ func (s *State) Forget(ctx context.Context, owner string, ended time.Time, force
 	}
 	var found []row
 	err = d.each(ctx, func(scan func(...any) error) error {
-		var fetched bool
+		var fetched bool // or a call, which has its answer
 		r, err := scanTask(scan, &fetched)
 		if fetched || force {
 			found = append(found, r)
@@ -38,7 +38,7 @@ func (s *State) Forget(ctx context.Context, owner string, ended time.Time, force
 			kept++
 		}
 		return err
-	}, "SELECT "+taskColumns+", fetched FROM task WHERE owner = ? AND keeper IS NULL AND updated <= ? AND expires > ? ORDER BY number",
+	}, "SELECT "+taskColumns+", fetched OR expires < 0 FROM task WHERE owner = ? AND keeper IS NULL AND updated <= ? AND "+d.o.visible()+" ORDER BY number",
 		owner, ended.UnixNano(), d.o.Now().UnixNano())
 	if err != nil {
 		return nil, kept, err

@@ -27,7 +27,8 @@ func (s *State) Put(_ context.Context, t tasks.Task) error {
 	case t.Status.Terminal():
 		return tasks.ErrFenced
 	}
-	return d.insert(t, false)
+	_, err = d.insert(t, false)
+	return err
 }
 
 // Hide implements tasks.State.
@@ -36,17 +37,19 @@ func (s *State) Hide(t tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	return d.insert(t, true)
+	_, err = d.insert(t, true)
+	return err
 }
 
-// A hidden task is the row of a run without a handle (Run.spill): it is stored, with its output, before any client knows its id. It gets a
-// handle later (update) or is deleted when the run ends. If the process dies, recover leaves it to the sweeper.
+// A hidden task is the row of a run without a handle (Run.spill): it is stored, with its output, before any client knows
+// its id. It gets a handle later (update), becomes a part of the history (history.go), or is deleted when the run ends.
 
-// hiddenExpires is the expiry of hidden rows: readers skip expired rows, and the sweeper spares them while they have a keeper.
+// hiddenExpires is the expiry of hidden rows: readers skip expired rows, and the sweeper spares them while they have a
+// keeper. That of a call in the history is negative, too.
 const hiddenExpires = -1
 
 // insert stores a new task. Nobody finds a hidden one; it does not count against a limit, and need not outlive a loss of power.
-func (d *database) insert(t tasks.Task, hidden bool) error {
+func (d *database) insert(t tasks.Task, hidden bool) (*keeping, error) {
 	k := &keeping{db: d, id: t.ID, owner: t.Owner, log: t.Log, segments: t.Segments, numbers: t.Merge}
 	k.hidden.Store(hidden)
 	expires := expires(&t)
@@ -74,7 +77,7 @@ func (d *database) insert(t tasks.Task, hidden bool) error {
 	if err == nil {
 		d.keep(k)
 	}
-	return err
+	return k, err
 }
 
 // keep backs the log of a task that this process runs from now on.

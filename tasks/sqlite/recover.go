@@ -47,22 +47,25 @@ func (d *database) recover(keeper string) error {
 	err := d.each(ctx, func(scan func(...any) error) error {
 		var r row
 		var created int64
-		err := scan(&r.number, &r.ID, &r.Owner, &r.Tool, &created, &r.Detached)
-		r.CreatedAt = time.Unix(0, created)
+		err := scan(&r.number, &r.ID, &r.Owner, &r.Tool, &created, &r.Detached, &r.hidden)
+		r.CreatedAt, r.TTL = time.Unix(0, created), d.o.History.Age
 		left = append(left, r)
 		return err
-	}, "SELECT number, id, owner, tool, created, work IS NOT NULL FROM task WHERE keeper = ? AND expires >= 0", keeper)
+	}, "SELECT number, id, owner, tool, created, work IS NOT NULL, expires < 0 FROM task WHERE keeper = ? AND (expires >= 0 OR ?)",
+		keeper, d.o.History.Calls > 0)
 	if err != nil {
 		return err
 	}
-	if err := d.w.do(job{do: func(tx *transaction) error {
-		if !d.gone(keeper) {
-			return nil
+	if d.o.History.Calls == 0 {
+		if err := d.w.do(job{do: func(tx *transaction) error {
+			if !d.gone(keeper) {
+				return nil
+			}
+			_, err := tx.exec("UPDATE task SET keeper = NULL WHERE keeper = ? AND expires < 0", keeper)
+			return err
+		}}); err != nil {
+			return err
 		}
-		_, err := tx.exec("UPDATE task SET keeper = NULL WHERE keeper = ? AND expires < 0", keeper)
-		return err
-	}}); err != nil {
-		return err
 	}
 	for i := range left {
 		r := &left[i]
@@ -80,15 +83,18 @@ func (d *database) recover(keeper string) error {
 			if !d.gone(keeper) { // it has taken its lease again
 				return nil
 			}
-			ended, err = tx.change("UPDATE task SET status = ?, message = ?, updated = ?, outcome = ?, keeper = NULL WHERE number = ? AND keeper = ?",
-				r.Status, r.StatusMessage, r.UpdatedAt.UnixNano(), outcome, r.number, keeper)
+			ended, err = tx.change(`UPDATE task SET status = ?, message = ?, updated = ?, outcome = ?, keeper = NULL,
+				ttl = iif(expires < 0, ?, ttl), expires = iif(expires < 0, ?, expires) WHERE number = ? AND keeper = ?`,
+				r.Status, r.StatusMessage, r.UpdatedAt.UnixNano(), outcome, int64(r.TTL), -expires(&r.Task), r.number, keeper)
 			return err
 		}}); err != nil {
 			return err
 		}
 		if ended > 0 {
 			d.o.Log.Info().Str("taskId", r.ID).Str("owner", r.Owner).Str("tool", r.Tool).Msg("task recovered: its runnel is gone")
-			d.o.Recovered(&r.Task)
+			if !r.hidden { // its client waits for no notice
+				d.o.Recovered(&r.Task)
+			}
 		}
 	}
 	return nil

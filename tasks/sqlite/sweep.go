@@ -52,6 +52,9 @@ func (d *database) sweep(ctx context.Context) error {
 		_ = d.read.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM task WHERE keeper = ?)", name).Scan(&keeps)
 		return keeps
 	})
+	if err := d.shortenHistory(ctx); err != nil {
+		return err
+	}
 	if err := d.dropExpired(ctx); err != nil {
 		return err
 	}

@@ -134,7 +134,7 @@ func (tx *transaction) prepare(query string) (*sql.Stmt, error) {
 
 // These are conditions for drop, with the order of deletion. A task that must not be found any more expires at 0.
 const (
-	expired    = "expires <= ? AND keeper IS NULL ORDER BY expires LIMIT 512"
+	expired    = "expires BETWEEN -?1 AND ?1 AND keeper IS NULL ORDER BY expires LIMIT 512"
 	endedFirst = "keeper IS NULL ORDER BY updated LIMIT 16" // few more than need be
 )
 

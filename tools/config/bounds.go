@@ -18,6 +18,10 @@ const (
 	minTTL       = Duration(time.Second)
 	minState     = 1 << 20  // an empty state takes some, and a full one needs room to report that
 	limitState   = 16 << 40 // 2^32 pages
+
+	limitCalls      = 10000 // all are read where they are listed
+	minHistoryLog   = 1 << 10
+	limitHistoryLog = 1 << 20 // what waits to be stored is held in memory
 )
 
 // Check returns errors about all values that are out of their bounds, each with its source. Call it when flags and variables have been set.
@@ -56,6 +60,9 @@ func (c *Config) Check() error {
 	span("tasks.heartbeat", c.Tasks.Heartbeat, Duration(time.Millisecond))
 	size("tasks.maxResult", c.Tasks.MaxResult, MinMaxResult, limitMaxResult)
 	size("state.maxState", c.State.MaxState, minState, limitState)
+	check(0 <= c.History.Calls && c.History.Calls <= limitCalls, "history.calls", c.Text("history.calls")+" is out of range", fmt.Sprintf("0 (off) to %d", limitCalls))
+	span("history.age", c.History.Age, minTTL)
+	size("history.log", c.History.Log, minHistoryLog, limitHistoryLog)
 	for i, class := range c.Fleet.Classes {
 		check(IsClass(class), fmt.Sprintf("fleet.classes[%d]", i), fmt.Sprintf("%q is not a class of workers", class), "1 to 64 letters, digits, - and _")
 	}

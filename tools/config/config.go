@@ -18,6 +18,7 @@ type Config struct {
 	Partials Partials `yaml:"partials"`
 	Tasks    Tasks    `yaml:"tasks"`
 	State    State    `yaml:"state"`
+	History  History  `yaml:"history"`
 	Fleet    Fleet    `yaml:"fleet"`
 	// FallbackTools says when the tools for clients without tasks are listed: auto (to clients that have not used tasks), always, never.
 	FallbackTools FallbackTools      `yaml:"fallbackTools"`
@@ -78,6 +79,13 @@ type Tasks struct {
 type State struct {
 	Dir      string `yaml:"dir"`      // "" = the user's state directory; memory; or a server for many machines: nats://HOST, redis://HOST, dynamodb://TABLE
 	MaxState Size   `yaml:"maxState"` // the size of all tasks together; above it, the tasks that ended first are deleted
+}
+
+// History says what a state on disk keeps of the calls that ended without becoming tasks, for people (tasks.History).
+type History struct {
+	Calls int      `yaml:"calls"` // of the owner; 0 = none are kept
+	Age   Duration `yaml:"age"`   // since they began
+	Log   Size     `yaml:"log"`   // the end of each one's output
 }
 
 // Fleet names classes of workers, in addition to those in Command.Runs.

@@ -33,6 +33,7 @@ func Default() *Config {
 			MaxResult:     text.DefaultMaxResult,
 		},
 		State:         State{MaxState: tasks.DefaultMaxState},
+		History:       History{Calls: 200, Age: Duration(7 * 24 * time.Hour), Log: 64 << 10},
 		FallbackTools: "auto",
 	}
 }

@@ -8,11 +8,17 @@ import (
 	"time"
 )
 
-// Duration is a time.Duration in Go's notation: 300ms, 30m, 1h30m.
+// Duration is a time.Duration in Go's notation (300ms, 30m, 1h30m), or a number of days (7d).
 type Duration time.Duration
 
 // UnmarshalText reads a duration. A bare number other than 0 is refused, because it has no unit.
 func (d *Duration) UnmarshalText(text []byte) error {
+	if days, ok := strings.CutSuffix(string(text), "d"); ok && len(days) <= 5 {
+		if n, err := strconv.ParseUint(days, 10, 32); err == nil {
+			*d = Duration(n) * Duration(24*time.Hour)
+			return nil
+		}
+	}
 	v, err := time.ParseDuration(string(text))
 	if err != nil {
 		return Wrong("a number and its unit, such as 300ms, 5s, 30m, 1h30m", "%q is not a duration", text)

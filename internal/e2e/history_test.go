@@ -1,0 +1,62 @@
+package e2e
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"runnel/rpc/mcp"
+)
+
+// What a host has called stands in "runnel tasks list" while it runs and afterwards, also if its host and runnel are
+// killed in the middle. Clients do not find it.
+func TestHistoryOfAHost(t *testing.T) {
+	t.Parallel()
+	flags := []string{"--state", t.TempDir()}
+	serve := append(writeConfig(t, `tools:
+  hi: {command: [echo, "hi {{n}}"], input: {n: {type: string}}}
+  bad: {shell: "echo oh; exit 3"}
+  long: {shell: "echo first; sleep 600"}`), flags...)
+	list := func() (lines []string) {
+		for line := range strings.Lines(runClient(t, "", append([]string{"tasks", "list", "-o", "ndjson"}, flags...)...).stdout) {
+			var task struct{ Tool, Status, StatusMessage string }
+			if err := json.Unmarshal([]byte(line), &task); err != nil {
+				t.Fatalf("%v: %s", err, line)
+			}
+			lines = append(lines, strings.TrimSpace(task.Tool+" "+task.Status+" "+task.StatusMessage))
+		}
+		return lines
+	}
+	await := func(want ...string) {
+		t.Helper()
+		for deadline := time.Now().Add(watchdog); !slices.Equal(list(), want); <-time.After(50 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("listed are %q, want %q", list(), want)
+			}
+		}
+	}
+	w := newWitness(t, programCommand(t, serve...))
+	for range 2 {
+		w.must(&mcp.CallToolResult{}, "tools/call", map[string]any{"name": "hi", "arguments": map[string]any{"n": "one"}})
+		w.must(&mcp.CallToolResult{}, "tools/call", map[string]any{"name": "bad", "arguments": map[string]any{}})
+	}
+	const fine, failed = "hi completed", "bad failed exit code 3\noh"
+	await(fine, failed, fine, failed)
+	w.ask("tools/call", map[string]any{"name": "long", "arguments": map[string]any{}})
+	await(fine, failed, fine, failed, "long working first")
+	var found mcp.ListTasksResult
+	w.must(&found, "tasks/list", map[string]any{})
+	if len(found.Tasks) > 0 {
+		t.Errorf("the client finds %+v", found.Tasks)
+	}
+	w.kill()
+	await(fine, failed, fine, failed, "long failed the runnel that ran this task is gone (killed, or it crashed); the output up to then is kept")
+	again := newWitness(t, programCommand(t, serve...))
+	again.must(&mcp.CallToolResult{}, "tools/call", map[string]any{"name": "hi", "arguments": map[string]any{"n": "two"}})
+	again.end()
+	if got := list(); len(got) != 6 || got[5] != fine {
+		t.Errorf("after the end of a session: %q", got)
+	}
+}
