@@ -3,19 +3,24 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spf13/pflag"
+
+	"runnel/internal/serve"
+	"runnel/tools/config"
 )
 
-// The tables of the manual have the keys of the config's schema, and no others, and name the same defaults.
+// The tables of the manual say of each key what the schema says, and have no other keys.
 func TestManualHasTheKeysOfTheSchema(t *testing.T) {
 	type object struct {
-		Default    any
-		Properties map[string]object
+		Description string
+		Default     any
+		Properties  map[string]object
 	}
 	var schema struct {
 		object
@@ -44,62 +49,66 @@ func TestManualHasTheKeysOfTheSchema(t *testing.T) {
 		{"config", "## Keys of a tool", schema.Defs["tool"].Properties},
 		{"upstreams", "# upstreams", schema.Defs["upstream"].Properties},
 	} {
-		shown := keyTable(t, table.page, table.after)
-		if names := slices.Sorted(maps.Keys(table.keys)); !slices.Equal(slices.Sorted(maps.Keys(shown)), names) {
-			t.Errorf("%s, %s has\n%q\nand the schema\n%q", table.page, table.after, slices.Sorted(maps.Keys(shown)), names)
+		text, err := os.ReadFile("../manual/" + table.page + ".md")
+		if err != nil {
+			t.Fatal(err)
 		}
+		_, rest, _ := strings.Cut(string(text), table.after+"\n")
+		_, rest, _ = strings.Cut(rest, "| key | default | meaning |\n|---|---|---|\n")
+		rest, _, _ = strings.Cut(rest, "\n\n")
+		shown := strings.Split(rest, "\n")
 		for name, key := range table.keys {
-			want := fmt.Sprint(key.Default)
-			isConstant := regexp.MustCompile("^`(-?[0-9]|true)").MatchString(shown[name])
-			switch {
-			case key.Default == nil && isConstant && shown[name] != "`0`":
-				t.Errorf("%s: %s has the default %s, and none in the schema", table.page, name, shown[name])
-			case key.Default != nil && want != "0" && want != "." && shown[name] != "`"+want+"`":
-				t.Errorf("%s: %s has the default %q, in the schema `%s`", table.page, name, shown[name], want)
-			case want == "0" && isConstant && shown[name] != "`0`":
-				t.Errorf("%s: %s has the default %s, in the schema 0", table.page, name, shown[name])
+			value := " "
+			if key.Default != nil {
+				value = fmt.Sprintf(" `%v` ", key.Default)
 			}
+			row := fmt.Sprintf("| `%s` |%s| %s |", name, value, key.Description)
+			if n := slices.Index(shown, row); n >= 0 {
+				shown = slices.Delete(shown, n, n+1)
+			} else {
+				t.Errorf("%s.md, %s has no row\n%s", table.page, table.after, row)
+			}
+		}
+		if len(shown) > 0 {
+			t.Errorf("%s.md, %s has these rows, and the schema has not:\n%s", table.page, table.after, strings.Join(shown, "\n"))
 		}
 	}
 }
 
-// keyTable returns the keys of the first table after a heading, each with its default. "`a.b`, `c`" are a.b and a.c.
-func keyTable(t *testing.T, page, heading string) map[string]string {
-	t.Helper()
-	text, err := os.ReadFile("../manual/" + page + ".md")
+// Each flag of serve, but for those that say which tools or which config there is, sets a key, and is described by the schema alone.
+func TestFlagsAreKeys(t *testing.T) {
+	i := &invocation{Setup: serve.Setup{Env: environ(t)}}
+	i.command()
+	words := map[string]bool{}
+	i.flags.VisitAll(func(f *pflag.Flag) { words[f.Name] = f.Usage != "" })
+	for name, own := range words {
+		if own != slices.Contains([]string{"config", "tool", "set"}, name) {
+			t.Errorf("--%s has words of its own: %t", name, own)
+		}
+	}
+	serve.Describe(i.flags)
+	i.flags.VisitAll(func(f *pflag.Flag) {
+		if f.Usage == "" || f.DefValue == "false" {
+			t.Errorf("--%s: %+v", f.Name, f)
+		}
+	})
+	page, err := os.ReadFile("../manual/environment.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, found := strings.Cut(string(text), heading+"\n")
-	_, rows, headed := strings.Cut(rest, "| key | default | meaning |\n|---|---|---|\n")
-	if !found || !headed {
-		t.Fatalf("%s.md has no table of keys after %q", page, heading)
+	rows := regexp.MustCompile("(?m)^\\| `--([a-z-]+).*` \\| `([a-zA-Z.]+)` \\|$").FindAllStringSubmatch(string(page), -1)
+	if len(rows) != len(words)-3 {
+		t.Errorf("environment.md has %d flags that set a key, want %d", len(rows), len(words)-3)
 	}
-	shown := map[string]string{}
-	for line := range strings.Lines(rows) {
-		if !strings.HasPrefix(line, "| ") {
-			break
-		}
-		cells := strings.SplitN(line, " | ", 3)
-		if strings.HasSuffix(cells[0], " |") || len(cells) < 3 { // an empty default: "| `key` | | meaning"
-			cells = []string{strings.TrimSuffix(cells[0], " |"), ""}
-		}
-		names := strings.Split(strings.TrimPrefix(cells[0], "| "), ", ")
-		defaults := strings.Split(cells[1], ", ")
-		section := ""
-		for n, name := range names {
-			name = strings.Trim(name, "`")
-			if before, _, dotted := strings.Cut(name, "."); dotted {
-				section = before + "."
-			} else {
-				name = section + name
-			}
-			value := strings.TrimSpace(cells[1])
-			if len(defaults) == len(names) {
-				value = strings.TrimSpace(defaults[n])
-			}
-			shown[name] = value
+	for _, row := range rows {
+		f := i.flags.Lookup(row[1])
+		if about, _ := config.Describe(row[2]); f == nil || !strings.EqualFold(strings.TrimSuffix(f.Usage, "; repeatable")+".", about) {
+			t.Errorf("environment.md: --%s does not set %s", row[1], row[2])
 		}
 	}
-	return shown
+	for key, want := range map[string]string{"limits.maxLine": "16MiB", "http.addr": "", "log.level": "info"} {
+		if words, value := config.Describe(key); words == "" || value != want {
+			t.Errorf("%s: %q, %q", key, words, value)
+		}
+	}
 }

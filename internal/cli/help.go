@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"runnel/internal/manual"
+	"runnel/internal/serve"
 	"runnel/internal/term"
 	"runnel/tools/process"
 )
@@ -17,6 +18,7 @@ import (
 // help shows the examples first: most people look for one that is close to what they want. It does not use a template:
 // text/template calls methods by name, so the linker would have to keep all methods of all packages.
 func (i *invocation) help(cmd *cobra.Command, _ []string) {
+	serve.Describe(cmd.Flags())
 	var b strings.Builder
 	fmt.Fprintln(&b, cmd.Short)
 	if cmd.HasExample() {

@@ -89,10 +89,12 @@ func TestSet(t *testing.T) {
 	if err := os.WriteFile(file, []byte("tools: {a: {command: [echo, of the file], maxResult: 1KiB}}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 {
+	for _, wait := range []string{"tasks.syncWait=1ms", "tasks={syncWait: 1ms}"} {
 		runCommand(t, "call", "a", "--config", file).is(t, exitFine, "of the file\n", "")
 		runCommand(t, "call", "a", "--config", file, "--set", "tools.a.command=[echo, of the flag]").is(t, exitFine, "of the flag\n", "")
 		runCommand(t, "tools", "--set", "tools.b={command: [echo]}", "-o", "ndjson", "--config", file).is(t, exitFine, `.*"name":"a".*\n.*"name":"b".*\n`, "")
+		runCommand(t, "call", "nap", "--no-task", "-o", "ndjson", "--tool", "nap=sleep 0.2", "--set", wait).is(t, exitFine, `.*"runnel/task":{"taskId":.*`, "")
+		runCommand(t, "tools", "--set", "selftest=true").is(t, exitFine, `.*\necho +.*`, "")
 		runCommand(t, "tools", "--set", "tasks.ttl=soon").is(t, exitUsage, "", `^--set: tasks.ttl: "soon" is not a duration .*\nsee runnel tools --help\n`)
 		runCommand(t, "tools", "--set", "tasks.ttl").is(t, exitUsage, "", `^--set: "tasks.ttl" has no value \(allowed: KEY=VALUE, such as tasks.ttl=2h\)\n`)
 		runCommand(t, "tools", "--set", "limits.maxInFlight=0").is(t, exitUsage, "", `^--set limits.maxInFlight: 0 is out of range`)

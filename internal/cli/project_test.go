@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -49,4 +50,31 @@ func TestConfigOfTheProject(t *testing.T) {
 	run("trust").is(t, exitFine, "tools: .*", "trusted until it changes: "+near)
 	run("call", "where", "--state", "memory").is(t, exitFine, filepath.Dir(near)+"\n", "")
 	run("config", "check").is(t, exitFine, near+".*", "")
+}
+
+// What the config says of HTTP, of metrics and of the log counts for a server, if the file is trusted; flags and --set win over it. Other
+// commands open no port.
+func TestServerOfTheConfig(t *testing.T) {
+	_, run := inHome(t)
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	address := taken.Addr().String()
+	config := "http: {addr: " + address + ", noStdio: true}\nmetrics: " + address + "\nlog: {level: error}\ntools: {a: {command: [echo, here]}}\n"
+	if err := os.WriteFile("runnel.yaml", []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		run("serve", "--state", "memory").is(t, exitFine, "", `^runnel: \S*runnel.yaml is not used: it is not trusted yet[^\n]*\n[^\n]*"no tools: [^\n]*\n[^\n]*"serving"[^\n]*\n$`)
+	}
+	run("trust").is(t, exitFine, "http: .*", "trusted until it changes")
+	for range 2 {
+		run("call", "a", "--state", "memory").is(t, exitFine, "here\n", "")
+		run("serve", "--state", "memory").is(t, exitFailure, "", `^runnel: runnel.yaml:1:8: http.addr: listen tcp `+address+`: .*\n`)
+		run("serve", "--state", "memory", "--http=:0", "--no-stdio=false", "--set=log.level=info").is(t, exitFine, "", `"metrics are not served".*\n.*"serving HTTP"`)
+		run("serve", "--state", "memory", "--set=http={addr: ':0', noStdio: false}", "--metrics=:0").is(t, exitFine, "", "")
+		run("serve", "--state", "memory", "--set=http.addr=:0", "--no-stdio=false", "--http="+address).is(t, exitFailure, "", `^runnel: --http: listen tcp `+address)
+	}
 }

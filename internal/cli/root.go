@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -57,6 +58,9 @@ func Run(ctx context.Context, args, env []string, stdin io.Reader, stdout, stder
 func (i *invocation) run(ctx context.Context, args []string) int {
 	i.args = args
 	root := i.command()
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) { // a shell shows the words of flags
+		describe(root)
+	}
 	root.SetArgs(append([]string{}, args...)) // not nil, which would mean os.Args
 	ended := make(chan error, 1)
 	go func() { ended <- root.ExecuteContext(ctx) }()
@@ -175,7 +179,19 @@ var groups = []struct {
 }
 
 // Command is the command line, for a program that writes man pages.
-func Command() *cobra.Command { return new(invocation).command() }
+func Command() *cobra.Command {
+	root := new(invocation).command()
+	describe(root)
+	return root
+}
+
+// describe gives the flags of all commands their words.
+func describe(cmd *cobra.Command) {
+	serve.Describe(cmd.Flags())
+	for _, sub := range cmd.Commands() {
+		describe(sub)
+	}
+}
 
 // command makes the command line of this run.
 func (i *invocation) command() *cobra.Command {

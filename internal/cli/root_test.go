@@ -36,7 +36,7 @@ func (o outcome) is(t *testing.T, code int, stdout, stderr string) {
 	}
 }
 
-// A flag wins over its variable, a variable over the file, the file over the default.
+// A flag wins over --set, --set over the flag's variable, a variable over the file, the file over the default.
 func TestPrecedence(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "runnel.yaml")
 	if err := os.WriteFile(file, []byte("limits: {maxInFlight: 7}\nserver: {owner: file}\n"), 0o600); err != nil {
@@ -53,6 +53,8 @@ func TestPrecedence(t *testing.T) {
 		{args: []string{"--config", file}, env: []string{"RUNNEL_CONFIG=/nothing/here"}, inFlight: 7, owner: "file"},
 		{args: []string{"--config", file}, env: []string{"RUNNEL_MAX_IN_FLIGHT=8", "RUNNEL_OWNER="}, inFlight: 8, owner: "file"},
 		{args: []string{"--config", file, "--max-in-flight=9", "--owner", "flag"}, env: []string{"RUNNEL_MAX_IN_FLIGHT=8", "RUNNEL_OWNER=env"}, inFlight: 9, owner: "flag"},
+		{args: []string{"--config", file, "--set=server.owner=set", "--set=limits.maxInFlight=10"}, env: []string{"RUNNEL_OWNER=env"}, inFlight: 10, owner: "set"},
+		{args: []string{"--owner=flag", "--set=server.owner=set", "--set=limits={maxInFlight: 10}", "--max-in-flight=9"}, inFlight: 9, owner: "flag"},
 		{env: []string{"RUNNEL_TOOL=a=x, y"}, inFlight: 256, owner: "local", tools: "a=x, y"},
 		{args: []string{"--tool=b=x", "--tool=c=y"}, env: []string{"RUNNEL_TOOL=a=x"}, inFlight: 256, owner: "local", tools: "b=x|c=y"},
 	} {

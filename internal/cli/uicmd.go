@@ -10,11 +10,12 @@ import (
 
 	"runnel/internal/serve"
 	"runnel/internal/system"
+	"runnel/tools/config"
 )
 
 // uiCommand is "runnel ui".
 func (i *invocation) uiCommand() *cobra.Command {
-	address, noOpen := "127.0.0.1:0", false
+	address, noOpen := config.Address("127.0.0.1:0"), false
 	cmd := &cobra.Command{
 		Use:   "ui",
 		Short: "Show in a browser what runs: output as it comes, past runs, cancel and run again",

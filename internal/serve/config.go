@@ -39,7 +39,7 @@ func (s *Setup) LoadStateConfig(ctx context.Context) (*config.Config, error) {
 	}
 	theirs, err := config.Parse(left.path, left.text)
 	unknown := left.text == nil || err != nil // it may name any state and owner
-	if s.Options.From["state"] == "" && (unknown || theirs.State.Dir != conf.State.Dir) || s.Options.From["owner"] == "" && (unknown || theirs.Server.Owner != conf.Server.Owner) {
+	if !conf.Overridden("state.dir") && (unknown || theirs.State.Dir != conf.State.Dir) || !conf.Overridden("server.owner") && (unknown || theirs.Server.Owner != conf.Server.Owner) {
 		s.Say(zerolog.WarnLevel, "runnel: tasks of the state and the owner that the config file names are not shown: "+left.Error())
 	}
 	return conf, nil
@@ -49,7 +49,6 @@ func (s *Setup) LoadStateConfig(ctx context.Context) (*config.Config, error) {
 func (s *Setup) ReadConfigs(ctx context.Context) (conf *config.Config, file string, left *untrusted, err error) {
 	if s.secrets == nil {
 		s.secrets = &secrets.Current{}
-		s.Notices = notify.New(s.secrets, s.Logger())
 	}
 	var text []byte
 	file = s.Options.Config
@@ -75,20 +74,45 @@ func (s *Setup) ReadConfigs(ctx context.Context) (conf *config.Config, file stri
 	if err != nil {
 		return nil, "", left, err
 	}
-	for _, f := range s.Options.settings {
-		if from := s.Options.From[f.flag]; from != "" && f.text != "" { // the text is "" if the command has another flag of this name
-			if err := conf.Set(f.path, f.text, from); err != nil {
-				return nil, "", left, &UsageError{Err: fmt.Errorf("%s: %w", from, err)}
-			}
-		}
+	if err := s.Options.apply(conf); err != nil {
+		return nil, "", left, &UsageError{Err: err}
 	}
-	for _, set := range s.Options.sets {
-		key, text, _ := strings.Cut(set, "=")
-		if err := conf.Override(key, text); err != nil {
-			return nil, "", left, &UsageError{Err: fmt.Errorf("--set: %w", err)}
+	if s.Notices == nil { // the first time: a log keeps its level and its format
+		if conf.Given("log.level") && s.Options.From["log-level"] == "" {
+			s.Options.LogLevel.Word = string(conf.Log.Level)
 		}
+		if s.Options.From["log-format"] == "" {
+			s.Options.logFormat.Word = string(conf.Log.Format)
+		}
+		s.Notices = notify.New(s.secrets, s.Logger())
 	}
 	return conf, file, left, nil
+}
+
+// apply gives a config the values of the variables, then those of --set, then those of the flags.
+func (o *options) apply(conf *config.Config) error {
+	set := func(flags bool) error {
+		for _, f := range o.settings {
+			from := o.From[f.flag]
+			if len(f.texts) == 0 || from == "" || strings.HasPrefix(from, "--") != flags { // there are no texts if the command has another flag of this name
+				continue
+			}
+			if err := conf.Set(f.key, from, f.texts...); err != nil {
+				return fmt.Errorf("%s: %w", from, err)
+			}
+		}
+		return nil
+	}
+	if err := set(false); err != nil {
+		return err
+	}
+	for _, s := range o.sets {
+		key, text, _ := strings.Cut(s, "=")
+		if err := conf.Override(key, text); err != nil {
+			return fmt.Errorf("--set: %w", err)
+		}
+	}
+	return set(true)
 }
 
 // readConfig reads a config file. If it is a pipe, it waits until somebody has written to it, it is replaced by another file, or ctx ends.

@@ -1,26 +1,47 @@
 package serve
 
 import (
+	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
-	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/rs/zerolog"
+	"github.com/spf13/pflag"
 
+	"runnel/internal/system"
 	httpserver "runnel/rpc/http"
+	"runnel/rpc/http/oauth"
 	"runnel/tasks/sqlite"
+	"runnel/tools/config"
 )
 
-// frontOptions returns the options of the HTTP server that flags and their files decide.
-func (s *Setup) frontOptions(log zerolog.Logger) (o httpserver.Options, err error) {
-	flags := &s.Options.http
-	o.Origins, o.Proxies, o.Log = flags.origins, flags.proxies, log
+// frontOptions returns the options of the HTTP server that the config and its files decide.
+func (s *Setup) frontOptions(conf *config.Config, log zerolog.Logger) (o httpserver.Options, err error) {
+	h := conf.HTTP
+	o.Origins, o.Log = h.Origins, log
+	for _, proxy := range h.TrustedProxies {
+		o.Proxies = append(o.Proxies, proxy.Prefix)
+	}
+	for key, path := range map[string]*string{"http.tokenFile": &h.TokenFile, "http.cert": &h.Cert, "http.key": &h.Key} {
+		if *path, err = conf.Path(key, s.Getenv); err != nil {
+			return o, &UsageError{Err: err}
+		}
+	}
 	var errs [3]error
-	o.Tokens, errs[0] = flags.tokens(log)
-	o.Authority, errs[1] = flags.authority(log)
-	o.Certificate, errs[2] = flags.keyPair(log)
+	o.Tokens, errs[0] = tokens(h.TokenFile, log)
+	o.Authority, errs[1] = authority(&h, log)
+	o.Certificate, errs[2] = keyPair(h.Cert, h.Key, log)
+	for i, key := range []string{"tokenFile", "issuer", "cert"} {
+		if errs[i] != nil {
+			errs[i] = &UsageError{Err: conf.Locate("http."+key, errs[i])}
+		}
+	}
 	return o, errors.Join(errs[:]...)
 }
 
@@ -37,9 +58,9 @@ func (s *Setup) serveHTTP(ctx context.Context, m *metrics, log zerolog.Logger) (
 			return nil, nil, err
 		}
 	}
-	front, err := httpserver.Listen(ctx, s.Options.http.address, o)
+	front, err := httpserver.Listen(ctx, string(all.began.HTTP.Addr), o)
 	if err != nil {
-		return nil, nil, fmt.Errorf("--http: %w", err)
+		return nil, nil, all.began.Locate("http.addr", err)
 	}
 	all.busy = front.Busy
 	if m != nil {
@@ -55,4 +76,83 @@ func (s *Setup) serveHTTP(ctx context.Context, m *metrics, log zerolog.Logger) (
 		s.view.listening(front.Addr().String())
 	}
 	return func() { front.Stop(); all.stop() }, func() { front.Close(); all.close() }, nil
+}
+
+// maxTokenFile limits the token file, in bytes.
+const maxTokenFile = 1 << 20
+
+// tokens reads the token file, nil if there is none.
+func tokens(file string, log zerolog.Logger) (*httpserver.Fresh[*httpserver.Tokens], error) {
+	if file == "" {
+		return nil, nil
+	}
+	if info, err := os.Stat(file); err == nil {
+		if _, readable := system.ReadableByOthers(file, info); readable {
+			log.Warn().Str("file", file).Msg("other users can read the tokens: " + system.KeepPrivate + " keeps them yours")
+		}
+	}
+	text, err := system.ReadNamed(file, maxTokenFile) // it may be a pipe, which can be read once
+	started := false
+	tokens, err := httpserver.NewFresh(log, func() (*httpserver.Tokens, error) {
+		if started {
+			text, _, err = system.ReadRegular(file, maxTokenFile)
+		}
+		if err != nil && (!started || !errors.Is(err, fs.ErrNotExist)) {
+			return nil, err
+		}
+		tokens, err := httpserver.ReadTokens(bytes.NewReader(text))
+		if started && errors.Is(err, httpserver.ErrNoTokens) { // the last token was taken out, or the file: that is what their owner wants
+			log.Warn().Str("file", file).Msg("there is no token in the token file any more: no client with a token of it is admitted")
+			err = nil
+		}
+		return tokens, err
+	}, file)
+	if err != nil {
+		return nil, err
+	}
+	started = true
+	return tokens, nil
+}
+
+// authority returns the issuer of access tokens, nil if there is none.
+func authority(h *config.HTTP, log zerolog.Logger) (*httpserver.Authority, error) {
+	if h.Issuer == "" {
+		return nil, nil
+	}
+	issuer, err := oauth.New(oauth.Options{Issuer: h.Issuer, Audience: h.Audience, Scopes: h.Scopes, Owner: h.OwnerClaim, Log: log})
+	if err != nil {
+		return nil, err
+	}
+	a := &httpserver.Authority{Issuer: issuer, URL: h.Issuer, Scopes: h.Scopes}
+	if u, err := url.Parse(h.Audience); err == nil && u.Host != "" && (u.Scheme == "https" || u.Scheme == "http") {
+		a.Resource = h.Audience
+	}
+	return a, nil
+}
+
+// keyPair reads the certificate and its key, nil if there is none.
+func keyPair(certificate, key string, log zerolog.Logger) (*httpserver.Fresh[*tls.Certificate], error) {
+	if certificate == "" {
+		return nil, nil
+	}
+	pair, err := httpserver.NewFresh(log, func() (*tls.Certificate, error) {
+		pair, err := tls.LoadX509KeyPair(certificate, key)
+		return &pair, err
+	}, certificate, key)
+	if err != nil {
+		return nil, err
+	}
+	return pair, nil
+}
+
+// LoopbackFlag adds a flag for an address that only this machine reaches.
+func LoopbackFlag(flags *pflag.FlagSet, to *config.Address, name, usage string) {
+	flags.Func(name, usage, func(text string) error {
+		err := to.UnmarshalText([]byte(text))
+		if err == nil && !to.Loopback() {
+			err = config.Wrong("an address of this machine alone, such as 127.0.0.1:8080", "%q can be reached by other machines", text)
+		}
+		return err
+	})
+	flags.Lookup(name).DefValue = string(*to)
 }

@@ -17,7 +17,7 @@ func (s *Setup) Dial(ctx context.Context, o rpc.DialOptions) (client *rpc.Client
 	if err != nil {
 		return nil, nil, err
 	}
-	if s.Options.From["sync-wait"] == "" {
+	if !conf.Overridden("tasks.syncWait") {
 		conf.Tasks.SyncWait = 0 // no client here gives up on a long call
 	}
 	conf.History.Calls = 0 // who makes this call sees what came of it, and need not wait until it is stored
@@ -50,11 +50,16 @@ func (s *Setup) dialTools(ctx context.Context, o rpc.DialOptions, conf *config.C
 	o.In, o.Out = toServer, fromServer
 	inner := *s
 	inner.Stdin, inner.Stdout = in, out
-	inner.Options.http, inner.owners = httpOptions{}, nil
+	inner.owners = nil
+	own := *conf // it serves this client alone, even if another runnel with this file serves others
+	own.HTTP = config.HTTP{}
+	if !conf.Overridden("metrics") {
+		own.Metrics = ""
+	}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		err := inner.Connect(context.WithoutCancel(ctx), conf, set, state, o.Log)
+		err := inner.Connect(context.WithoutCancel(ctx), &own, set, state, o.Log)
 		if closed := state.Close(); err == nil {
 			err = closed
 		}

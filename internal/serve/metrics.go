@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +15,6 @@ import (
 
 	httpserver "runnel/rpc/http"
 	"runnel/rpc/mcp"
-	"runnel/tools/config"
 )
 
 // metrics are counters for Prometheus. It is a tasks.Observer.
@@ -95,18 +93,6 @@ func (m *metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	m.set.WritePrometheus(w)
 	prometheus.WriteProcessMetrics(w)
 	prometheus.WriteFDMetrics(w)
-}
-
-// listenAddress parses an address to listen at: on loopback unless a host is named.
-func listenAddress(text string) (string, error) {
-	host, port, err := net.SplitHostPort(text)
-	if err == nil {
-		_, err = net.LookupPort("tcp", port)
-	}
-	if err != nil {
-		return "", config.Wrong(":PORT (loopback) or HOST:PORT", "%q is not an address", text)
-	}
-	return net.JoinHostPort(cmp.Or(host, "127.0.0.1"), port), nil
 }
 
 // serveMetrics serves /metrics until ctx ends. If the address is taken, runnel serves without metrics: a host may start the same server twice.

@@ -9,14 +9,6 @@ import (
 	"runnel/rpc/mcp"
 )
 
-func TestMetricsAddress(t *testing.T) {
-	for text, want := range map[string]string{":9090": "127.0.0.1:9090", "0.0.0.0:9090": "0.0.0.0:9090", "[::1]:1": "[::1]:1", "9090": "", "": "", ":99999": "", ":no-such-service": ""} {
-		if got, err := listenAddress(text); got != want || (err != nil) != (want == "") {
-			t.Errorf("%q: %q, %v", text, got, err)
-		}
-	}
-}
-
 // A label may hold anything; a histogram's buckets count what is below them.
 func TestMetricsPage(t *testing.T) {
 	t.Parallel()

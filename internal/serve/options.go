@@ -1,9 +1,11 @@
 package serve
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -11,13 +13,11 @@ import (
 	"runnel/tools/config"
 )
 
-// options are the flags of serve. A flag wins over its variable (RUNNEL_MAX_LINE for --max-line), a variable over the config file.
+// options are the flags of serve. A flag wins over --set, --set over the flag's variable (RUNNEL_MAX_LINE for --max-line), a variable over
+// the config file.
 type options struct {
 	Config    string
 	Tools     []string
-	selftest  bool
-	http      httpOptions
-	metrics   string // the address where they are served; "" = not at all
 	LogLevel  Choice
 	logFormat Choice
 	settings  []*setting
@@ -26,49 +26,89 @@ type options struct {
 	From map[string]string // where each flag's value is from: --max-line or RUNNEL_MAX_LINE
 }
 
-// setting is a flag that sets a value of the config.
+// setting is a flag that sets a key of the config. Its words and its default are the key's.
 type setting struct {
-	flag, path, usage string
+	flag, key string
+	value     string // what stands for the value in the help; "" = the value is true or false
+	list      bool   // the flag may be repeated
 
-	text string // as it was given
+	texts []string // as they were given
 }
 
-// Register defines the flags of serve.
+// newSettings returns the flags that set a key, in the order of the help.
+func newSettings() []*setting {
+	return []*setting{
+		{flag: "selftest", key: "selftest"},
+		{flag: "state", key: "state.dir", value: "DIR"},
+		{flag: "owner", key: "server.owner", value: "NAME"},
+		{flag: "pace", key: "partials.pace", value: "DURATION"},
+		{flag: "sync-wait", key: "tasks.syncWait", value: "DURATION"},
+		{flag: "immediate-wait", key: "tasks.immediateWait", value: "DURATION"},
+		{flag: "fallback-tools", key: "fallbackTools", value: "WHEN"},
+		{flag: "max-result", key: "tasks.maxResult", value: "BYTES"},
+		{flag: "notify", key: "notify", value: "DURATION"},
+		{flag: "max-tasks", key: "tasks.maxLive", value: "N"},
+		{flag: "max-in-flight", key: "limits.maxInFlight", value: "N"},
+		{flag: "max-line", key: "limits.maxLine", value: "BYTES"},
+		{flag: "drain", key: "limits.drain", value: "DURATION"},
+		{flag: "http", key: "http.addr", value: "ADDR"},
+		{flag: "no-stdio", key: "http.noStdio"},
+		{flag: "http-token-file", key: "http.tokenFile", value: "FILE"},
+		{flag: "http-issuer", key: "http.issuer", value: "URL"},
+		{flag: "http-audience", key: "http.audience", value: "AUDIENCE"},
+		{flag: "http-scope", key: "http.scopes", value: "SCOPE", list: true},
+		{flag: "http-owner-claim", key: "http.ownerClaim", value: "CLAIM"},
+		{flag: "http-cert", key: "http.cert", value: "FILE"},
+		{flag: "http-key", key: "http.key", value: "FILE"},
+		{flag: "http-origin", key: "http.origins", value: "ORIGIN", list: true},
+		{flag: "http-trusted-proxy", key: "http.trustedProxies", value: "ADDR", list: true},
+		{flag: "http-insecure", key: "http.insecure"},
+		{flag: "metrics", key: "metrics", value: "ADDR"},
+	}
+}
+
+// rare are flags that few people need: help leaves them out, and they are keys of the config like any other.
+var rare = []string{"pace", "immediate-wait", "max-in-flight", "max-line", "max-tasks", "fallback-tools", "drain"}
+
+func (s *setting) String() string { return strings.Join(s.texts, ",") }
+
+func (s *setting) Type() string { return cmp.Or(s.value, "bool") }
+
+// Set checks the value and notes it.
+func (s *setting) Set(text string) error {
+	if s.value == "" {
+		is, err := strconv.ParseBool(text)
+		if err != nil {
+			return err
+		}
+		text = strconv.FormatBool(is)
+	}
+	scratch := config.Default() // only to check the value
+	if err := scratch.Set(s.key, s.flag, text); err != nil {
+		return err
+	}
+	if err := scratch.CheckBounds(); err != nil {
+		return errors.New(strings.TrimPrefix(err.Error(), s.flag+": "))
+	}
+	if !s.list {
+		s.texts = nil
+	}
+	s.texts = append(s.texts, text)
+	return nil
+}
+
+// Register defines the flags of serve. Those that set a key have no words yet: see Describe.
 func (o *options) Register(flags *pflag.FlagSet) {
 	flags.SortFlags = false
-	flags.StringVar(&o.Config, "config", "", "read tools and settings from `FILE`; else from ./runnel.yaml, if you trust it (runnel trust),\nelse from "+config.ConfigPlace)
-	flags.StringArrayVar(&o.Tools, "tool", nil, "add a tool, `NAME=COMMAND`; repeatable. Quotes work as in a shell, but no shell runs;\n{{name}} in the command is an argument that a call must have")
-	flags.BoolVar(&o.selftest, "selftest", false, "add tools to try a client with: echo, stream, sleep, fail and others")
-	o.settings = []*setting{
-		{flag: "state", path: "state.dir", usage: "keep tasks in `DIR` (else " + config.StatePlace + "); memory = nothing on disk;\nredis://HOST, nats://HOST or dynamodb://TABLE = shared by several machines"},
-		{flag: "owner", path: "server.owner", usage: "run and see the tasks of this `NAME` only"},
-		{flag: "pace", path: "partials.pace", usage: "send a task's new output once in this `DURATION`; 0 = each piece at once"},
-		{flag: "sync-wait", path: "tasks.syncWait", usage: "after this `DURATION` a call goes on as a background task; 0 = never"},
-		{flag: "immediate-wait", path: "tasks.immediateWait", usage: "after this `DURATION` a call in immediate mode becomes a task"},
-		{flag: "fallback-tools", path: "fallbackTools", usage: "`WHEN` to list start_task, get_task_result, list_tasks and cancel_task:\nauto (for clients that cannot do tasks), always, never"},
-		{flag: "max-result", path: "tasks.maxResult", usage: "show a model at most `BYTES` of a command's output: the head and tail of a longer one"},
-		{flag: "notify", path: "notify", usage: "notify the desktop when a call that took this `DURATION` or longer has ended; never = no notifications"},
-		{flag: "max-tasks", path: "tasks.maxLive", usage: "run at most `N` tasks at once"},
-		{flag: "max-in-flight", path: "limits.maxInFlight", usage: "answer at most `N` requests at once"},
-		{flag: "max-line", path: "limits.maxLine", usage: "refuse incoming lines longer than `BYTES`, such as 512KiB"},
-		{flag: "drain", path: "limits.drain", usage: "after the end of the input, let calls and tasks go on for this `DURATION`; -1 = until all are done"},
-	}
-	defaults := config.Default()
+	flags.StringVar(&o.Config, "config", "", "read tools and settings from `FILE`; else from ./runnel.yaml, if you trust it (runnel trust), else from "+config.ConfigPlace)
+	flags.StringArrayVar(&o.Tools, "tool", nil, "add a tool, `NAME=COMMAND`; repeatable. Quotes work as in a shell, but no shell runs; {{name}} in the command is an argument that a call must have")
+	o.settings = newSettings()
 	for _, s := range o.settings {
-		flags.Func(s.flag, s.usage, func(text string) error {
-			s.text = text
-			scratch := config.Default() // only to check the value
-			if err := scratch.Set(s.path, text, s.flag); err != nil {
-				return err
-			}
-			if err := scratch.Check(); err != nil {
-				return errors.New(strings.TrimPrefix(err.Error(), s.flag+": "))
-			}
-			return nil
-		})
-		flags.Lookup(s.flag).DefValue = defaults.Text(s.path)
+		f := flags.VarPF(s, s.flag, "", "")
+		if s.value == "" {
+			f.NoOptDefVal = "true"
+		}
 	}
-	o.http.register(flags)
 	flags.Func("set", "set a `KEY=VALUE` of the config, such as tasks.ttl=2h; repeatable (runnel help config lists the keys)", func(text string) error {
 		key, value, ok := strings.Cut(text, "=")
 		if !ok {
@@ -77,22 +117,34 @@ func (o *options) Register(flags *pflag.FlagSet) {
 		o.sets = append(o.sets, text)
 		return config.Default().Override(key, value) // only to check it
 	})
-	flags.Func("metrics", "serve metrics for Prometheus at `ADDR`, path /metrics; :PORT = for this machine only", func(text string) (err error) {
-		o.metrics, err = listenAddress(text)
-		return err
-	})
-	o.LogLevel = Choice{Words: []string{"debug", "info", "warn", "error"}, Word: "info"}
-	o.logFormat = *OneOf("auto", "json", "console")
-	flags.Var(&o.LogLevel, "log-level", "log messages of this `LEVEL` and above to stderr: debug, info, warn, error")
-	flags.Var(&o.logFormat, "log-format", "`FORMAT` of the log: json, console, or auto (console on a terminal)")
+	o.LogLevel = Choice{Words: config.LogLevels, Word: "info"}
+	o.logFormat = *OneOf(config.LogFormats...)
+	flags.Var(&o.LogLevel, "log-level", "")
+	flags.Var(&o.logFormat, "log-format", "")
 	flags.VisitAll(func(f *pflag.Flag) {
 		f.Hidden = slices.Contains(rare, f.Name)
 		f.Annotations = map[string][]string{variable: {"RUNNEL_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))}}
 	})
 }
 
-// rare are flags that few people need: help leaves them out, and they are keys of the config like any other.
-var rare = []string{"pace", "immediate-wait", "max-in-flight", "max-line", "max-tasks", "fallback-tools", "drain"}
+// Describe gives the flags that set a key their words and their defaults. Only help needs them.
+func Describe(flags *pflag.FlagSet) {
+	all := append(newSettings(), &setting{flag: "log-level", key: "log.level"}, &setting{flag: "log-format", key: "log.format"})
+	flags.VisitAll(func(f *pflag.Flag) {
+		n := slices.IndexFunc(all, func(s *setting) bool { return s.flag == f.Name })
+		if n < 0 || f.Usage != "" {
+			return
+		}
+		words, value := config.Describe(all[n].key)
+		f.Usage = strings.ToLower(words[:1]) + strings.TrimSuffix(words[1:], ".")
+		if all[n].list {
+			f.Usage += "; repeatable"
+		}
+		if f.DefValue = value; value == "false" {
+			f.DefValue = ""
+		}
+	})
+}
 
 // variable annotates a flag with its variable. Only the settings of a server have one: a variable never changes what a command does.
 const variable = "variable"
@@ -108,7 +160,7 @@ func OneOf(words ...string) *Choice { return &Choice{Words: words, Word: words[0
 
 func (c *Choice) String() string { return c.Word }
 
-func (c *Choice) Type() string { return "word" }
+func (c *Choice) Type() string { return "WORD" }
 
 func (c *Choice) Set(text string) error {
 	if !slices.Contains(c.Words, text) {

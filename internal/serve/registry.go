@@ -68,9 +68,9 @@ func (s *Setup) registry(conf *config.Config, whole bool) (set *upstream.Set, co
 		}
 		add(c, s.Options.From["tool"])
 	}
-	if s.Options.selftest {
+	if conf.Selftest {
 		for _, tool := range selftest.Tools() {
-			add(tool, s.Options.From["selftest"])
+			add(tool, conf.Origin("selftest"))
 		}
 	}
 	if s.NoUpstreams {

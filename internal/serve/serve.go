@@ -16,9 +16,6 @@ import (
 
 // Serve runs until the input ends, ctx does, or the output fails.
 func (s *Setup) Serve(ctx context.Context) error {
-	if err := s.Options.http.check(); err != nil {
-		return err
-	}
 	s.Stderr = s.PatientStderr()
 	starting, started := context.WithCancel(ctx)
 	defer started()
@@ -31,19 +28,22 @@ func (s *Setup) Serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if s.view != nil {
+		conf.HTTP = config.HTTP{Addr: s.view.address, NoStdio: true}
+	}
 	set, count, err := s.registry(conf, false)
 	if err != nil {
 		return err
 	}
 	log := s.Logger()
 	s.warnings(conf, log)
-	if s.Options.http.address != "" {
+	if conf.HTTP.Addr != "" {
 		s.owners = &owners{setup: s, began: conf, latest: conf, log: log, others: map[string]served{}, lastCame: map[string]time.Time{}}
-		if s.front, err = s.frontOptions(log); err != nil {
+		if s.front, err = s.frontOptions(conf, log); err != nil {
 			return err
 		}
 	}
-	if term.IsTerminal(s.Stdin) && !s.Options.http.noStdio {
+	if term.IsTerminal(s.Stdin) && !conf.HTTP.NoStdio {
 		s.Say(zerolog.InfoLevel, "runnel speaks MCP, one JSON message per line, with the host that starts it, and this is a terminal. Press Ctrl-D to end it; runnel --help shows what else it can do.")
 	}
 	if count+len(conf.Upstreams)+len(conf.Fleet.Classes) == 0 && s.Wrapped == nil && s.view == nil {
@@ -82,8 +82,8 @@ func (s *Setup) Connect(ctx context.Context, conf *config.Config, set *upstream.
 	recoverState(ctx, store, log)
 	var observer tasks.Observer
 	var m *metrics
-	if s.Options.metrics != "" {
-		m = serveMetrics(ctx, s.Options.metrics, log)
+	if conf.Metrics != "" {
+		m = serveMetrics(ctx, string(conf.Metrics), log)
 		observer, s.front.Observe = m, m.answered
 		if queue, ok := store.(tasks.Queue); ok {
 			m.watchFleet(queue, []string{conf.Server.Owner}, log)
@@ -102,7 +102,7 @@ func (s *Setup) Connect(ctx context.Context, conf *config.Config, set *upstream.
 	}
 	defer end()
 	defer stop()
-	if s.Options.http.noStdio {
+	if conf.HTTP.NoStdio {
 		<-ctx.Done()
 		return nil
 	}
@@ -116,8 +116,7 @@ func (s *Setup) Connect(ctx context.Context, conf *config.Config, set *upstream.
 
 // ServeView serves the live view at an address of this machine, instead of a client on stdin and stdout, until ctx ends. It calls opened with the
 // view's URL once the view can be opened.
-func (s *Setup) ServeView(ctx context.Context, address string, opened func(url string)) error {
-	s.view = &liveView{opened, rand.Text()}
-	s.Options.http = httpOptions{address: address, noStdio: true}
+func (s *Setup) ServeView(ctx context.Context, address config.Address, opened func(url string)) error {
+	s.view = &liveView{address, opened, rand.Text()}
 	return s.Serve(ctx)
 }

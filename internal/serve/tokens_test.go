@@ -34,14 +34,14 @@ func TestLastTokenIsTakenOut(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var log bytes.Buffer
 				write(token + " alice\n")
-				tokens, err := (&httpOptions{tokenFile: file}).tokens(zerolog.New(&log))
+				admitted, err := tokens(file, zerolog.New(&log))
 				if err != nil {
 					t.Fatal(err)
 				}
 				look := func(want bool) {
 					t.Helper()
 					time.Sleep(2 * time.Second) // synctest's: the next look reads what has changed
-					if _, ok := tokens.Get().Owner(token); ok != want {
+					if _, ok := admitted.Get().Owner(token); ok != want {
 						t.Errorf("admitted: %t, log: %s", ok, &log)
 					}
 				}

@@ -6,13 +6,15 @@ import (
 	"github.com/rs/zerolog"
 
 	httpserver "runnel/rpc/http"
+	"runnel/tools/config"
 	"runnel/tools/view/page"
 )
 
 // liveView is the live view in a browser: the page, and an MCP server for it alone, with a token that only the page's address holds.
 type liveView struct {
-	opened func(url string)
-	token  string
+	address config.Address
+	opened  func(url string)
+	token   string
 }
 
 // admits sets up the HTTP server for the view: it serves the page, and admits whoever has the token as the config's owner.

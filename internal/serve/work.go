@@ -96,10 +96,10 @@ func (s *Setup) Work(ctx context.Context, o WorkOptions) error {
 		host = "an unknown host"
 	}
 	m := newMetrics()
-	if s.Options.metrics != "" {
+	if conf.Metrics != "" {
 		serving, stop := context.WithCancel(context.WithoutCancel(ctx)) // tasks may go on when ctx has ended
 		defer stop()
-		m = serveMetrics(serving, s.Options.metrics, log)
+		m = serveMetrics(serving, string(conf.Metrics), log)
 	}
 	w := &worker{
 		queue: queue, host: host, set: set, of: of, ofUpstream: ofUpstream, runners: map[string]*tasks.Runner{}, metrics: m, secrets: s.secrets, log: log,

@@ -24,8 +24,19 @@ const (
 	limitHistoryLog = 1 << 20 // what waits to be stored is held in memory
 )
 
-// Check returns errors about all values that are out of their bounds, each with its source. Call it when flags and variables have been set.
+// Check returns errors about all values that are out of their bounds or do not go together, each with its source. It is for a config whose
+// flags and variables have been set.
 func (c *Config) Check() error {
+	errs := []error{c.CheckBounds(), c.checkHTTP()}
+	if detached := c.Detaches(); detached != "" && !c.State.OnDisk() {
+		errs = append(errs, c.Locate("", &Error{Key: "tools." + detached + ".detach", Problem: "true needs tasks on disk, and they live in " + c.State.Place(),
+			Allowed: "false, or a directory in state.dir (--state)"}))
+	}
+	return JoinErrors(errs)
+}
+
+// CheckBounds is the part of Check that concerns each value by itself.
+func (c *Config) CheckBounds() error {
 	var errs []error
 	check := func(fine bool, key, problem, allowed string) {
 		if !fine {
@@ -66,7 +77,5 @@ func (c *Config) Check() error {
 	for i, class := range c.Fleet.Classes {
 		check(IsClass(class), fmt.Sprintf("fleet.classes[%d]", i), fmt.Sprintf("%q is not a class of workers", class), "1 to 64 letters, digits, - and _")
 	}
-	detached := c.Detaches()
-	check(detached == "" || c.State.OnDisk(), "tools."+detached+".detach", "true needs tasks on disk, and they live in "+c.State.Place(), "false, or a directory in state.dir (--state)")
 	return JoinErrors(errs)
 }

@@ -12,24 +12,25 @@ import (
 )
 
 // Config holds the values of a config file. Flags and environment variables override them. Make one with Parse or Default.
+// What each key means stands in config.schema.json.
 type Config struct {
-	Server   Server   `yaml:"server"`
-	Limits   Limits   `yaml:"limits"`
-	Partials Partials `yaml:"partials"`
-	Tasks    Tasks    `yaml:"tasks"`
-	State    State    `yaml:"state"`
-	History  History  `yaml:"history"`
-	Fleet    Fleet    `yaml:"fleet"`
-	// FallbackTools says when the tools for clients without tasks are listed: auto (to clients that have not used tasks), always, never.
-	FallbackTools FallbackTools      `yaml:"fallbackTools"`
-	Compat        Compat             `yaml:"compat"`
-	Tools         map[string]Command `yaml:"tools"`
-
-	Upstreams map[string]Upstream `yaml:"upstreams"` // other servers whose tools are served, too
-
-	Secrets Secrets `yaml:"secrets"`
-
-	Notify *Notify `yaml:"notify"` // who is notified of the end of a task whose tool has no notify; nil = nobody
+	Server        Server              `yaml:"server"`
+	Limits        Limits              `yaml:"limits"`
+	Partials      Partials            `yaml:"partials"`
+	Tasks         Tasks               `yaml:"tasks"`
+	State         State               `yaml:"state"`
+	History       History             `yaml:"history"`
+	HTTP          HTTP                `yaml:"http"`
+	Metrics       Address             `yaml:"metrics"`
+	Log           Log                 `yaml:"log"`
+	Fleet         Fleet               `yaml:"fleet"`
+	FallbackTools FallbackTools       `yaml:"fallbackTools"`
+	Compat        Compat              `yaml:"compat"`
+	Tools         map[string]Command  `yaml:"tools"`
+	Selftest      bool                `yaml:"selftest"`
+	Upstreams     map[string]Upstream `yaml:"upstreams"`
+	Secrets       Secrets             `yaml:"secrets"`
+	Notify        *Notify             `yaml:"notify"`
 
 	file   string            // the file's name; "" = no file
 	lines  []string          // its text
@@ -41,56 +42,60 @@ type Config struct {
 type Server struct {
 	Name         string `yaml:"name"`
 	Instructions string `yaml:"instructions"`
-	Owner        string `yaml:"owner"` // the owner whose tasks this process sees
+	Owner        string `yaml:"owner"`
 }
 
 // Limits bounds a session.
 type Limits struct {
-	MaxLine     Size  `yaml:"maxLine"`     // the longest incoming line
-	MaxInFlight int   `yaml:"maxInFlight"` // requests in flight
-	Drain       Drain `yaml:"drain"`       // how long calls in flight may continue after EOF
+	MaxLine     Size  `yaml:"maxLine"`
+	MaxInFlight int   `yaml:"maxInFlight"`
+	Drain       Drain `yaml:"drain"`
 }
 
 // Partials configures how output is delivered while a tool runs.
 type Partials struct {
-	Pace       Duration `yaml:"pace"`       // the shortest time between two partials of a task; 0 = a notification for each chunk
-	MaxBytes   Size     `yaml:"maxBytes"`   // the most content of one notification
-	MaxPending Size     `yaml:"maxPending"` // undelivered output of one task; beyond it the tool waits
+	Pace       Duration `yaml:"pace"`
+	MaxBytes   Size     `yaml:"maxBytes"`
+	MaxPending Size     `yaml:"maxPending"`
 }
 
 // Tasks configures how long tasks are kept, how many there may be, and how calls are answered.
 type Tasks struct {
-	TTL          Duration `yaml:"ttl"`          // ttl of a task whose requestor asks for none
-	MaxTTL       Duration `yaml:"maxTtl"`       // the longest ttl
-	PollInterval Duration `yaml:"pollInterval"` // suggested to clients that poll
-	MaxLive      int      `yaml:"maxLive"`      // tasks that have not ended
-
-	MaxStartsPerMinute   int `yaml:"maxStartsPerMinute"`   // new tasks a minute; 0 = no limit
-	MaxRequestsPerSecond int `yaml:"maxRequestsPerSecond"` // requests of the task methods, with a burst of one second's worth; 0 = no limit
-
-	SyncWait      Duration   `yaml:"syncWait"`      // when an unfinished plain call is handed over; 0 = never
-	ImmediateWait Duration   `yaml:"immediateWait"` // how long an immediate-mode call may take before it becomes a task
-	Heartbeat     Duration   `yaml:"heartbeat"`     // the longest silence towards a client that asked for progress
-	FailedExit    FailedExit `yaml:"failedExit"`    // the status of a task whose tool returned an error result
-	MaxResult     Size       `yaml:"maxResult"`     // text in the result of a command without maxResult
+	TTL                  Duration   `yaml:"ttl"`
+	MaxTTL               Duration   `yaml:"maxTtl"`
+	PollInterval         Duration   `yaml:"pollInterval"`
+	MaxLive              int        `yaml:"maxLive"`
+	MaxStartsPerMinute   int        `yaml:"maxStartsPerMinute"`
+	MaxRequestsPerSecond int        `yaml:"maxRequestsPerSecond"` // with a burst of one second's worth
+	SyncWait             Duration   `yaml:"syncWait"`
+	ImmediateWait        Duration   `yaml:"immediateWait"`
+	Heartbeat            Duration   `yaml:"heartbeat"`
+	FailedExit           FailedExit `yaml:"failedExit"`
+	MaxResult            Size       `yaml:"maxResult"` // of a command without maxResult; see Config.MaxResult
 }
 
 // State configures where tasks are kept.
 type State struct {
-	Dir      string `yaml:"dir"`      // "" = the user's state directory; memory; or a server for many machines: nats://HOST, redis://HOST, dynamodb://TABLE
-	MaxState Size   `yaml:"maxState"` // the size of all tasks together; above it, the tasks that ended first are deleted
+	Dir      string `yaml:"dir"` // or "", memory, or the URL of a server
+	MaxState Size   `yaml:"maxState"`
 }
 
 // History says what a state on disk keeps of the calls that ended without becoming tasks, for people (tasks.History).
 type History struct {
-	Calls int      `yaml:"calls"` // of the owner; 0 = none are kept
-	Age   Duration `yaml:"age"`   // since they began
-	Log   Size     `yaml:"log"`   // the end of each one's output
+	Calls int      `yaml:"calls"`
+	Age   Duration `yaml:"age"`
+	Log   Size     `yaml:"log"`
+}
+
+// Log configures the log on stderr.
+type Log struct {
+	Level  LogLevel  `yaml:"level"`
+	Format LogFormat `yaml:"format"`
 }
 
 // Fleet names classes of workers, in addition to those in Command.Runs.
 type Fleet struct {
-	Classes []string `yaml:"classes"` // the tools of these workers are served, too
+	Classes []string `yaml:"classes"`
 }
 
 // InMemory reports whether tasks end with the process.
@@ -114,13 +119,10 @@ func (s *State) Place() string {
 // ErrNoHome is returned by StateDir if the config names no directory and the user has no home.
 var ErrNoHome = errors.New("neither " + StateVariable + " nor " + HomeVariable + " is set to an absolute path")
 
-// StateDir returns the directory where tasks are kept: the configured one, relative to the config file if that names it, or runnel in the
-// user's state directory.
+// StateDir returns the directory where tasks are kept: the configured one, or runnel in the user's state directory.
 func (c *Config) StateDir(getenv func(string) string) (string, error) {
-	home := getenv(HomeVariable)
-	dir := c.State.Dir
-	switch {
-	case dir == "":
+	if c.State.Dir == "" {
+		home := getenv(HomeVariable)
 		if state := getenv(StateVariable); filepath.IsAbs(state) {
 			return filepath.Join(state, "runnel"), nil
 		}
@@ -128,15 +130,28 @@ func (c *Config) StateDir(getenv func(string) string) (string, error) {
 			return "", ErrNoHome
 		}
 		return filepath.Join(home, stateBelowHome, "runnel"), nil
-	case inHome(dir):
-		if !filepath.IsAbs(home) {
-			return "", fmt.Errorf("state.dir %s: %s is not set to an absolute path", dir, HomeVariable)
-		}
-		return filepath.Join(home, dir[1:]), nil
-	case !filepath.IsAbs(dir) && c.file != "" && c.set["state.dir"] == "":
-		dir = filepath.Join(filepath.Dir(c.file), dir)
+	}
+	dir, err := c.Path("state.dir", getenv)
+	if err != nil {
+		return "", err
 	}
 	return filepath.Abs(dir)
+}
+
+// Path returns the path that is the value of a key: ~/x is in the user's home, and one that the file names is relative to the file. "" is "".
+func (c *Config) Path(key string, getenv func(string) string) (string, error) {
+	path := c.Text(key)
+	switch {
+	case inHome(path):
+		home := getenv(HomeVariable)
+		if !filepath.IsAbs(home) {
+			return "", fmt.Errorf("%s %s: %s is not set to an absolute path", key, path, HomeVariable)
+		}
+		return filepath.Join(home, path[1:]), nil
+	case path != "" && !filepath.IsAbs(path) && c.file != "" && !c.Overridden(key):
+		return filepath.Join(filepath.Dir(c.file), path), nil
+	}
+	return path, nil
 }
 
 // inHome reports whether a directory is relative to the user's home: ~ or ~/x.
@@ -144,10 +159,32 @@ func inHome(dir string) bool { return dir == "~" || strings.HasPrefix(filepath.T
 
 // Compat relaxes rules of the specification.
 type Compat struct {
-	RequiredFallthrough bool `yaml:"requiredFallthrough"` // a tool that requires a task also runs without one
+	RequiredFallthrough bool `yaml:"requiredFallthrough"`
 }
 
-// FallbackTools is auto, always or never; see [Config].
+// LogLevel is the least level that is logged.
+type LogLevel string
+
+// LogLevels are the values of a LogLevel.
+var LogLevels = []string{"debug", "info", "warn", "error"}
+
+// UnmarshalText reads one of the words.
+func (l *LogLevel) UnmarshalText(text []byte) error {
+	return oneOf((*string)(l), string(text), LogLevels...)
+}
+
+// LogFormat is how the log is written.
+type LogFormat string
+
+// LogFormats are the values of a LogFormat; auto is console on a terminal, else json.
+var LogFormats = []string{"auto", "json", "console"}
+
+// UnmarshalText reads one of the words.
+func (f *LogFormat) UnmarshalText(text []byte) error {
+	return oneOf((*string)(f), string(text), LogFormats...)
+}
+
+// FallbackTools is auto, always or never.
 type FallbackTools string
 
 // UnmarshalText reads one of the three words.
@@ -184,11 +221,21 @@ func (d Drain) String() string {
 	return Duration(d).String()
 }
 
-// Set overrides the value at a path, such as limits.maxLine, by a flag or a variable. from names that source, such as --max-line, for the
-// errors of Check.
-func (c *Config) Set(path, text, from string) error {
-	if err := setText(c.at(path), text); err != nil {
-		return err
+// Set overrides the value at a path, such as limits.maxLine, by a flag or a variable. A list takes several texts. from names that source,
+// such as --max-line, for the errors of Check.
+func (c *Config) Set(path, from string, texts ...string) error {
+	v := c.at(path)
+	if v.Kind() == reflect.Slice {
+		v.Set(reflect.MakeSlice(v.Type(), len(texts), len(texts)))
+	}
+	for i, text := range texts {
+		one := v
+		if v.Kind() == reflect.Slice {
+			one = v.Index(i)
+		}
+		if err := setText(one, text); err != nil {
+			return err
+		}
 	}
 	if c.set == nil {
 		c.set = map[string]string{}
@@ -227,7 +274,7 @@ func (c *Config) Differs(other *Config) (sections []string) {
 }
 
 // followed lists the sections that a running server takes over from a changed file.
-var followed = []string{"tools", "upstreams", "secrets", "notify"}
+var followed = []string{"tools", "selftest", "upstreams", "secrets", "notify"}
 
 // Origin returns the source of a value: a flag, a variable, or FILE:LINE:COL; "" for a default.
 func (c *Config) Origin(path string) string {
@@ -239,6 +286,9 @@ func (c *Config) Origin(path string) string {
 	}
 	return ""
 }
+
+// Overridden reports whether a flag, --set or a variable sets the value at a path.
+func (c *Config) Overridden(path string) bool { return c.set[path] != "" }
 
 // Given reports whether the file, a flag or a variable sets the value at a path.
 func (c *Config) Given(path string) bool { return c.Origin(path) != "" }

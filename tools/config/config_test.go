@@ -105,10 +105,10 @@ func TestSetWinsOverTheFile(t *testing.T) {
 	if from := c.Origin("tasks.maxLive"); from != "F:1:9" {
 		t.Errorf("origin %q", from)
 	}
-	if err := c.Set("tasks.maxLive", "many", "--max-tasks"); err == nil {
+	if err := c.Set("tasks.maxLive", "--max-tasks", "many"); err == nil {
 		t.Error("no error for a wrong value")
 	}
-	if err := c.Set("tasks.maxLive", "0", "--max-tasks"); err != nil {
+	if err := c.Set("tasks.maxLive", "--max-tasks", "0"); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Check(); err == nil || err.Error() != "--max-tasks: 0 is out of range (allowed: 1 or more)" {
@@ -208,7 +208,7 @@ func TestStateDir(t *testing.T) {
 	// A flag names a directory from where the user is, whatever file is read.
 	config := Default()
 	config.file = "/etc/runnel.yaml"
-	if err := config.Set("state.dir", "tasks", "--state"); err != nil {
+	if err := config.Set("state.dir", "--state", "tasks"); err != nil {
 		t.Fatal(err)
 	}
 	here, _ := filepath.Abs("tasks")
@@ -304,4 +304,13 @@ func load(file string) (*Config, error) {
 		return nil, err
 	}
 	return Parse(file, text)
+}
+
+func TestAddress(t *testing.T) {
+	for text, want := range map[string]string{":9090": "127.0.0.1:9090", "0.0.0.0:9090": "0.0.0.0:9090", "[::1]:1": "[::1]:1", "9090": "", "": "", ":99999": "", ":no-such-service": ""} {
+		var got Address
+		if err := got.UnmarshalText([]byte(text)); string(got) != want || (err != nil) != (want == "") {
+			t.Errorf("%q: %q, %v", text, got, err)
+		}
+	}
 }

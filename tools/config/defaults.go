@@ -34,6 +34,7 @@ func Default() *Config {
 		},
 		State:         State{MaxState: tasks.DefaultMaxState},
 		History:       History{Calls: 200, Age: Duration(7 * 24 * time.Hour), Log: 64 << 10},
+		Log:           Log{Level: "info", Format: "auto"},
 		FallbackTools: "auto",
 	}
 }

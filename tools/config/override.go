@@ -30,12 +30,17 @@ func (c *Config) Override(key, text string) error {
 	if err := d.decode(yaml.Bytes()); err != nil {
 		return err
 	}
+	values := over.places
 	over.file, over.lines, over.places = c.file, c.lines, c.places
 	*c = over
 	if c.set == nil {
 		c.set = map[string]string{}
 	}
-	c.set[key] = "--set " + key
+	for path := range values {
+		if path == key || strings.HasPrefix(path, key+".") {
+			c.set[path] = "--set " + key
+		}
+	}
 	return nil
 }
 

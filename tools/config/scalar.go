@@ -48,7 +48,7 @@ func wanted(v reflect.Value) string {
 	switch {
 	case v.Type() == reflect.TypeFor[Size]():
 		return "a size"
-	case v.Addr().Type().Implements(reflect.TypeFor[encoding.TextUnmarshaler]()):
+	case v.Type() == reflect.TypeFor[Duration](), v.Type() == reflect.TypeFor[Drain]():
 		return "a duration"
 	case v.Kind() == reflect.Bool:
 		return "a truth value"

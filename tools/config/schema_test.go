@@ -2,7 +2,6 @@ package config
 
 import (
 	"bytes"
-	"encoding"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -94,8 +93,10 @@ func schemaType(t reflect.Type) string {
 		return "#/$defs/notify"
 	case t == reflect.TypeFor[Size]():
 		return "#/$defs/size"
-	case reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()):
+	case t == reflect.TypeFor[Duration]():
 		return "#/$defs/duration"
+	case t == reflect.TypeFor[Network]():
+		return "#/$defs/text"
 	}
 	switch t.Kind() {
 	case reflect.Struct, reflect.Map:
