@@ -30,7 +30,7 @@ const callExamples = `  # a tool of the config file; its output comes as it is w
   runnel call echo message=hello -- npx -y @modelcontextprotocol/server-everything
 
   # one of a server at a URL
-  runnel call search query=runnel --url https://mcp.example.com/mcp --header 'Authorization: Bearer ${TOKEN}'
+  runnel call search q=mcp --url https://example.com/mcp --header 'Authorization: Bearer ${TOKEN}'
 
   # arguments as JSON, one of them from a file; the result as JSON
   runnel call search --input '{"limit": 10}' pattern=@pattern.txt -o json | jq -r '.content[0].text'

@@ -19,20 +19,23 @@ import (
 // text/template calls methods by name, so the linker would have to keep all methods of all packages.
 func (i *invocation) help(cmd *cobra.Command, _ []string) {
 	serve.Describe(cmd.Flags())
+	width := i.helpWidth()
 	var b strings.Builder
-	fmt.Fprintln(&b, cmd.Short)
+	b.WriteString(term.Wrap(cmd.Short, width, 0) + "\n")
 	if cmd.HasExample() {
 		fmt.Fprintf(&b, "\nExamples:\n%s\n", cmd.Example)
 	}
 	fmt.Fprintf(&b, "\nUsage:\n  %s\n", cmd.UseLine())
 	if cmd.Long != "" {
-		fmt.Fprintf(&b, "\n%s\n", strings.TrimSpace(cmd.Long))
+		for paragraph := range strings.SplitSeq(strings.TrimSpace(cmd.Long), "\n\n") {
+			b.WriteString("\n" + term.Wrap(paragraph, width, 0) + "\n")
+		}
 	}
 	if cmd.HasAvailableSubCommands() {
 		list := func(title string, commands []*cobra.Command) {
 			fmt.Fprintf(&b, "\n%s:\n", title)
 			for _, c := range commands {
-				fmt.Fprintf(&b, "  %-*s %s\n", c.NamePadding(), c.Name(), c.Short)
+				fmt.Fprintf(&b, "  %-*s %s\n", c.NamePadding(), c.Name(), term.Wrap(c.Short, width, c.NamePadding()+3))
 			}
 		}
 		if cmd.HasParent() {
@@ -49,15 +52,15 @@ func (i *invocation) help(cmd *cobra.Command, _ []string) {
 		}
 	}
 	if cmd.HasAvailableLocalFlags() {
-		fmt.Fprintf(&b, "\nFlags:\n%s\n", strings.TrimRight(cmd.LocalFlags().FlagUsages(), "\n "))
+		fmt.Fprintf(&b, "\nFlags:\n%s\n", strings.TrimRight(cmd.LocalFlags().FlagUsagesWrapped(width), "\n "))
 	}
 	switch topic, ok := manual.Find(cmd.Name()); {
 	case !cmd.HasParent():
-		b.WriteString("\nMore flags: runnel serve --help. The manual: runnel help TOPIC (runnel help help lists the topics).\n")
+		b.WriteString("\n" + term.Wrap("More flags: runnel serve --help. The manual: runnel help TOPIC (runnel help help lists the topics).", width, 0) + "\n")
 	case cmd.Name() == "help":
 		b.WriteString("\nTopics:\n")
 		for _, topic := range manual.Topics() {
-			fmt.Fprintf(&b, "  %-16s %s\n", topic.Name, topic.About)
+			fmt.Fprintf(&b, "  %-16s %s\n", topic.Name, term.Wrap(topic.About, width, 19))
 		}
 	case ok && cmd.Parent() == cmd.Root():
 		fmt.Fprintf(&b, "\nMore: runnel help %s\n", topic.Name)
@@ -102,15 +105,23 @@ func (i *invocation) helpCommand(root *cobra.Command) {
 	}
 }
 
-// showTopic writes a page: on a terminal in colours, through $PAGER or else less, which leaves a page that fits on the screen.
-func (i *invocation) showTopic(topic manual.Topic) error {
-	const most = 100 // columns that are still easy to read
+// helpWidth is the number of columns of the help: those of the terminal, but no more than are easy to read.
+func (i *invocation) helpWidth() int {
+	const most = 100
 	if !term.IsTerminal(i.Stdout) {
-		_, err := io.WriteString(i.Stdout, topic.Text(most, false))
-		return err
+		return most
 	}
 	width, _ := term.Size(i.Stdout)
-	page := topic.Text(min(width, most), i.Getenv("NO_COLOR") == "" && i.Getenv("TERM") != "dumb")
+	return min(width, most)
+}
+
+// showTopic writes a page: on a terminal in colours, through $PAGER or else less, which leaves a page that fits on the screen.
+func (i *invocation) showTopic(topic manual.Topic) error {
+	if !term.IsTerminal(i.Stdout) {
+		_, err := io.WriteString(i.Stdout, topic.Text(i.helpWidth(), false))
+		return err
+	}
+	page := topic.Text(i.helpWidth(), i.Getenv("NO_COLOR") == "" && i.Getenv("TERM") != "dumb")
 	pager, isSet := process.LookupEnv(i.Env, "PAGER")
 	if !isSet {
 		pager = "less"

@@ -145,7 +145,26 @@ func TestFlagsMeanOneThing(t *testing.T) {
 	}
 }
 
-// "runnel help TOPIC" shows each page of the manual: plain in a pipe, where only code and words without a blank pass 100 columns.
+// No help is wider than 100 columns in a pipe, but for messages of the protocol, which are one line each.
+func TestHelpFitsTheScreen(t *testing.T) {
+	var all [][]string
+	i := &invocation{Setup: serve.Setup{Env: environ(t)}}
+	for _, cmd := range commandsOf(i.command()) {
+		all = append(all, append(strings.Fields(cmd.CommandPath())[1:], "--help"))
+	}
+	for _, topic := range manual.Topics() {
+		all = append(all, []string{"help", topic.Name})
+	}
+	for _, args := range all {
+		for line := range strings.Lines(runCommand(t, args...).stdout) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 100 && strings.Contains(strings.TrimLeft(line, " -"), " ") && !strings.Contains(line, `{"jsonrpc":`) {
+				t.Errorf("runnel %s has a line of %d columns: %s", strings.Join(args, " "), n, line)
+			}
+		}
+	}
+}
+
+// "runnel help TOPIC" shows each page of the manual: plain in a pipe.
 func TestHelpShowsTheManual(t *testing.T) {
 	for _, topic := range manual.Topics() {
 		help := runCommand(t, "help", topic.Name)
@@ -153,9 +172,6 @@ func TestHelpShowsTheManual(t *testing.T) {
 			t.Errorf("%s: exit code %d\n%.200s", topic.Name, help.code, help.stdout)
 		}
 		for line := range strings.Lines(help.stdout) {
-			if words := strings.TrimLeft(line, " -"); utf8.RuneCountInString(line) > 101 && strings.Contains(words, " ") && !strings.HasPrefix(line, "  ") {
-				t.Errorf("%s: a long line: %s", topic.Name, line)
-			}
 			if strings.Contains(line, "\x1b") || strings.Contains(line, "](") {
 				t.Errorf("%s: not plain: %s", topic.Name, line)
 			}

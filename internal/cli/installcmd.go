@@ -51,7 +51,7 @@ Hosts: ` + strings.Join(hosts.IDs(), ", ") + `.`,
   runnel install claude-code --wrap github
 
   # another server, with everything that runnel adds to it
-  runnel install claude-desktop --name everything -- wrap -- npx -y @modelcontextprotocol/server-everything`,
+  runnel install codex --name everything -- wrap -- npx -y @modelcontextprotocol/server-everything`,
 		ValidArgsFunction: completeHosts,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var rest []string

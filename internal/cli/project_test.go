@@ -67,7 +67,8 @@ func TestServerOfTheConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		run("serve", "--state", "memory").is(t, exitFine, "", `^runnel: \S*runnel.yaml is not used: it is not trusted yet[^\n]*\n[^\n]*"no tools: [^\n]*\n[^\n]*"serving"[^\n]*\n$`)
+		run("tools", "--state", "memory").is(t, exitFine, "", `^runnel: \S*runnel.yaml is not used: it is not trusted yet[^\n]*\n$`)
+		run("serve", "--state", "memory").is(t, exitFine, "", `^runnel: \S*runnel.yaml is not used: it is not trusted yet[^\n]*\n[^\n]*"serving"[^\n]*\n$`)
 	}
 	run("trust").is(t, exitFine, "http: .*", "trusted until it changes")
 	for range 2 {

@@ -79,6 +79,7 @@ speaks Streamable HTTP.`,
 				i.Say(zerolog.InfoLevel, "no tools yet: a server of upstreams has not answered. Try again in a moment; runnel doctor says what it answers")
 			case i.Classes > 0:
 				i.Say(zerolog.InfoLevel, "no tools: no worker of the config's classes announces any; runnel fleet shows which workers there are")
+			case i.Untrusted(): // which has been said
 			default:
 				i.Say(zerolog.InfoLevel, "no tools: name one with --tool, or let runnel init propose a runnel.yaml")
 			}

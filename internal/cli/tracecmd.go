@@ -29,7 +29,7 @@ Values that the config file names under "secrets" appear in FILE as ***, if they
 		Example: `  runnel trace --file session.trace -- npx -y @modelcontextprotocol/server-everything
 
   # in a host's config: instead of "command": "my-server", "args": ["--flag"]
-  "command": "/usr/local/bin/runnel", "args": ["trace", "--file", "/tmp/session.trace", "--", "my-server", "--flag"]`,
+  "command": "runnel", "args": ["trace", "--file", "/tmp/session.trace", "--", "my-server"]`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := i.needServer(cmd, args)
 			switch {

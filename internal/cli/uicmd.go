@@ -26,7 +26,7 @@ where it runs. "Run again" runs it here, with the tools of this config, until Ct
 Anybody who has the address can do all of this: it holds a token that is new each time. The page loads nothing from other servers.`,
 		Example: `  runnel ui
 
-  # on a machine without a browser: then ssh -L 8080:127.0.0.1:8080 MACHINE, and open the address that it prints
+  # without a browser on this machine: ssh -L 8080:127.0.0.1:8080 MACHINE, and open what it prints
   runnel ui --addr 127.0.0.1:8080 --no-open`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -20,8 +20,8 @@ var rooms = map[string][]string{
 	"runnel/rpc/http/oauth/oauthtest":  {},                                                                                                         // an issuer of tokens for tests
 	"runnel/rpc/http/headers":          {"runnel/rpc/rawjson"},                                                                                     // the headers that both sides must agree on
 	"runnel/rpc/http/client":           {"runnel/rpc", "runnel/rpc/http/headers", "runnel/rpc/mcp", "runnel/rpc/rawjson"},                          // the other side of it
-	"runnel/partials":                  {"runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tools/text"}, // text knows nothing of tools
-	"runnel/partials/tracker":          {"runnel/rpc/mcp", "runnel/rpc/rawjson"}, // the client's half
+	"runnel/partials":                  {"runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tools/text"},                                              // text knows nothing of tools
+	"runnel/partials/tracker":          {"runnel/rpc/mcp", "runnel/rpc/rawjson"},                                                                   // the client's half
 	"runnel/tasks":                     {"runnel/rpc", "runnel/partials", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tools/clients", "runnel/tools/secrets", "runnel/tools/text"},
 	"runnel/tasks/sqlite":              {"runnel/tasks", "runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson"},                                                                   // the state on disk
 	"runnel/tasks/nats":                {"runnel/tasks", "runnel/tasks/engine", "runnel/partials", "runnel/rpc/mcp"},                                                                                // the state of many machines

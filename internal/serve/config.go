@@ -30,6 +30,9 @@ func (s *Setup) LoadConfig(ctx context.Context) (conf *config.Config, file strin
 	return conf, file, err
 }
 
+// Untrusted reports whether LoadConfig has not used the project's config file, and has said so.
+func (s *Setup) Untrusted() bool { return s.untrusted != nil }
+
 // LoadStateConfig is LoadConfig for a command that looks at tasks and uses no tools. It reports a file that is not used only if the file may
 // name another state or owner.
 func (s *Setup) LoadStateConfig(ctx context.Context) (*config.Config, error) {

@@ -100,8 +100,8 @@ func (s *setting) Set(text string) error {
 // Register defines the flags of serve. Those that set a key have no words yet: see Describe.
 func (o *options) Register(flags *pflag.FlagSet) {
 	flags.SortFlags = false
-	flags.StringVar(&o.Config, "config", "", "read tools and settings from `FILE`; else from ./runnel.yaml, if you trust it (runnel trust), else from "+config.ConfigPlace)
-	flags.StringArrayVar(&o.Tools, "tool", nil, "add a tool, `NAME=COMMAND`; repeatable. Quotes work as in a shell, but no shell runs; {{name}} in the command is an argument that a call must have")
+	flags.StringVar(&o.Config, "config", "", "read the config from `FILE` (else from ./runnel.yaml if you trust it, else from "+config.ConfigPlace+")")
+	flags.StringArrayVar(&o.Tools, "tool", nil, "add a tool; repeatable. `NAME=COMMAND` has quotes as in a shell, but no shell runs; {{name}} in it is an argument that a call must have")
 	o.settings = newSettings()
 	for _, s := range o.settings {
 		f := flags.VarPF(s, s.flag, "", "")
@@ -109,7 +109,7 @@ func (o *options) Register(flags *pflag.FlagSet) {
 			f.NoOptDefVal = "true"
 		}
 	}
-	flags.Func("set", "set a `KEY=VALUE` of the config, such as tasks.ttl=2h; repeatable (runnel help config lists the keys)", func(text string) error {
+	flags.Func("set", "set a key of the config, `KEY=VALUE` (runnel help config); repeatable", func(text string) error {
 		key, value, ok := strings.Cut(text, "=")
 		if !ok {
 			return config.Wrong("KEY=VALUE, such as tasks.ttl=2h", "%q has no value", text)

@@ -46,7 +46,7 @@ func (s *Setup) Serve(ctx context.Context) error {
 	if term.IsTerminal(s.Stdin) && !conf.HTTP.NoStdio {
 		s.Say(zerolog.InfoLevel, "runnel speaks MCP, one JSON message per line, with the host that starts it, and this is a terminal. Press Ctrl-D to end it; runnel --help shows what else it can do.")
 	}
-	if count+len(conf.Upstreams)+len(conf.Fleet.Classes) == 0 && s.Wrapped == nil && s.view == nil {
+	if count+len(conf.Upstreams)+len(conf.Fleet.Classes) == 0 && s.Wrapped == nil && s.view == nil && s.untrusted == nil {
 		log.Warn().Msg("no tools: name one with --tool, or let runnel init propose a runnel.yaml")
 	}
 	store, err := s.openState(conf, log)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"github.com/mattn/go-isatty"
 )
@@ -73,4 +74,25 @@ func Size(w io.Writer) (width, height int) {
 func IsTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && isatty.IsTerminal(f.Fd()) && takesEscapes(f)
+}
+
+// Wrap breaks a text at its blanks into lines of at most width columns; the second and the following ones begin after indent columns, and so
+// does what the caller writes before the first. Lines of the text are joined.
+func Wrap(text string, width, indent int) string {
+	var b strings.Builder
+	column := indent
+	for n, word := range strings.Fields(text) {
+		size := utf8.RuneCountInString(word)
+		switch {
+		case n > 0 && column+1+size > width:
+			b.WriteString("\n" + strings.Repeat(" ", indent))
+			column = indent
+		case n > 0:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += size
+	}
+	return b.String()
 }

@@ -1,8 +1,10 @@
 package term
 
 import (
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 )
 
 func TestAge(t *testing.T) {
@@ -13,6 +15,27 @@ func TestAge(t *testing.T) {
 	} {
 		if got := Age(d); got != want {
 			t.Errorf("%v: %s, want %s", d, got, want)
+		}
+	}
+}
+
+// Wrapped text has the words of the text, and no line is wider than it may be, but for a word that is.
+func TestWrap(t *testing.T) {
+	const text = "Each  call runs as a task:\nits output arrives while it runs, über alles, and https://example.com/a/long/address"
+	for width := 1; width < 120; width++ {
+		for _, indent := range []int{0, 7} {
+			wrapped := Wrap(text, width, indent)
+			if strings.Join(strings.Fields(wrapped), " ") != strings.Join(strings.Fields(text), " ") {
+				t.Fatalf("%d: %s", width, wrapped)
+			}
+			for n, line := range strings.Split(wrapped, "\n") {
+				if n == 0 {
+					line = strings.Repeat(" ", indent) + line
+				}
+				if utf8.RuneCountInString(line) > width && strings.Contains(strings.TrimLeft(line, " "), " ") || !strings.HasPrefix(line, strings.Repeat(" ", indent)) {
+					t.Errorf("%d, %d: %q", width, indent, line)
+				}
+			}
 		}
 	}
 }

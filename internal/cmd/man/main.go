@@ -70,7 +70,7 @@ func page(cmd *cobra.Command) string {
 	}
 	section("DESCRIPTION", strings.ReplaceAll(manual.Escape(cmd.Long), "\n\n", "\n.PP\n"))
 	if cmd.HasAvailableLocalFlags() {
-		section("OPTIONS", ".nf\n"+manual.Escape(cmd.LocalFlags().FlagUsages())+"\n.fi")
+		section("OPTIONS", ".nf\n"+manual.Escape(cmd.LocalFlags().FlagUsagesWrapped(78))+"\n.fi")
 	}
 	var commands strings.Builder
 	for _, sub := range cmd.Commands() {
