@@ -52,7 +52,7 @@ func DressContent(v *mcp.Version, c mcp.ContentBlock) mcp.ContentBlock {
 	if !v.ContentMeta && rawjson.Member(c, "_meta") != nil {
 		c = rawjson.WithMember(c, "_meta", nil)
 	}
-	switch kind := mcp.ContentType(c); {
+	switch kind := rawjson.StringMember(c, "type"); {
 	case kind == "audio" && !v.Audio:
 		return mcp.Text("[audio: protocol version " + v.Name + " cannot carry it]")
 	case kind == "resource_link" && !v.ResourceLinks:

@@ -6,6 +6,7 @@ import (
 
 	"runnel/internal/shorten"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 	"runnel/tools/text"
 )
 
@@ -55,7 +56,7 @@ const minShare = 1 << 10
 func (f fitting) item(c mcp.ContentBlock, limit, place int) mcp.ContentBlock {
 	t, ok := mcp.TextOf(c)
 	if !ok {
-		return f.note(mcp.ContentType(c), len(c), place)
+		return f.note(rawjson.StringMember(c, "type"), len(c), place)
 	}
 	limit -= len(`{"type":"text","text":""}`)
 	s := text.Shaper{Limit: limit, KeepFrames: true}

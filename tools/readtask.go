@@ -14,6 +14,7 @@ import (
 	"runnel/partials"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 	"runnel/tasks"
 	"runnel/tools/text"
 )
@@ -147,7 +148,7 @@ func shapeLog(ctx context.Context, to text.Sink, t *tasks.Task, from int64) (nex
 				_, _ = to.Write([]byte(item))
 				to.Skip(size - int64(len(item)))
 			} else {
-				to.Insert("["+mcp.ContentType(c.Data)+"]", size)
+				to.Insert("["+rawjson.StringMember(c.Data, "type")+"]", size)
 			}
 		}
 		if end <= next {

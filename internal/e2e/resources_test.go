@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 )
 
 // Each task's log is a resource: in pages from any position on, for its owner only, also after a restart.
@@ -26,7 +27,7 @@ tools:
 	var result mcp.CallToolResult
 	w.must(&result, "tasks/result", map[string]any{"taskId": id})
 	uri := "runnel://tasks/" + id + "/log"
-	if last := string(result.Content[len(result.Content)-1]); mcp.ContentType(result.Content[len(result.Content)-1]) != "resource_link" || !strings.Contains(last, uri) {
+	if last := string(result.Content[len(result.Content)-1]); rawjson.StringMember(result.Content[len(result.Content)-1], "type") != "resource_link" || !strings.Contains(last, uri) {
 		t.Errorf("a truncated result ends with %s", last)
 	}
 	var want strings.Builder

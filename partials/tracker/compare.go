@@ -143,8 +143,6 @@ func (m *merged) compare(content []json.RawMessage) (result merged, beyond []jso
 // judge decides how a result's content compares with what came.
 func (m *merged) judge(result *merged) Comparison {
 	switch {
-	case !m.any && result.any:
-		return NoneStreamed
 	case m.long || result.long:
 		return NotCompared
 	}

@@ -2,9 +2,11 @@ package tracker
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 )
 
 // Answer is the kind of a response to the call.
@@ -24,47 +26,61 @@ const (
 func (t *Tracker) Response(result json.RawMessage) Answer {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var r struct {
-		ResultType mcp.ResultType  `json:"resultType"`
-		TaskID     string          `json:"taskId"`
-		Status     mcp.TaskStatus  `json:"status"`
-		Message    string          `json:"statusMessage"`
-		Task       *mcp.Task       `json:"task"`
-		Segments   json.RawMessage `json:"partial-content"`
-		IsError    bool            `json:"isError"`
-		Meta       struct {
-			Related mcp.RelatedTask `json:"io.modelcontextprotocol/related-task"`
-		} `json:"_meta"`
-	}
-	_ = json.Unmarshal(result, &r) // a member of the wrong type reads as absent
-	switch {
-	case r.ResultType == mcp.ResultInputRequired:
-		return AnswerQuestion
-	case r.ResultType == mcp.ResultTask && r.TaskID != "":
-		t.follow(r.TaskID)
-		t.status(r.Status, r.Message)
-		return AnswerHandle
-	case r.Segments != nil:
-		// "Extract the taskId from either the task object or _meta"
-		id := r.Meta.Related.TaskID
-		if r.Task != nil {
-			id = r.Task.TaskID
+	var kind mcp.ResultType
+	var own, inside handle // of the task that the result is, or that it holds
+	var segmented, failed bool
+	var related string
+	for it := rawjson.Over(result); it.Next(); { // encoding/json would decode all of a large result to skip it
+		switch string(it.Name) {
+		case "resultType":
+			kind = mcp.ResultType(rawjson.Unquote(it.Value))
+		case "task":
+			inside = handleIn(it.Value)
+		case "partial-content":
+			segmented = true
+		case "isError":
+			failed = string(it.Value) == "true"
+		case "_meta":
+			related = rawjson.StringMember(rawjson.Member(it.Value, mcp.MetaRelatedTask), "taskId")
 		}
-		t.follow(id)
+	}
+	if kind == mcp.ResultTask {
+		own = handleIn(result)
+	}
+	switch {
+	case kind == mcp.ResultInputRequired:
+		return AnswerQuestion
+	case own.id != "":
+		t.follow(own.id)
+		t.status(own.status, own.message)
+		return AnswerHandle
+	case segmented:
+		t.follow(cmp.Or(inside.id, related)) // "Extract the taskId from either the task object or _meta"
 		t.segments(result)
 		return AnswerSegments
-	case r.Task != nil && r.Task.TaskID != "":
-		t.follow(r.Task.TaskID)
-		t.status(r.Task.Status, r.Task.StatusMessage)
+	case inside.id != "":
+		t.follow(inside.id)
+		t.status(inside.status, inside.message)
 		return AnswerHandle
 	}
 	if t.end == Running && t.taskID == "" {
 		t.finish(Done, "")
-		if r.IsError {
+		if failed {
 			t.end = Failed
 		}
 	}
 	return AnswerResult
+}
+
+// handle is what a response says of a task. A member of the wrong type reads as absent.
+type handle struct {
+	id, message string
+	status      mcp.TaskStatus
+}
+
+func handleIn(task []byte) handle {
+	status := mcp.TaskStatus(rawjson.StringMember(task, "status"))
+	return handle{rawjson.StringMember(task, "taskId"), rawjson.StringMember(task, "statusMessage"), status}
 }
 
 // Handle sets the id of the call's task.

@@ -156,6 +156,9 @@ func (t *Tracker) Compare(content []json.RawMessage) (c Comparison, beyond []jso
 	if len(content) == 0 && t.dialect == pr383 {
 		return ResultEmpty, nil
 	}
+	if !t.merged.any && len(content) > 0 {
+		return NoneStreamed, content
+	}
 	result, beyond := t.merged.compare(content)
 	return t.merged.judge(&result), beyond
 }

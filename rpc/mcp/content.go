@@ -32,13 +32,6 @@ func Image(data []byte, mimeType string) ContentBlock {
 	return encode(imageContent{Type: "image", Data: base64.StdEncoding.EncodeToString(data), MimeType: mimeType})
 }
 
-// ContentType returns the "type" of an item, "" if it has none.
-func ContentType(c ContentBlock) string {
-	var t TextContent
-	_ = json.Unmarshal(c, &t) // it continues after a member of the wrong type
-	return t.Type
-}
-
 // Received returns an item from another server as it can be passed on, and reports false if it is not an object. The item loses its seqNr: each
 // sender gives that number itself (SEP-1905, "Sequence Number Requirements").
 func Received(c ContentBlock) (ContentBlock, bool) {

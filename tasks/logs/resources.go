@@ -213,7 +213,7 @@ func AppendText(ctx context.Context, dst []byte, log *partials.Log, after, end i
 			} else if t, ok := mcp.TextOf(c.Data); ok {
 				dst = rawjson.AppendText(dst, []byte(text.Short(t, limit/2)))
 			} else {
-				dst = rawjson.AppendText(dst, fmt.Appendf(nil, "[%s]\n", mcp.ContentType(c.Data)))
+				dst = rawjson.AppendText(dst, fmt.Appendf(nil, "[%s]\n", rawjson.StringMember(c.Data, "type")))
 			}
 		}
 		if size > 0 && len(dst)-begin > limit {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 	"runnel/tasks"
 	"runnel/tools"
 )
@@ -66,7 +67,7 @@ func TestWrittenIsTheResult(t *testing.T) {
 	})
 	for range 2 {
 		short := Call(t, tool, map[string]any{"Long": false})
-		if len(short.Content) != 3 || short.Text() != "beforeafter" || mcp.ContentType(short.Content[1]) != "image" {
+		if len(short.Content) != 3 || short.Text() != "beforeafter" || rawjson.StringMember(short.Content[1], "type") != "image" {
 			t.Errorf("the result is %s", short.Content)
 		}
 		long := Call(t, tool, map[string]any{"Long": true})

@@ -100,7 +100,7 @@ func readResult(raw json.RawMessage) (*mcp.CallToolResult, error) {
 func (c *call) theirTask(content []mcp.ContentBlock) string {
 	id := c.remote.Tracker().TaskID()
 	for _, item := range content {
-		if id == "" && mcp.ContentType(item) == "resource_link" {
+		if id == "" && rawjson.StringMember(item, "type") == "resource_link" {
 			id, _, _ = logs.ParseURI(rawjson.StringMember(item, "uri"))
 		}
 	}
@@ -111,7 +111,7 @@ func (c *call) theirTask(content []mcp.ContentBlock) string {
 func (c *call) withoutLog(id string, content []mcp.ContentBlock) (kept []mcp.ContentBlock) {
 	uri := tasks.LogURI(id)
 	for _, item := range content {
-		if bytes.Contains(item, []byte(uri)) && mcp.ContentType(item) == "resource_link" {
+		if rawjson.StringMember(item, "type") == "resource_link" && bytes.Contains(item, []byte(uri)) {
 			c.in.Said.Truncated = true
 			continue
 		}
