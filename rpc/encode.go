@@ -47,11 +47,32 @@ func (e *encoder) member(name string, value any) error {
 	}
 	begin := e.buf.Len()
 	e.raw(name, nil)
-	if err := e.json.Encode(value); err != nil {
+	if err := e.value(value); err != nil {
 		e.buf.Truncate(begin)
 		return err
 	}
-	e.buf.Truncate(e.buf.Len() - 1) // Encode ends with a newline
+	return nil
+}
+
+// value appends a value. One that writes itself may hold JSON with line ends, such as a command's, which a line must not have.
+func (e *encoder) value(value any) error {
+	own, ok := value.(interface{ WriteJSON(to *bytes.Buffer) error })
+	if !ok {
+		if err := e.json.Encode(value); err != nil {
+			return err
+		}
+		e.buf.Truncate(e.buf.Len() - 1) // Encode ends with a newline
+		return nil
+	}
+	begin := e.buf.Len()
+	if err := own.WriteJSON(&e.buf); err != nil {
+		return err
+	}
+	if written := e.buf.Bytes()[begin:]; bytes.IndexByte(written, '\n') >= 0 || bytes.IndexByte(written, '\r') >= 0 {
+		written = bytes.Clone(written)
+		e.buf.Truncate(begin)
+		return json.Compact(&e.buf, written)
+	}
 	return nil
 }
 
