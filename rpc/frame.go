@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 )
 
 // readSize holds any usual line, and everything that a Linux pipe holds.
@@ -55,6 +56,9 @@ func (l *lineReader) line() ([]byte, error) {
 	for l.err == nil {
 		line, more := l.read()
 		if more || len(l.long) > 0 {
+			if cap(l.long)-len(l.long) < len(line) { // append would grow it by a quarter, and copy a long line six times
+				l.long = slices.Grow(l.long, max(len(line), min(len(l.long), l.max-len(l.long))))
+			}
 			l.long = append(l.long, line...)
 			line = l.long
 		}

@@ -212,7 +212,12 @@ func (w *writer) reply(ctx context.Context, line []byte) error {
 
 // inTurn queues a line that waits for its turn.
 func (w *writer) inTurn(ctx context.Context, line []byte, slots int) error {
-	return w.awaitTurn(ctx, func(dst []byte) []byte { return append(dst, line...) }, slots)
+	return w.awaitTurn(ctx, func(dst []byte) []byte {
+		if len(dst) == 0 && cap(line) > keepBuffer { // no one uses its memory again: 7 MiB take longer to copy than to check
+			return line
+		}
+		return append(dst, line...)
+	}, slots)
 }
 
 // hold keeps the writer open until release. It reports false if the writer has already closed.
