@@ -70,9 +70,13 @@ func isForm(method string, params json.RawMessage) bool {
 
 // run makes the call and returns the result as it came.
 func (c *call) run(ctx context.Context, tool string) (json.RawMessage, error) {
-	params := &remote.Params{Tool: tool, Arguments: c.in.Arguments, Task: c.task, Capabilities: capabilities(c.caller), LogLevel: c.level(ctx)}
-	if c.caller == nil {
+	params := &remote.Params{Tool: tool, Arguments: c.in.Arguments, Task: c.task, LogLevel: c.level(ctx)}
+	switch {
+	case c.client.Era() == rpc.Handshake: // it knows them from initialize
+	case c.caller == nil:
 		params.Capabilities = rawjson.Merge(rawjson.Encode(remote.Capabilities(false)), rawjson.Encode(c.in.Asks()))
+	default:
+		params.Capabilities = capabilities(c.caller)
 	}
 	if c.in.Params != nil {
 		params.Base = toServer(c.in.Params, c.client.Era())
