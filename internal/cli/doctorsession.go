@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"time"
 
+	"runnel/internal/selftest"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
 	"runnel/tools"
 	"runnel/tools/config"
 	"runnel/tools/remote"
-	"runnel/tools/selftest"
 	"runnel/tools/upstream"
 )
 

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"time"
 
+	"runnel/internal/selftest"
 	"runnel/tools"
 	"runnel/tools/command"
 	"runnel/tools/config"
 	"runnel/tools/notify"
 	"runnel/tools/secrets"
-	"runnel/tools/selftest"
 	"runnel/tools/upstream"
 )
 

@@ -9,6 +9,8 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"runnel/internal/detach"
+	"runnel/internal/view"
 	"runnel/partials"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
@@ -16,9 +18,7 @@ import (
 	"runnel/tasks/sqlite"
 	"runnel/tools"
 	"runnel/tools/config"
-	"runnel/tools/detach"
 	"runnel/tools/upstream"
-	"runnel/tools/view"
 )
 
 // served is a server for one owner.

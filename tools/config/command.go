@@ -55,7 +55,7 @@ type Command struct {
 	QueueTimeout *Duration `yaml:"queueTimeout"` // how long a call waits for a worker; default DefaultQueueTimeout
 	Retry        int       `yaml:"retry"`        // how often it is started again after its worker has died
 
-	Detach bool `yaml:"detach"` // the command outlives runnel: a process of its own runs it (tools/detach)
+	Detach bool `yaml:"detach"` // the command outlives runnel: a process of its own runs it (internal/detach)
 
 	Notify *Notify `yaml:"notify"` // who is notified of the end of its tasks; nil = as in Config.Notify
 }

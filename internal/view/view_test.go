@@ -12,12 +12,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"runnel/internal/view"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
 	"runnel/tasks/sqlite"
 	"runnel/tools"
-	"runnel/tools/view"
 )
 
 // world is a server with a tool that talks when it is told to.
