@@ -23,6 +23,8 @@ const (
 	parkedTTL = 10 * time.Minute
 	// maxParked is how many requests on a link may wait for answers.
 	maxParked = 100
+	// maxHeld is how many requests of a server may wait for a request of the client.
+	maxHeld = 16
 )
 
 // forwards are the requests on a link that are not calls.
@@ -30,10 +32,13 @@ const (
 // A server of the handshake era asks its questions by requests of its own. A client of the stateless era gets such a question as the answer, and
 // comes back with the response: until then its request is parked, and so is that of the server. As for calls, the requestState is "an
 // attacker-controlled input" (2026-07-28 basic/patterns/mrtr, "Server Requirements"): it cannot be guessed, and is valid once.
+//
+// What such a server asks while no request is under way is held for the next one that may be answered by a question.
 type forwards struct {
 	mu   sync.Mutex
 	last int
 	list []*forwarded // oldest first
+	held []*held      // oldest first
 }
 
 // forwarded is a request on a link.
@@ -56,6 +61,21 @@ type forwarded struct {
 type asked struct {
 	mcp.InputRequest
 	answer chan json.RawMessage // capacity 1
+}
+
+// held is a request of a server that no request of the client can carry yet.
+type held struct {
+	ctx    context.Context // ends when the server has withdrawn it, and after parkedTTL
+	method string
+	params json.RawMessage
+	answer chan reply    // capacity 1
+	sent   chan struct{} // closed after the answer has been queued for the server
+}
+
+// reply is what a client answers.
+type reply struct {
+	result json.RawMessage
+	err    error
 }
 
 // questionKey is the key of a question in inputRequests.
@@ -82,6 +102,9 @@ func (f *forwards) do(ctx context.Context, c *rpc.Caller, client *rpc.Client, me
 		go func() { // ends with the connection
 			defer r.end(nil)
 			defer close(r.done)
+			f.release(sending, c, func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+				return f.put(ctx, r, method, params)
+			})
 			r.result, r.err = do(sending, c, client, method, theirs, hide)
 		}()
 	}
@@ -194,24 +217,91 @@ func (f *forwards) ask(ctx context.Context, method string, params json.RawMessag
 		return nil, true, rpc.Errorf(mcp.CodeInternalError, "%s: several requests are under way, and nothing says which of them asks", method)
 	case !tools.CanDo(caller, method, params):
 		return nil, true, rpc.Errorf(mcp.CodeMethodNotFound, "%s: the client does not support it", method)
-	case len(params) > mcp.MaxContent:
-		return nil, true, rpc.Errorf(mcp.CodeInvalidParams, "%s: the params have %d bytes: the limit is %d", method, len(params), mcp.MaxContent)
+	}
+	answer, err = f.put(ctx, r, method, params)
+	return answer, true, err
+}
+
+// put puts a server's question to the client of a request, and waits for the answer.
+func (f *forwards) put(ctx context.Context, r *forwarded, method string, params json.RawMessage) (json.RawMessage, error) {
+	if len(params) > mcp.MaxContent {
+		return nil, rpc.Errorf(mcp.CodeInvalidParams, "%s: the params have %d bytes: the limit is %d", method, len(params), mcp.MaxContent)
 	}
 	q := &asked{mcp.InputRequest{Method: method, Params: params}, make(chan json.RawMessage, 1)}
 	select {
 	case r.asks <- q:
 	case <-r.done:
-		return nil, true, rpc.ErrClosed
+		return nil, rpc.ErrClosed
 	case <-ctx.Done():
-		return nil, true, context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
 	select {
-	case answer = <-q.answer:
-		return answer, true, nil
+	case answer := <-q.answer:
+		return answer, nil
 	case <-r.done:
-		return nil, true, rpc.ErrClosed
+		return nil, rpc.ErrClosed
 	case <-ctx.Done():
-		return nil, true, context.Cause(ctx)
+		return nil, context.Cause(ctx)
+	}
+}
+
+// hold keeps a server's request until release has put it to a client.
+func (f *forwards) hold(ctx context.Context, method string, params json.RawMessage) (any, error) {
+	late := rpc.Errorf(mcp.CodeInternalError, "%s: no request of the client within %v could be answered by this question", method, parkedTTL)
+	ctx, cancel := context.WithTimeoutCause(ctx, parkedTTL, late)
+	defer cancel()
+	h := &held{ctx, method, params, make(chan reply, 1), make(chan struct{})}
+	f.mu.Lock()
+	full := len(f.held) >= maxHeld
+	if !full {
+		f.held = append(f.held, h)
+	}
+	f.mu.Unlock()
+	if full {
+		return nil, rpc.Errorf(mcp.CodeBusy, "%s: too many requests wait for a request of the client: the limit is %d", method, maxHeld)
+	}
+	sent := func() { close(h.sent) }
+	select {
+	case r := <-h.answer:
+		return rpc.After{Result: r.result, Do: sent, Drop: sent}, r.err
+	case <-ctx.Done():
+		f.mu.Lock()
+		f.held = slices.DeleteFunc(f.held, func(other *held) bool { return other == h })
+		f.mu.Unlock()
+		return rpc.After{Do: sent, Drop: sent}, context.Cause(ctx)
+	}
+}
+
+// release puts the requests that are held to a client, by ask, before its own request is sent: the server may need the answers for that. What the
+// client has not been asked, or has not answered, is held again.
+func (f *forwards) release(ctx context.Context, c *rpc.Caller, ask func(context.Context, string, json.RawMessage) (json.RawMessage, error)) {
+	for c != nil && c.Era == rpc.Stateless {
+		f.mu.Lock()
+		i := slices.IndexFunc(f.held, func(h *held) bool { return h.ctx.Err() == nil && tools.CanDo(c, h.method, h.params) })
+		if i < 0 {
+			f.mu.Unlock()
+			return
+		}
+		h := f.held[i]
+		f.held = slices.Delete(f.held, i, i+1)
+		f.mu.Unlock()
+		asking, stop := context.WithCancelCause(ctx)
+		unhook := context.AfterFunc(h.ctx, func() { stop(context.Cause(h.ctx)) })
+		result, err := ask(asking, h.method, h.params)
+		unhook()
+		stop(nil)
+		refused, ok := errors.AsType[*rpc.Error](err)
+		if err != nil && !(ok && refused.Code != mcp.CodeMethodNotFound) && h.ctx.Err() == nil {
+			f.mu.Lock()
+			f.held = slices.Insert(f.held, 0, h)
+			f.mu.Unlock()
+			return
+		}
+		h.answer <- reply{result, err}
+		select {
+		case <-h.sent:
+		case <-ctx.Done():
+		}
 	}
 }
 

@@ -25,7 +25,8 @@ import (
 
 // fullMain is a server that has everything. Its argument is its name, which is in all that it has.
 func fullMain(args []string) {
-	name := args[0]
+	const waiting = " waits for roots"
+	name, roots := args[0], waiting
 	if gate := os.Getenv("GATE"); gate != "" {
 		_, _ = os.ReadFile(gate) // until the test opens it
 	}
@@ -118,12 +119,17 @@ func fullMain(args []string) {
 				answer("%s", large)
 				continue
 			}
-			answer(`{"content":[{"type":"text","text":%q}]}`, name)
+			answer(`{"content":[{"type":"text","text":%q}]}`, name+strings.TrimPrefix(roots, waiting))
+			if os.Getenv("ROOTS") == "again" && roots != waiting {
+				roots = waiting
+				say(`{"jsonrpc":"2.0","id":"roots again","method":"roots/list"}`)
+			}
 		case "notifications/initialized":
 			if os.Getenv("ROOTS") != "" {
 				say(`{"jsonrpc":"2.0","id":"roots","method":"roots/list"}`)
 			}
 		case "":
+			roots = " knows " + lines.Text()
 			say(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"warning","data":{"answer":%s}}}`, lines.Text())
 		case "logging/setLevel":
 			answer(`{}`)
@@ -343,6 +349,43 @@ func TestRootsAtStart(t *testing.T) {
 		c.answer(c.await(`"method":"roots/list"`), `{"roots":[{"uri":"file:///here"}]}`)
 		if got := c.await("notifications/message"); !strings.Contains(got, `"result":{"roots":[{"uri":"file:///here"}]}`) {
 			t.Errorf("the server gets %s", got)
+		}
+	}
+}
+
+// A server that asks for roots outside of calls gets them from a client of 2026-07-28 with its next request that may carry a question, and before that
+// request. It asks at its start, and again after each call.
+func TestRootsOfAStatelessClient(t *testing.T) {
+	t.Parallel()
+	set := NewSet(&tools.Registry{})
+	if err := set.Add(full(t, WrappedName, "ROOTS", "again")); err != nil {
+		t.Fatal(err)
+	}
+	c := serveSet(t, set)
+	t.Cleanup(set.Close)
+	meta := `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"roots":{}}}`
+	c.ask(0, "tools/list", `{`+meta+`}`)
+	id := 0
+	for i, request := range []struct{ method, named string }{
+		{"tools/call", `"name":"wrapped_tool"`}, {"tools/call", `"name":"wrapped_tool"`}, {"prompts/get", `"name":"wrapped_p"`}, {"tools/call", `"name":"wrapped_tool"`},
+		{"resources/read", `"uri":"wrapped://one"`}, {"tools/call", `"name":"wrapped_tool"`},
+	} {
+		var result []byte
+		for began := time.Now(); !strings.Contains(string(result), `"method":"roots/list"`); { // the server's request may come after this one
+			if id++; time.Since(began) > watchdog {
+				t.Fatalf("%d: %s is answered by %s", i, request.method, result)
+			}
+			result = rawjson.Member([]byte(c.ask(id, request.method, `{`+request.named+`,`+meta+`}`)), "result")
+		}
+		key := ""
+		for it := rawjson.Over(rawjson.Member(result, "inputRequests")); it.Next(); {
+			key = string(it.Name)
+		}
+		id++
+		uri := fmt.Sprintf("file:///%d", i)
+		got := c.ask(id, request.method, `{`+request.named+`,"requestState":`+string(rawjson.Member(result, "requestState"))+`,"inputResponses":{"`+key+`":{"roots":[{"uri":"`+uri+`"}]}},`+meta+`}`)
+		if request.method == "tools/call" && !strings.Contains(got, uri) || strings.Contains(got, `"error"`) {
+			t.Errorf("%d: %s is then answered by %s", i, request.method, got)
 		}
 	}
 }

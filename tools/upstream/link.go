@@ -14,6 +14,7 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
+	"runnel/tasks"
 	"runnel/tools"
 )
 
@@ -160,10 +161,12 @@ func (l *link) notification(method string, params json.RawMessage) {
 	}
 }
 
-// request passes a request from the server to the client of the call that it belongs to, or to the session if no call can be found.
+// request passes a request from the server to the client of the call that it belongs to, or to the session if no call can be found. A client of the
+// stateless era has no session: any of its calls may carry the request, and without one it waits for the next.
 func (l *link) request(ctx context.Context, method string, params json.RawMessage) (any, error) {
+	stateless := l.session.stateless()
 	c := l.only(params)
-	if c == nil && isForm(method, params) {
+	if c == nil && (stateless || isForm(method, params)) {
 		var err error
 		if c, err = l.asks(); err != nil {
 			return nil, err
@@ -174,9 +177,18 @@ func (l *link) request(ctx context.Context, method string, params json.RawMessag
 		if answer, ok, err := l.forwards.ask(ctx, method, theirs); ok {
 			return answer, err
 		}
+		if stateless && !tools.CanDo(l.session.first.Load(), method, params) {
+			return nil, rpc.Errorf(mcp.CodeMethodNotFound, "%s: the client does not support it", method)
+		}
+		if stateless {
+			return l.forwards.hold(ctx, method, theirs)
+		}
 		return l.session.request(ctx, method, theirs)
 	}
 	answer, err := c.request(ctx, method, params)
+	if stateless && method == "roots/list" && errors.Is(err, tasks.ErrEnded) { // the call had its result: the question was not about it
+		return l.forwards.hold(ctx, method, l.secrets.Set().JSON(toClient(params)))
+	}
 	if errors.Is(err, tools.ErrCannotAsk) {
 		err = rpc.Errorf(mcp.CodeMethodNotFound, "%v", err)
 	}

@@ -20,7 +20,8 @@ import (
 //	logging/setLevel       to every server that logs; a client of 2026-07-28 gets what it asked for with its call
 //	subscriptions          one of runnel's stands for all of its clients
 //	list_changed           when runnel has read the list again
-//	a server's requests    go to the client of the call that they belong to, else to the session; between the eras they become input_required
+//	a server's requests    go to the client of the call that they belong to, else to the session; between the eras they become input_required,
+//	                       and wait for a request of the client if there is none
 //	results                between the eras, what the client's era does not have
 //	ping, cancelled        each connection has its own
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"runnel/rpc/rawjson"
 	"runnel/tools"
@@ -245,6 +246,34 @@ func TestQuestionAboutAPromptAcrossTheEras(t *testing.T) {
 			t.Errorf("a client that cannot be asked gets %s", got)
 		}
 	}
+}
+
+// Requests of a server that no request of the client can carry are bounded in number and in time.
+func TestHeldRequestsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var f forwards
+		for range 2 {
+			answers := make(chan error, maxHeld)
+			for range maxHeld {
+				go func() {
+					_, err := f.hold(t.Context(), "roots/list", nil)
+					answers <- err
+				}()
+			}
+			synctest.Wait()
+			if _, err := f.hold(t.Context(), "roots/list", nil); err == nil || !strings.Contains(err.Error(), "the limit is 16") {
+				t.Errorf("one more is answered by %v", err)
+			}
+			for range maxHeld { // after parkedTTL
+				if err := <-answers; err == nil || !strings.Contains(err.Error(), "no request of the client within 10m0s") {
+					t.Errorf("got %v", err)
+				}
+			}
+			if len(f.held) > 0 {
+				t.Errorf("%d are held", len(f.held))
+			}
+		}
+	})
 }
 
 // A client of the handshake era gets extensions of a server only if it declares some itself, and never those that runnel has in 2026-07-28. Each

@@ -27,11 +27,10 @@ import (
 //	notifications/resources/updated          who subscribed
 //	list_changed                             all who listen, when the lists have been read again, at most once a second
 //	progress of these requests               the client, with its own token
-//	requests of any method                   the client of the call; outside of calls the session
+//	requests of any method                   the client of the call; outside of calls the session, or the next call of a client that has none
 //	any other notification                   the session
 //
-// Not passed on are questions while a client of 2026-07-28 gets a prompt or reads a resource of a server of the handshake era, and
-// notifications of methods that runnel does not know to such a client, which has no session.
+// Not passed on are notifications of methods that runnel does not know to a client of 2026-07-28, which has no session.
 
 // listTTL is how long clients may keep a complete list. Clients that listen are notified of changes at once.
 const listTTL = time.Minute

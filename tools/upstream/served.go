@@ -52,6 +52,7 @@ func (t *servedTool) Call(ctx context.Context, in *tools.Call, out *tools.Output
 				return false, refused
 			}
 		}
+		l.forwards.release(ctx, in.Caller(), in.Request)
 		var end func()
 		c, end = l.begin(in, out, &t.spec)
 		defer end()

@@ -53,6 +53,12 @@ func (s *session) tell(method string, params json.RawMessage) {
 	}
 }
 
+// stateless reports whether the client is of the stateless era: it can be asked only in the answer to a request.
+func (s *session) stateless() bool {
+	c := s.first.Load()
+	return c != nil && c.Era == rpc.Stateless && s.open.Load() == nil
+}
+
 // start records the client that has opened a session.
 func (s *session) start(c *rpc.Caller) {
 	s.open.Store(c)
@@ -72,7 +78,7 @@ func (s *session) request(ctx context.Context, method string, params json.RawMes
 	if c := s.open.Load(); c != nil {
 		return tools.Request(ctx, c, method, params)
 	}
-	return nil, rpc.Errorf(mcp.CodeInternalError, "%s: no call is under way: there is nobody to ask", method)
+	return nil, rpc.Errorf(mcp.CodeInternalError, "%s: no call is under way whose client could be asked", method)
 }
 
 // logLevels are the levels of log messages, the least severe first.

@@ -13,7 +13,6 @@ export const allowed = [
   ['', 'the caching hints of lists are those of runnel, which keeps them and announces changes', (t, d) => (t && isList(d) && [0, 60000].includes(t.ttlMs) ? { ...t, ...hints(d) } : t)],
   ['', 'to a client of 2026-07-28, a result of a 2025-11-25 server has what the era requires: resultType, caching hints, who answers', (t, d) => t && bare(without(t, ...['resultType', 'ttlMs', 'cacheScope'].filter(name => !(name in d))), d)],
   ['tools/call {"name":"none"', 'a tool that does not exist is -32602, where some servers answer with a result', (t, d) => (t.code === -32602 ? d : t)],
-  ['asked:roots/list', 'a client of 2026-07-28 can be asked only during a call, so what a 2025-11-25 server asks between two does not reach it', (t, d, across) => t ?? (across ? d : t)],
 ];
 
 const isList = d => Object.entries(d).some(([name, value]) => /^(tools|prompts|resources|resourceTemplates)$/.test(name) && Array.isArray(value));
