@@ -33,7 +33,7 @@ const (
 // comes back with the response: until then its request is parked, and so is that of the server. As for calls, the requestState is "an
 // attacker-controlled input" (2026-07-28 basic/patterns/mrtr, "Server Requirements"): it cannot be guessed, and is valid once.
 //
-// What such a server asks while no request is under way is held for the next one that may be answered by a question.
+// What such a server asks while no request is under way is held for the next one that a question may answer.
 type forwards struct {
 	mu   sync.Mutex
 	last int
@@ -272,9 +272,12 @@ func (f *forwards) hold(ctx context.Context, method string, params json.RawMessa
 	}
 }
 
-// release puts the requests that are held to a client, by ask, before its own request is sent: the server may need the answers for that. What the
-// client has not been asked, or has not answered, is held again.
-func (f *forwards) release(ctx context.Context, c *rpc.Caller, ask func(context.Context, string, json.RawMessage) (json.RawMessage, error)) {
+// asker puts a question to a client, and waits for the answer.
+type asker func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error)
+
+// release puts the requests that are held to a client before its own request is sent: the server may need the
+// answers for that. What the client has not been asked, or has not answered, is held again.
+func (f *forwards) release(ctx context.Context, c *rpc.Caller, ask asker) {
 	for c != nil && c.Era == rpc.Stateless {
 		f.mu.Lock()
 		i := slices.IndexFunc(f.held, func(h *held) bool { return h.ctx.Err() == nil && tools.CanDo(c, h.method, h.params) })

@@ -353,8 +353,8 @@ func TestRootsAtStart(t *testing.T) {
 	}
 }
 
-// A server that asks for roots outside of calls gets them from a client of 2026-07-28 with its next request that may carry a question, and before that
-// request. It asks at its start, and again after each call.
+// A server that asks for roots outside of calls gets them from a client of 2026-07-28 with its next request that may
+// carry a question, and before that request. It asks at its start, and again after each call.
 func TestRootsOfAStatelessClient(t *testing.T) {
 	t.Parallel()
 	set := NewSet(&tools.Registry{})
@@ -367,8 +367,12 @@ func TestRootsOfAStatelessClient(t *testing.T) {
 	c.ask(0, "tools/list", `{`+meta+`}`)
 	id := 0
 	for i, request := range []struct{ method, named string }{
-		{"tools/call", `"name":"wrapped_tool"`}, {"tools/call", `"name":"wrapped_tool"`}, {"prompts/get", `"name":"wrapped_p"`}, {"tools/call", `"name":"wrapped_tool"`},
-		{"resources/read", `"uri":"wrapped://one"`}, {"tools/call", `"name":"wrapped_tool"`},
+		{"tools/call", `"name":"wrapped_tool"`},
+		{"tools/call", `"name":"wrapped_tool"`},
+		{"prompts/get", `"name":"wrapped_p"`},
+		{"tools/call", `"name":"wrapped_tool"`},
+		{"resources/read", `"uri":"wrapped://one"`},
+		{"tools/call", `"name":"wrapped_tool"`},
 	} {
 		var result []byte
 		for began := time.Now(); !strings.Contains(string(result), `"method":"roots/list"`); { // the server's request may come after this one
@@ -383,7 +387,8 @@ func TestRootsOfAStatelessClient(t *testing.T) {
 		}
 		id++
 		uri := fmt.Sprintf("file:///%d", i)
-		got := c.ask(id, request.method, `{`+request.named+`,"requestState":`+string(rawjson.Member(result, "requestState"))+`,"inputResponses":{"`+key+`":{"roots":[{"uri":"`+uri+`"}]}},`+meta+`}`)
+		again := `"requestState":` + string(rawjson.Member(result, "requestState")) + `,"inputResponses":{"` + key + `":{"roots":[{"uri":"` + uri + `"}]}}`
+		got := c.ask(id, request.method, `{`+request.named+`,`+again+`,`+meta+`}`)
 		if request.method == "tools/call" && !strings.Contains(got, uri) || strings.Contains(got, `"error"`) {
 			t.Errorf("%d: %s is then answered by %s", i, request.method, got)
 		}

@@ -161,8 +161,9 @@ func (l *link) notification(method string, params json.RawMessage) {
 	}
 }
 
-// request passes a request from the server to the client of the call that it belongs to, or to the session if no call can be found. A client of the
-// stateless era has no session: any of its calls may carry the request, and without one it waits for the next.
+// request passes a request from the server to the client of the call that it belongs to, or to the session if no
+// call can be found. A client of the stateless era has no session: any of its calls may carry the request, and
+// without one it waits for the next.
 func (l *link) request(ctx context.Context, method string, params json.RawMessage) (any, error) {
 	stateless := l.session.stateless()
 	c := l.only(params)
@@ -186,7 +187,7 @@ func (l *link) request(ctx context.Context, method string, params json.RawMessag
 		return l.session.request(ctx, method, theirs)
 	}
 	answer, err := c.request(ctx, method, params)
-	if stateless && method == "roots/list" && errors.Is(err, tasks.ErrEnded) { // the call had its result: the question was not about it
+	if stateless && method == "roots/list" && errors.Is(err, tasks.ErrEnded) { // it was not about the call
 		return l.forwards.hold(ctx, method, l.secrets.Set().JSON(toClient(params)))
 	}
 	if errors.Is(err, tools.ErrCannotAsk) {
