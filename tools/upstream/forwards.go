@@ -294,7 +294,7 @@ func (f *forwards) release(ctx context.Context, c *rpc.Caller, ask asker) {
 		unhook()
 		stop(nil)
 		refused, ok := errors.AsType[*rpc.Error](err)
-		if err != nil && !(ok && refused.Code != mcp.CodeMethodNotFound) && h.ctx.Err() == nil {
+		if err != nil && (!ok || refused.Code == mcp.CodeMethodNotFound) && h.ctx.Err() == nil {
 			f.mu.Lock()
 			f.held = slices.Insert(f.held, 0, h)
 			f.mu.Unlock()
