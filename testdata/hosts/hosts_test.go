@@ -133,6 +133,9 @@ func play(t *testing.T, h Host, program string, s Scenario, table *figures) {
 	}
 	config := start.write("runnel.yaml", strings.ReplaceAll(s.Config, "DIR", dir))
 	start.Server = append([]string{binary, "--config", config, "--state", filepath.Join(dir, "state")}, s.Flags...)
+	if s.Server != nil {
+		start.Server = s.Server(binary, dir)
+	}
 
 	out, model := traces(t, h, s)
 	run.Model, err = Serve(func(results []Result) []Call { return s.Play(run, results) }, model)

@@ -17,8 +17,9 @@ import (
 // A Scenario is what a model does with runnel through a host, and what must come of it.
 type Scenario struct {
 	Name     string
-	Config   string   // runnel.yaml; DIR is the run's directory
-	Flags    []string // runnel's
+	Config   string                            // runnel.yaml; DIR is the run's directory
+	Flags    []string                          // runnel's
+	Server   func(binary, dir string) []string // what the host starts instead of runnel with Config; nil = that
 	Play     func(run *Run, results []Result) []Call
 	During   func(run *Run) // runs beside the host
 	Check    func(run *Run) // the oracle

@@ -37,7 +37,7 @@ type Client struct {
 
 const (
 	// patient is how long clients wait for a plain call that do not give up for minutes: a build that ends before saves the model a request.
-	patient = 100 * time.Second
+	patient = 2 * time.Minute
 	// shown is how long a call may take before it becomes a task, if the client shows its progress until then. A result inline costs one request
 	// of the model, a task in the background two.
 	shown = 15 * time.Second
