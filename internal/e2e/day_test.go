@@ -20,6 +20,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"runnel/tools/config"
 )
 
 // A day with runnel: several hosts work in two projects on one state, call every tool that the documents and init give them, again and again, while
@@ -435,15 +437,22 @@ func (d *day) checkUsage() {
 	}
 }
 
-// checkExpired holds that after a day without a look nothing is left of the tasks.
+// checkExpired holds that after a day without a look nothing is left of the tasks, and of plain calls no more than the
+// history keeps.
 func (d *day) checkExpired() {
 	for deadline := time.Now().Add(watchdog); ; time.Sleep(dayPoll) {
-		all := d.listed()
-		if len(all) == 0 {
-			break
+		all, left := d.listed(), 0
+		d.mu.Lock()
+		for id := range d.tasks {
+			if all[id] != "" {
+				left++
+			}
 		}
-		if time.Now().After(deadline) {
-			d.fail("%d tasks are listed after their ttl", len(all))
+		d.mu.Unlock()
+		if most := config.Default().History.Calls; left == 0 && len(all) <= most {
+			break
+		} else if time.Now().After(deadline) {
+			d.fail("%d tasks are listed after their ttl; %d are listed in all, and %d calls are kept", left, len(all), most)
 			return
 		}
 	}
