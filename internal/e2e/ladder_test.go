@@ -101,6 +101,7 @@ func TestACallIsListedWhileItRuns(t *testing.T) {
 	t.Parallel()
 	state := t.TempDir()
 	w := newWitness(t, programCommand(t, append(writeConfig(t, `
+history: {calls: 0}
 tools:
   quick: {command: [echo, quick]}
   slow: {shell: "echo begun; exec sleep 600"}

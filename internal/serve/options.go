@@ -117,8 +117,8 @@ func (o *options) Register(flags *pflag.FlagSet) {
 		o.sets = append(o.sets, text)
 		return config.Default().Override(key, value) // only to check it
 	})
-	o.LogLevel = Choice{Words: config.LogLevels, Word: "info"}
-	o.logFormat = *OneOf(config.LogFormats...)
+	o.LogLevel = Choice{Words: config.LogLevels, Word: "info", Name: "LEVEL"}
+	o.logFormat = Choice{Words: config.LogFormats, Word: config.LogFormats[0], Name: "FORMAT"}
 	flags.Var(&o.LogLevel, "log-level", "")
 	flags.Var(&o.logFormat, "log-format", "")
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -153,6 +153,7 @@ const variable = "variable"
 type Choice struct {
 	Words []string
 	Word  string
+	Name  string // in the help; "" = WORD
 }
 
 // OneOf makes a Choice; the first word is the default.
@@ -160,7 +161,7 @@ func OneOf(words ...string) *Choice { return &Choice{Words: words, Word: words[0
 
 func (c *Choice) String() string { return c.Word }
 
-func (c *Choice) Type() string { return "WORD" }
+func (c *Choice) Type() string { return cmp.Or(c.Name, "WORD") }
 
 func (c *Choice) Set(text string) error {
 	if !slices.Contains(c.Words, text) {
