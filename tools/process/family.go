@@ -23,6 +23,7 @@ type family struct {
 	leader int            // its id is also that of the group
 	mark   string         // its variable from NewMark; "" = not marked
 	seen   map[int]string // when the strays began, by their ids
+	empty  bool           // the group has ended: its id may be that of another one now
 }
 
 // EndFamily ends the rest of a process group whose leader has ended by itself and was waited for, and all processes with the mark (see

@@ -34,7 +34,10 @@ func GuardMark(mark string) (release func()) {
 // Release undoes Guard.
 func Release(pgid int) { guards.release(strconv.Itoa(pgid)) }
 
-func (f *family) gone() bool { return groupGone(f.leader) && len(f.strays()) == 0 }
+func (f *family) gone() bool {
+	f.empty = f.empty || groupGone(f.leader)
+	return f.empty && len(f.strays()) == 0
+}
 
 // strays returns the processes of the family that have left its group.
 func (f *family) strays() []int {
@@ -45,7 +48,9 @@ func (f *family) strays() []int {
 // signal signals the group and those of the strays, which they cannot outrun, but no groups of other programs.
 func (f *family) signal(s syscall.Signal) {
 	strays := f.strays() // their parents may end now
-	SignalGroup(f.leader, s)
+	if !f.empty {
+		SignalGroup(f.leader, s)
+	}
 	for _, pid := range strays {
 		if pgid, err := syscall.Getpgid(pid); err == nil && pgid != syscall.Getpgrp() && !guards.holds(strconv.Itoa(pgid)) {
 			SignalGroup(pgid, s)

@@ -219,6 +219,45 @@ func TestFirstProcessCollectsOrphans(t *testing.T) {
 	}
 }
 
+// The id of a group that has ended may soon be that of another command, which is left alone: its status, too.
+func TestIDIsUsedAgain(t *testing.T) {
+	t.Parallel()
+	for range 2 {
+		other, err := Start(shell(`echo up; exec sleep 600`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, to := io.Pipe()
+		ended := make(chan Ending)
+		go func() { ended <- other.Run(t.Context(), to, io.Discard, Limits{}) }()
+		if _, err := io.ReadFull(out, make([]byte, 3)); err != nil {
+			t.Fatal(err)
+		}
+		EndFamily(other.family.leader, "")
+		stray, err := Start(shell(`setsid -f sleep 600`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		mark := stray.family.mark
+		stray.Run(t.Context(), io.Discard, io.Discard, Limits{})
+		strayed := family{leader: other.family.leader, mark: mark} // whose group has ended while it has strays
+		strayed.end(0)
+		select {
+		case e := <-ended:
+			t.Fatalf("the other command has ended: %+v", e)
+		default:
+		}
+		if err := syscall.Kill(other.family.leader, syscall.SIGUSR1); err != nil {
+			t.Fatal(err)
+		}
+		e := <-ended
+		if e.State == nil || e.State.Sys().(syscall.WaitStatus).Signal() != syscall.SIGUSR1 {
+			t.Errorf("it ended with %+v", e)
+		}
+		_ = out.Close()
+	}
+}
+
 // A command has no terminal of runnel's, and one that was stopped (by a read from a terminal, before) ends at TERM, not only after its grace.
 func TestStoppedCommandEnds(t *testing.T) {
 	t.Parallel()

@@ -42,6 +42,9 @@ func restoreSignals() {
 // groupGone reports whether a group without its leader has no running process left. While it has one, its id cannot be given to another
 // process.
 func groupGone(pgid int) bool {
+	if !errors.Is(syscall.Kill(pgid, 0), syscall.ESRCH) { // a process began after the last of the group had ended, and has its id
+		return true
+	}
 	gone := errors.Is(syscall.Kill(-pgid, 0), syscall.ESRCH) || onlyZombies(pgid)
 	// If runnel is the first process of a container, orphans become its children, and it must wait for them: here for those that have just
 	// ended.
