@@ -54,7 +54,9 @@ func (d *day) readConfigs() (scripts []dayScript) {
 				kind, block := string(text[at[4]:at[5]]), string(text[at[6]:at[7]])
 				block = regexp.MustCompile(`(?m)^`+string(text[at[2]:at[3]])).ReplaceAllString(block, "")
 				name := fmt.Sprintf("%s:%d", file, 1+strings.Count(string(text[:at[0]]), "\n"))
-				if kind == "yaml" {
+				if kind == "yaml" && strings.Contains(block, "noStdio: true") {
+					continue // hosts cannot start it
+				} else if kind == "yaml" {
 					d.addConfig(name, block)
 				} else if script := newDayScript(name, block); script.text != "" {
 					scripts = append(scripts, script)
