@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -123,7 +122,7 @@ func (d *diagnosis) entry(ctx context.Context, h *hosts.Host, file, name string,
 		p, err = u.Probe(ctx, checkTime)
 	}
 	if err == nil && p.Tools == 0 {
-		err = errors.New("it starts, but serves no tools there: name one with --tool, or a file with --config")
+		err = fmt.Errorf("it starts, but serves no tools there: %s", d.whyNone(s.Args))
 	}
 	if err != nil {
 		err = fmt.Errorf("%w\nhow it is started: %s", err, file)
@@ -133,6 +132,21 @@ func (d *diagnosis) entry(ctx context.Context, h *hosts.Host, file, name string,
 		suits = "; unless a config or a flag says otherwise, " + strings.ReplaceAll(defaults, "`", "")
 	}
 	d.check(what, err, "it starts, %s, %d ms; %s%s", term.Count(p.Tools, "tool"), p.After.Milliseconds(), file, suits)
+}
+
+// whyNone says why an entry with some arguments serves no tools.
+func (d *diagnosis) whyNone(args []string) string {
+	named := func(arg string) bool { return strings.HasPrefix(arg, "--tool") || strings.HasPrefix(arg, "--config") }
+	switch project := d.i.thisProject(); {
+	case slices.Contains(args, "wrap"):
+		return "the server behind it has none or does not answer; name that server to runnel doctor, after -- or with --url"
+	case slices.ContainsFunc(args, named):
+		return "what it names has none; name one with --tool, or a file with --config"
+	case strings.HasSuffix(project, ", trusted"): // a host passes few variables
+		return "it looks for the " + config.FileName + " of the project (" + project + "), but not where your shell's XDG variables keep the trust"
+	default:
+		return "it looks for the " + config.FileName + " of the project (" + project + "); or name a tool with --tool, a file with --config"
+	}
 }
 
 // asHost returns how a host would start a server. Most hosts pass on these variables only, and a desktop's PATH names only the system's own

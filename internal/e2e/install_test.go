@@ -35,7 +35,8 @@ func TestDoctorOfAnInstalledHost(t *testing.T) {
 		code       int
 	}{
 		{"command = '" + program + "'\nargs = ['--tool', 'a=echo']\n", `ok     host codex, server x: it starts, 1 tool, \d+ ms; .*; unless a config or a flag says otherwise, maxResult 8 KiB, .*`, exitFine},
-		{"command = '" + program + "'\n", `WRONG  host codex, server x: it starts, but serves no tools there: .*`, exitFailure},
+		{"command = '" + program + "'\n", `WRONG  host codex, server x: it starts, but serves no tools there: .* \(this one has none: runnel init proposes it\); .*`, exitFailure},
+		{"command = '" + program + "'\nargs = ['wrap', '--url', 'http://127.0.0.1:9/mcp']\n", `WRONG  host codex, server x: .* no tools there: the server behind it has none or does not answer; .*`, exitFailure},
 		{"command = '" + program + "'\nargs = ['--nonsense']\n", `WRONG  host codex, server x: cannot start: .*--nonsense.*`, exitFailure},
 		{"command = '" + program + "'\nenabled = false\n", `WRONG  host codex, server x: .*config.toml has it switched off: switch it on in the host\n`, exitFailure},
 		{"command = '/gone/runnel'\n", `WRONG  host codex, server x: .*config.toml names /gone/runnel, which is not a program: .*`, exitFailure},
@@ -66,6 +67,10 @@ func TestDoctorOfAnInstalledHost(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(project, "runnel.yaml"), []byte("tools: {a: {command: [echo]}}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(filepath.Join(home, ".codex", "config.toml"), []byte("[mcp_servers.x]\ncommand = '"+program+"'\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run("doctor", "codex").is(t, exitFailure, `.* no tools there: .* \(this one: 1 tool, not trusted yet: read the file, then run runnel trust\); .*`, "")
 	run("install", "cursor", "--scope", "project", "--config", "runnel.yaml").is(t, exitFine, ".*", ".*")
 	run("doctor", "cursor").is(t, exitFine, `\?      host cursor, server runnel: .*: it was not tried\. .*`, "")
 	run("trust").is(t, exitFine, ".*", ".*")
