@@ -50,7 +50,10 @@ func (s *State) die() {
 	db.sweeper.Wait()
 	_ = db.w.close()
 	_ = db.read.Close()
+	db.lease.mu.Lock()
+	defer db.lease.mu.Unlock()
 	_ = db.lease.file.Close()
+	db.lease.path = filepath.Join(db.o.Dir, "ended", leaseDir, "none") // a runner that goes on here must not make the file again
 }
 
 func TestState(t *testing.T) {
