@@ -49,7 +49,7 @@ type unrecorded struct {
 // endWithoutHandle keeps a call that has ended for people, or deletes what the state has of it. changing is held.
 func (r *Run) endWithoutHandle(t Task) {
 	historian, ok := r.runner.o.State.(Historian)
-	ok = ok && historian.History().Calls > 0
+	ok = ok && historian.History().Calls > 0 && !r.spec.Unrecorded
 	if !ok && !r.hidden {
 		return
 	}

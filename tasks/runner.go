@@ -128,6 +128,8 @@ type Spec struct {
 	TTL time.Duration
 	// Variables are the initial variables of the task, an encoded object from MergeVariables; nil = none.
 	Variables json.RawMessage
+	// Unrecorded keeps the run out of the history of calls: it looks after others.
+	Unrecorded bool
 	// Merge makes the merged segments the task's result, as SEP-1905 requires of a streaming task.
 	Merge bool
 	// Client gets what happens to the run; nil = nobody does.

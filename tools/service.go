@@ -68,6 +68,7 @@ func (s *service) start(ctx context.Context, e *entry, arguments json.RawMessage
 // spec returns how a call of a tool runs.
 func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec tasks.Spec) tasks.Spec {
 	spec.Tool, spec.Arguments = e.spec.Name, arguments
+	spec.Unrecorded = e.extra || e.forApp
 	spec.Client = d.audience
 	d.audience.relays = e.traits.Relays
 	// The check runs on the goroutine of the request: it needs stack, which the goroutine of a task would keep.

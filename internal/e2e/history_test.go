@@ -41,6 +41,7 @@ func TestHistoryOfAHost(t *testing.T) {
 	for range 2 {
 		w.must(&mcp.CallToolResult{}, "tools/call", map[string]any{"name": "hi", "arguments": map[string]any{"n": "one"}})
 		w.must(&mcp.CallToolResult{}, "tools/call", map[string]any{"name": "bad", "arguments": map[string]any{}})
+		w.must(&mcp.CallToolResult{}, "tools/call", map[string]any{"name": "list_tasks", "arguments": map[string]any{}}) // of runnel's own
 	}
 	const fine, failed = "hi completed", "bad failed exit code 3\noh"
 	await(fine, failed, fine, failed)
