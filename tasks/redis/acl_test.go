@@ -48,8 +48,8 @@ func (c *client) say(t *testing.T, words ...string) string {
 	return strings.TrimSpace(line)
 }
 
-// aclOf is the ACL that the manual gives, for an owner.
-func aclOf(t *testing.T, owner, password string) []string {
+// aclOf is the ACL that the manual gives, for an owner: some commands.
+func aclOf(t *testing.T, owner, password string) (commands [][]string) {
 	t.Helper()
 	readme, err := os.ReadFile("../../internal/manual/states.md")
 	if err != nil {
@@ -57,11 +57,13 @@ func aclOf(t *testing.T, owner, password string) []string {
 	}
 	for line := range strings.Lines(string(readme)) {
 		if line = strings.TrimSpace(line); strings.HasPrefix(line, "ACL SETUSER a ") {
-			return strings.Fields(strings.NewReplacer("SETUSER a ", "SETUSER "+owner+" ", "PASSWORD", password, ":a:", ":"+owner+":").Replace(line))
+			commands = append(commands, strings.Fields(strings.NewReplacer("SETUSER a ", "SETUSER "+owner+" ", "PASSWORD", password, ":a:", ":"+owner+":").Replace(line)))
 		}
 	}
-	t.Fatal("the manual has no ACL")
-	return nil
+	if commands == nil {
+		t.Fatal("the manual has no ACL")
+	}
+	return commands
 }
 
 // With the manual's ACL an owner's user does all that runnel does, and with a client written by hand nothing to other owners.
@@ -70,8 +72,10 @@ func TestACL(t *testing.T) {
 	s := startServer(t)
 	admin := dial(t, s)
 	open := func(owner string) *State {
-		if said := admin.say(t, aclOf(t, owner, "secret-of-"+owner)...); said != "+OK" {
-			t.Fatal(said)
+		for _, command := range aclOf(t, owner, "secret-of-"+owner) {
+			if said := admin.say(t, command...); said != "+OK" {
+				t.Fatal(said)
+			}
 		}
 		file := filepath.Join(t.TempDir(), "creds")
 		if err := os.WriteFile(file, []byte(owner+" secret-of-"+owner), 0o600); err != nil {
