@@ -179,7 +179,7 @@ const applyTries = 5
 func (c *Change) Apply() error {
 	for try := 1; ; try++ {
 		err := c.apply()
-		if try == applyTries || !errors.Is(err, errMeanwhile) {
+		if try == applyTries || !errors.Is(err, errChanged) {
 			return err
 		}
 		again, err := c.plan()

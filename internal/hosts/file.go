@@ -164,12 +164,12 @@ func (f *file) unchanged() error {
 	return nil
 }
 
-// errMeanwhile says that a file has changed since the change was planned.
-var errMeanwhile = errors.New("was written by another program just now: try again")
+// errChanged means that another program has written a file since its change was planned.
+var errChanged = errors.New("was written by another program just now: try again")
 
 func (f *file) meanwhile(changed bool) error {
 	if !changed {
 		return nil
 	}
-	return fmt.Errorf("%s %w", f.path, errMeanwhile)
+	return fmt.Errorf("%s %w", f.path, errChanged)
 }

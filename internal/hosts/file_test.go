@@ -233,7 +233,7 @@ func TestHostWritesWhileItsFileIsEdited(t *testing.T) {
 		var applied atomic.Bool
 		both.Go(func() {
 			defer applied.Store(true)
-			if err := c.Apply(); err != nil && !errors.Is(err, errMeanwhile) {
+			if err := c.Apply(); err != nil && !errors.Is(err, errChanged) {
 				t.Error(err)
 			}
 		})

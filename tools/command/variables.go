@@ -26,8 +26,9 @@ type variablesFile struct {
 	before []byte
 }
 
-// newVariablesFile writes the call's variables to a file in a new directory. The guard knows the directory before it is made; an error says that
-// there is no guard. If no directory can be made, the command runs without the file: most commands never read it.
+// newVariablesFile writes the call's variables to a file in a new directory, which the guard knows before it is made. It
+// returns an error if there is no guard. A directory that cannot be made is not an error: the command runs without the
+// file, which most commands never read.
 func newVariablesFile(in *tools.Call) (*variablesFile, error) {
 	roots := []string{os.TempDir()}
 	if cache, err := os.UserCacheDir(); err == nil {

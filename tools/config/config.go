@@ -12,7 +12,7 @@ import (
 )
 
 // Config holds the values of a config file. Flags and environment variables override them. Make one with Parse or Default.
-// What each key means stands in config.schema.json.
+// The file config.schema.json describes each key.
 type Config struct {
 	Server        Server              `yaml:"server"`
 	Limits        Limits              `yaml:"limits"`

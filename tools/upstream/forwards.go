@@ -33,7 +33,8 @@ const (
 // comes back with the response: until then its request is parked, and so is that of the server. As for calls, the requestState is "an
 // attacker-controlled input" (2026-07-28 basic/patterns/mrtr, "Server Requirements"): it cannot be guessed, and is valid once.
 //
-// What such a server asks while no request is under way is held for the next one that a question may answer.
+// A question that such a server asks while no request is under way waits for the next request that may be answered by a
+// question.
 type forwards struct {
 	mu   sync.Mutex
 	last int
