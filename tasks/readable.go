@@ -4,9 +4,9 @@ import (
 	"slices"
 	"strings"
 
+	"runnel/internal/clients"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
-	"runnel/tools/clients"
 )
 
 // Readable returns a task as its client's model can read it. Some clients show the error of a task without its newlines, and only its head: there the

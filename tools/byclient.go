@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"time"
 
+	"runnel/internal/clients"
 	"runnel/rpc"
-	"runnel/tools/clients"
 	"runnel/tools/text"
 )
 

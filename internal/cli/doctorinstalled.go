@@ -14,10 +14,10 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"runnel/internal/clients"
 	"runnel/internal/hosts"
 	"runnel/internal/serve"
 	"runnel/internal/term"
-	"runnel/tools/clients"
 	"runnel/tools/config"
 	"runnel/tools/upstream"
 )

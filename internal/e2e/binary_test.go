@@ -18,8 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"runnel/internal/natstest"
 	"runnel/partials"
-	"runnel/tasks/nats/natstest"
 	"runnel/tools"
 	"runnel/tools/command"
 	"runnel/tools/config"

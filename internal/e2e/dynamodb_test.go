@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"runnel/tasks/dynamodb/dynatest"
+	"runnel/internal/dynatest"
 )
 
 // Two runnels on one table of DynamoDB. Its credentials stand in no output and no log.

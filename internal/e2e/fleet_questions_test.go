@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"runnel/tasks/nats/natstest"
+	"runnel/internal/natstest"
 )
 
 // startNATS starts a server, which ends with the test.

@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"runnel/rpc/http/oauth/oauthtest"
+	"runnel/internal/oauth/oauthtest"
 	"runnel/rpc/mcp"
 )
 

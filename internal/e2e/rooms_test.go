@@ -10,47 +10,47 @@ import (
 
 // The other rooms that each room may import. A new room must be added with its reason.
 var rooms = map[string][]string{
-	"runnel/internal/system":           {}, // what Unix and Windows do in different ways; all may import it
-	"runnel/internal/shorten":          {}, // text made shorter between characters; all may import it
-	"runnel/rpc/mcp":                   {},
-	"runnel/rpc/rawjson":               {}, // JSON text looked at without decoding it
-	"runnel/rpc":                       {"runnel/rpc/mcp", "runnel/rpc/rawjson"},
-	"runnel/rpc/http":                  {"runnel/rpc", "runnel/rpc/http/headers", "runnel/rpc/http/oauth", "runnel/rpc/mcp", "runnel/rpc/rawjson"}, // the second way in, to the same server
-	"runnel/rpc/http/oauth":            {},                                                                                                         // which access tokens count
-	"runnel/rpc/http/oauth/oauthtest":  {},                                                                                                         // an issuer of tokens for tests
-	"runnel/rpc/http/headers":          {"runnel/rpc/rawjson"},                                                                                     // the headers that both sides must agree on
-	"runnel/rpc/http/client":           {"runnel/rpc", "runnel/rpc/http/headers", "runnel/rpc/mcp", "runnel/rpc/rawjson"},                          // the other side of it
-	"runnel/partials":                  {"runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tools/text"},                                              // text knows nothing of tools
-	"runnel/partials/tracker":          {"runnel/rpc/mcp", "runnel/rpc/rawjson"},                                                                   // the client's half
-	"runnel/tasks":                     {"runnel/rpc", "runnel/partials", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tools/clients", "runnel/tools/secrets", "runnel/tools/text"},
-	"runnel/tasks/sqlite":              {"runnel/tasks", "runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson"},                                                                   // the state on disk
-	"runnel/tasks/nats":                {"runnel/tasks", "runnel/tasks/engine", "runnel/partials", "runnel/rpc/mcp"},                                                                                // the state of many machines
-	"runnel/tasks/nats/natstest/node":  {},                                                                                                                                                          // the program of one
-	"runnel/tasks/nats/natstest":       {},                                                                                                                                                          // servers of NATS that tests can kill
-	"runnel/tasks/redis":               {"runnel/tasks", "runnel/tasks/engine", "runnel/partials", "runnel/rpc/mcp"},                                                                                // another one
-	"runnel/tasks/dynamodb":            {"runnel/tasks", "runnel/tasks/engine", "runnel/partials", "runnel/rpc", "runnel/rpc/mcp"},                                                                  // a third one
-	"runnel/tasks/dynamodb/dynatest":   {},                                                                                                                                                          // a server of it for tests
-	"runnel/tasks/engine":              {"runnel/tasks", "runnel/partials", "runnel/rpc/mcp"},                                                                                                       // what states that are servers share
-	"runnel/tasks/engine/enginetest":   {"runnel/tasks", "runnel/tasks/engine", "runnel/tasks/statetest", "runnel/partials", "runnel/rpc/mcp"},                                                      // what each of them must do
-	"runnel/tasks/logs":                {"runnel/tasks", "runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tools/text"},                                              // text knows nothing of tools
-	"runnel/tasks/statetest":           {"runnel/tasks", "runnel/partials", "runnel/rpc", "runnel/rpc/mcp"},                                                                                         // what every state must do
-	"runnel/tools/process":             {},                                                                                                                                                          // a child, its family and its guard; it knows nothing of tools
-	"runnel/tools/process/processtest": {},                                                                                                                                                          // children for tests, and that none is left
-	"runnel/tools/schema":              {"runnel/rpc/rawjson"},                                                                                                                                      // checks JSON values; it knows nothing of tools
-	"runnel/tools/config":              {"runnel/partials", "runnel/rpc", "runnel/rpc/http", "runnel/rpc/mcp", "runnel/tasks", "runnel/tools/process", "runnel/tools/text", "runnel/tools/secrets"}, // what a config file can say
-	"runnel/tools/secrets":             {"runnel/rpc/rawjson"},                                                                                                                                      // what must not be shown; it knows nothing of tools
-	"runnel/tools/text":                {},                                                                                                                                                          // UTF-8, and how text is shaped for a model; it knows nothing of tools, and tasks/logs may import it
-	"runnel/tools/clients":             {},                                                                                                                                                          // what is known about each client; it knows nothing of tools
-	"runnel/tools/remote":              {"runnel/tasks", "runnel/rpc", "runnel/partials/tracker", "runnel/rpc/mcp", "runnel/rpc/rawjson"},
-	"runnel/tools":                     {"runnel/partials", "runnel/partials/tracker", "runnel/rpc", "runnel/rpc/http", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tasks/logs", "runnel/tools/clients", "runnel/tools/config", "runnel/tools/process", "runnel/tools/schema", "runnel/tools/text", "runnel/tools/secrets"},
-	"runnel/tools/toolstest":           {"runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tools"}, // a call of a tool in a test
-	"runnel/tools/command":             {"runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tools", "runnel/tools/config", "runnel/tools/process", "runnel/tools/schema", "runnel/tools/text", "runnel/tools/secrets"},
-	"runnel/tools/notify":              {"runnel/rpc/http/client", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tools/config", "runnel/tools/process", "runnel/tools/secrets", "runnel/tools/text"}, // who is told of the end of a task
-	"runnel/internal/detach":           {"runnel/tools/notify", "runnel/tasks", "runnel/tasks/sqlite", "runnel/tools", "runnel/tools/command", "runnel/tools/process", "runnel/tools/secrets"},
-	"runnel/tools/upstream":            {"runnel/partials/tracker", "runnel/rpc", "runnel/rpc/http/client", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tasks/logs", "runnel/tools", "runnel/tools/config", "runnel/tools/process", "runnel/tools/remote", "runnel/tools/text", "runnel/tools/secrets"},
-	"runnel/internal/view":             {"runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tasks/logs", "runnel/tools", "runnel/tools/text", "runnel/internal/view/page"}, // what the page of the live view lives on
-	"runnel/internal/selftest":         {"runnel/tools", "runnel/rpc", "runnel/rpc/mcp"},
-	"runnel/internal/view/page":        {}, // the HTML page of the live view
+	"runnel/internal/system":          {}, // what Unix and Windows do in different ways; all may import it
+	"runnel/internal/shorten":         {}, // text made shorter between characters; all may import it
+	"runnel/rpc/mcp":                  {},
+	"runnel/rpc/rawjson":              {}, // JSON text looked at without decoding it
+	"runnel/rpc":                      {"runnel/rpc/mcp", "runnel/rpc/rawjson"},
+	"runnel/rpc/http":                 {"runnel/rpc", "runnel/internal/headers", "runnel/internal/oauth", "runnel/rpc/mcp", "runnel/rpc/rawjson"}, // the second way in, to the same server
+	"runnel/internal/oauth":           {},                                                                                                         // which access tokens count
+	"runnel/internal/oauth/oauthtest": {},                                                                                                         // an issuer of tokens for tests
+	"runnel/internal/headers":         {"runnel/rpc/rawjson"},                                                                                     // the headers that both sides must agree on
+	"runnel/rpc/http/client":          {"runnel/rpc", "runnel/internal/headers", "runnel/rpc/mcp", "runnel/rpc/rawjson"},                          // the other side of it
+	"runnel/partials":                 {"runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tools/text"},                                              // text knows nothing of tools
+	"runnel/partials/tracker":         {"runnel/rpc/mcp", "runnel/rpc/rawjson"},                                                                   // the client's half
+	"runnel/tasks":                    {"runnel/rpc", "runnel/partials", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/internal/clients", "runnel/tools/secrets", "runnel/tools/text"},
+	"runnel/tasks/sqlite":             {"runnel/tasks", "runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson"},                                                                   // the state on disk
+	"runnel/tasks/nats":               {"runnel/tasks", "runnel/tasks/engine", "runnel/partials", "runnel/rpc/mcp"},                                                                                // the state of many machines
+	"runnel/internal/natstest/node":   {},                                                                                                                                                          // the program of one
+	"runnel/internal/natstest":        {},                                                                                                                                                          // servers of NATS that tests can kill
+	"runnel/tasks/redis":              {"runnel/tasks", "runnel/tasks/engine", "runnel/partials", "runnel/rpc/mcp"},                                                                                // another one
+	"runnel/tasks/dynamodb":           {"runnel/tasks", "runnel/tasks/engine", "runnel/partials", "runnel/rpc", "runnel/rpc/mcp"},                                                                  // a third one
+	"runnel/internal/dynatest":        {},                                                                                                                                                          // a server of it for tests
+	"runnel/tasks/engine":             {"runnel/tasks", "runnel/partials", "runnel/rpc/mcp"},                                                                                                       // what states that are servers share
+	"runnel/internal/enginetest":      {"runnel/tasks", "runnel/tasks/engine", "runnel/tasks/statetest", "runnel/partials", "runnel/rpc/mcp"},                                                      // what each of them must do
+	"runnel/tasks/logs":               {"runnel/tasks", "runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tools/text"},                                              // text knows nothing of tools
+	"runnel/tasks/statetest":          {"runnel/tasks", "runnel/partials", "runnel/rpc", "runnel/rpc/mcp"},                                                                                         // what every state must do
+	"runnel/tools/process":            {},                                                                                                                                                          // a child, its family and its guard; it knows nothing of tools
+	"runnel/internal/processtest":     {},                                                                                                                                                          // children for tests, and that none is left
+	"runnel/tools/schema":             {"runnel/rpc/rawjson"},                                                                                                                                      // checks JSON values; it knows nothing of tools
+	"runnel/tools/config":             {"runnel/partials", "runnel/rpc", "runnel/rpc/http", "runnel/rpc/mcp", "runnel/tasks", "runnel/tools/process", "runnel/tools/text", "runnel/tools/secrets"}, // what a config file can say
+	"runnel/tools/secrets":            {"runnel/rpc/rawjson"},                                                                                                                                      // what must not be shown; it knows nothing of tools
+	"runnel/tools/text":               {},                                                                                                                                                          // UTF-8, and how text is shaped for a model; it knows nothing of tools, and tasks/logs may import it
+	"runnel/internal/clients":         {},                                                                                                                                                          // what is known about each client; it knows nothing of tools
+	"runnel/tools/remote":             {"runnel/tasks", "runnel/rpc", "runnel/partials/tracker", "runnel/rpc/mcp", "runnel/rpc/rawjson"},
+	"runnel/tools":                    {"runnel/partials", "runnel/partials/tracker", "runnel/rpc", "runnel/rpc/http", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tasks/logs", "runnel/internal/clients", "runnel/tools/config", "runnel/tools/process", "runnel/tools/schema", "runnel/tools/text", "runnel/tools/secrets"},
+	"runnel/tools/toolstest":          {"runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tools"}, // a call of a tool in a test
+	"runnel/tools/command":            {"runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tools", "runnel/tools/config", "runnel/tools/process", "runnel/tools/schema", "runnel/tools/text", "runnel/tools/secrets"},
+	"runnel/tools/notify":             {"runnel/rpc/http/client", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tools/config", "runnel/tools/process", "runnel/tools/secrets", "runnel/tools/text"}, // who is told of the end of a task
+	"runnel/internal/detach":          {"runnel/tools/notify", "runnel/tasks", "runnel/tasks/sqlite", "runnel/tools", "runnel/tools/command", "runnel/tools/process", "runnel/tools/secrets"},
+	"runnel/tools/upstream":           {"runnel/partials/tracker", "runnel/rpc", "runnel/rpc/http/client", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tasks/logs", "runnel/tools", "runnel/tools/config", "runnel/tools/process", "runnel/tools/remote", "runnel/tools/text", "runnel/tools/secrets"},
+	"runnel/internal/view":            {"runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tasks/logs", "runnel/tools", "runnel/tools/text", "runnel/internal/view/page"}, // what the page of the live view lives on
+	"runnel/internal/selftest":        {"runnel/tools", "runnel/rpc", "runnel/rpc/mcp"},
+	"runnel/internal/view/page":       {}, // the HTML page of the live view
 
 	"runnel/internal/term":    {"runnel/rpc/mcp", "runnel/tools/text"},                                                                               // all that a person sees
 	"runnel/internal/top":     {"runnel/internal/term", "runnel/partials", "runnel/rpc/mcp", "runnel/tasks", "runnel/tools/text"},                    // the screen of runnel top

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"runnel/tasks/nats/natstest"
+	"runnel/internal/natstest"
 )
 
 // Rounds of faults of a fleet: three NATS servers, two fronts and three workers, each a process of its own, and tasks that stream all the time

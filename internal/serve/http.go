@@ -14,9 +14,9 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 
+	"runnel/internal/oauth"
 	"runnel/internal/system"
 	httpserver "runnel/rpc/http"
-	"runnel/rpc/http/oauth"
 	"runnel/tasks/sqlite"
 	"runnel/tools/config"
 )

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"runnel/rpc/http/oauth"
+	"runnel/internal/oauth"
 	"runnel/rpc/mcp"
 )
 

@@ -23,8 +23,8 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"runnel/rpc/http/oauth"
-	"runnel/rpc/http/oauth/oauthtest"
+	"runnel/internal/oauth"
+	"runnel/internal/oauth/oauthtest"
 )
 
 // authority is an issuer for tests, and what makes its tokens.

@@ -15,8 +15,8 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/net/netutil"
 
+	"runnel/internal/headers"
 	"runnel/rpc"
-	"runnel/rpc/http/headers"
 	"runnel/rpc/mcp"
 )
 

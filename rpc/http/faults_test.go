@@ -18,7 +18,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"runnel/rpc/http/headers"
+	"runnel/internal/headers"
 )
 
 // send writes a request as it is, and returns the response and how many bytes of the rest the server took.

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"runnel/rpc/http/headers"
+	"runnel/internal/headers"
 	"runnel/rpc/mcp"
 )
 

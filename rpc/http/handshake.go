@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"time"
 
-	"runnel/rpc/http/headers"
+	"runnel/internal/headers"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 )

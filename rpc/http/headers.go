@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode"
 
-	"runnel/rpc/http/headers"
+	"runnel/internal/headers"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 )

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"strings"
 
-	"runnel/rpc/http/headers"
+	"runnel/internal/headers"
 	"runnel/rpc/rawjson"
 )
 

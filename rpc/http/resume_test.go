@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"runnel/internal/headers"
 	"runnel/rpc"
-	"runnel/rpc/http/headers"
 )
 
 // addLogged lets a server have a method whose stream can be gone on with from a log: n lines of so many bytes, then the end. It streams until

@@ -21,8 +21,8 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"runnel/internal/headers"
 	"runnel/rpc"
-	"runnel/rpc/http/headers"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 )

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"runnel/internal/headers"
 	"runnel/rpc"
-	"runnel/rpc/http/headers"
 	"runnel/rpc/mcp"
 )
 

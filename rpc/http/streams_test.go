@@ -18,7 +18,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"runnel/rpc/http/headers"
+	"runnel/internal/headers"
 	"runnel/rpc/rawjson"
 )
 

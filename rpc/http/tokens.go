@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"runnel/rpc/http/oauth"
+	"runnel/internal/oauth"
 )
 
 // Authority is the OAuth issuer of tokens for this server. Set it to make the server a resource server.

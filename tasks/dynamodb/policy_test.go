@@ -15,9 +15,9 @@ import (
 	"sync"
 	"testing"
 
+	"runnel/internal/dynatest"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
-	"runnel/tasks/dynamodb/dynatest"
 	"runnel/tasks/statetest"
 )
 

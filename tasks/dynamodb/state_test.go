@@ -12,10 +12,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/rs/zerolog"
 
+	"runnel/internal/dynatest"
 	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
-	"runnel/tasks/dynamodb/dynatest"
 	"runnel/tasks/engine"
 	"runnel/tasks/statetest"
 )

@@ -17,13 +17,13 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"runnel/internal/dynatest"
+	"runnel/internal/enginetest"
 	"runnel/partials"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
-	"runnel/tasks/dynamodb/dynatest"
 	"runnel/tasks/engine"
-	"runnel/tasks/engine/enginetest"
 	"runnel/tasks/statetest"
 )
 

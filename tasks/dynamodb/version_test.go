@@ -11,10 +11,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"runnel/internal/dynatest"
 	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
-	"runnel/tasks/dynamodb/dynatest"
 	"runnel/tasks/statetest"
 )
 

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"runnel/internal/natstest"
 	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/tasks/engine"
-	"runnel/tasks/nats/natstest"
 	"runnel/tasks/statetest"
 )
 

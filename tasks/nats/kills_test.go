@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"runnel/internal/natstest"
 	"runnel/tasks"
-	"runnel/tasks/nats/natstest"
 	"runnel/tasks/statetest"
 )
 

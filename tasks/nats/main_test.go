@@ -6,7 +6,7 @@ import (
 	"os"
 	"testing"
 
-	"runnel/tasks/nats/natstest"
+	"runnel/internal/natstest"
 )
 
 func TestMain(m *testing.M) {

@@ -12,10 +12,10 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"runnel/internal/enginetest"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
 	"runnel/tasks/engine"
-	"runnel/tasks/engine/enginetest"
 	"runnel/tasks/statetest"
 )
 

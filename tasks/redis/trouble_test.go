@@ -20,11 +20,11 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"runnel/internal/enginetest"
 	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
 	"runnel/tasks/engine"
-	"runnel/tasks/engine/enginetest"
 	"runnel/tasks/statetest"
 )
 

@@ -81,7 +81,7 @@ func buildForStates(dir string) error {
 	for _, build := range []*exec.Cmd{
 		exec.Command("go", "-C", "../..", "build", "-tags", "dynamodb", "-o", filepath.Join(dir, "runnel"), "."),
 		exec.Command("go", "build", "-o", dir+"/", "github.com/nats-io/nats-server/v2", "./ticker"),
-		exec.Command("cp", "-r", "../../tasks/dynamodb/dynatest/npm", dir),
+		exec.Command("cp", "-r", "../../internal/dynatest/npm", dir),
 		exec.Command("npm", "--prefix", filepath.Join(dir, "npm"), "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"),
 	} {
 		build.Env, build.Stderr = append(os.Environ(), "CGO_ENABLED=0"), os.Stderr

@@ -15,11 +15,11 @@ import (
 	"testing"
 	"time"
 
+	"runnel/internal/processtest"
 	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/tools"
 	"runnel/tools/config"
-	"runnel/tools/process/processtest"
 )
 
 const watchdog = processtest.Watchdog

@@ -18,11 +18,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"runnel/internal/processtest"
 	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/tools"
 	"runnel/tools/config"
-	"runnel/tools/process/processtest"
 )
 
 func init() {

@@ -18,10 +18,10 @@ import (
 	"testing"
 	"time"
 
+	"runnel/internal/processtest"
 	"runnel/partials"
 	"runnel/tools"
 	"runnel/tools/config"
-	"runnel/tools/process/processtest"
 )
 
 func duration(d time.Duration) *config.Duration {

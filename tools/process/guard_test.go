@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"runnel/tools/process/processtest"
+	"runnel/internal/processtest"
 )
 
 // A guard that somebody kills is replaced while commands run: the next one may be long in coming, and runnel may be killed before.

@@ -9,7 +9,7 @@ import (
 	"os"
 	"testing"
 
-	"runnel/tools/process/processtest"
+	"runnel/internal/processtest"
 )
 
 const watchdog = processtest.Watchdog

@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"runnel/tools/process/processtest"
+	"runnel/internal/processtest"
 )
 
 func init() {

@@ -15,12 +15,12 @@ import (
 	"testing"
 	"time"
 
+	"runnel/internal/processtest"
 	"runnel/rpc"
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
 	"runnel/tools"
 	"runnel/tools/config"
-	"runnel/tools/process/processtest"
 )
 
 // fullMain is a server that has everything. Its argument is its name, which is in all that it has.

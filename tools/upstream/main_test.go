@@ -6,8 +6,8 @@ import (
 	"os"
 	"testing"
 
+	"runnel/internal/processtest"
 	"runnel/tools/config"
-	"runnel/tools/process/processtest"
 )
 
 const watchdog = processtest.Watchdog

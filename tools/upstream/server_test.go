@@ -21,13 +21,13 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"runnel/internal/processtest"
 	"runnel/partials"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 	"runnel/tools"
 	"runnel/tools/config"
-	"runnel/tools/process/processtest"
 )
 
 // A server that dies is reported with its exit code and its last words, and started again: the next call works.

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"runnel/internal/processtest"
 	"runnel/tools/config"
-	"runnel/tools/process/processtest"
 )
 
 // A process that a server starts ends with the server, though it has left its group.

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 
-	"runnel/rpc/http/headers"
+	"runnel/internal/headers"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 )

@@ -16,7 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"runnel/rpc/http/headers"
+	"runnel/internal/headers"
 )
 
 const (

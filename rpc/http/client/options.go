@@ -12,7 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"runnel/rpc/http/headers"
+	"runnel/internal/headers"
 )
 
 // Options say which server to connect to. Proxies are taken from the environment (HTTPS_PROXY, NO_PROXY); certificates are checked against the

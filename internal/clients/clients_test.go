@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"runnel/tools/clients"
+	"runnel/internal/clients"
 	"runnel/tools/text"
 )
 
