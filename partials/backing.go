@@ -3,6 +3,7 @@ package partials
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 )
 
 // With a backing, Append waits for the backing and not for slow readers: a reader that lags or comes late reads what the backing has saved.
@@ -155,4 +156,24 @@ func (l *Log) Failed() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.failed
+}
+
+// Memory limits how much all logs of a process that have no backing keep for later readers. Each keeps at least as much as a log with a
+// backing, and a log that has ended keeps what it has.
+// Set the same one as LogOptions.Memory of all these logs; a tasks.Runner does.
+type Memory struct {
+	long atomic.Int64 // logs that are still written and hold more than backedRetain
+}
+
+const (
+	defaultRetain = 8 << 20
+	// backedRetain is what memory keeps of a log with a backing, so that a reader that has almost caught up needs no disk.
+	backedRetain = 256 << 10
+	// sharedRetain is more than a single log keeps, so that a log which is the only long one, or a short one, is not affected.
+	sharedRetain = 10 << 20
+)
+
+// share is how much one of the long logs may keep, given that it would keep retain if it were alone.
+func (m *Memory) share(retain int64) int64 {
+	return min(retain, max(sharedRetain/max(m.long.Load(), 1), backedRetain))
 }

@@ -30,7 +30,7 @@
 //
 //	a tool waits for room, and for slow readers    Log.admit, Log.wouldLose (append.go)
 //	a tool waits for its first reader              Log.Expect (reader.go)
-//	what memory keeps of a log                     Log.trim, Log.retention (log.go), Memory.share (memory.go)
+//	what memory keeps of a log                     Log.trim, Log.retention (log.go), Memory.share (backing.go)
 //	when a batch goes out, and how much is in it   Pump.awaitPaced (pump.go), fill (fill.go)
 //	a pump is woken, and no wake is lost           Log.watch (log.go)
 //	which dialect a call gets                      chooseSpelling of package tools

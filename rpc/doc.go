@@ -36,7 +36,7 @@
 //	what a request says about its client, by era    session.open (server_handshake.go), session.stateless (server_stateless.go)
 //	an overload of requests is refused              incoming.admit (incoming.go), which may wait for a slot first: slotPatience
 //	a malformed line is found                       peer.next (peer.go), parseMessage (message.go)
-//	a line is too long                              lineReader.line (frame.go); what runnel writes: mcp.MaxLine (rpc/mcp/line.go)
+//	a line is too long                              lineReader.line (frame.go); what runnel writes: mcp.MaxLine (rpc/mcp/content.go)
 //	the other side does not read                    writer.try, writer.awaitTurn (writer.go); a task's output waits in package partials
 //	a request is cancelled                          peer.cancelled (peer.go); one of ours: peer.send (send.go)
 //	an error gets its code                          call.failure (call.go)

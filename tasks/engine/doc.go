@@ -35,7 +35,7 @@
 //	this process has lost its lease, or one of its tasks           Space.Renew (lease.go), keeping.lose (keeping.go); reported by State.Heed (heed.go)
 //	the tasks of a process that is gone are ended                  Space.recover (recover.go)
 //	what was stored without an acknowledgement is stored once      keeping.store, keeping.settle (keeping.go)
-//	head and tail of a long log, numbers of segments               keeping.collect (collect.go)
+//	head and tail of a long log, numbers of segments               keeping.collect (batch.go)
 //	what is stored is what runnel could have written               Record.Check (record.go)
 //	a task that waits is ended, or shown again                     Space.tend (queue.go), by any process; State.Watch, by who follows it
 //	the task of a dead worker waits again                          Space.recover (recover.go), Space.waitAgain (queue.go); its output continues: keeping.resume

@@ -26,7 +26,7 @@
 // A change is one script (the .lua files), so that it happens whole or not at all. Each may run twice, or late: a script that was not answered
 // is sent again, and finds out whether it has run.
 //
-// Goroutines: those of package engine; one for each owner until Close, which receives the requests of others (open.go); one for each Watch,
+// Goroutines: those of package engine; one for each owner until Close, which receives the requests of others (state.go); one for each Watch,
 // which receives news of a task (wake.go); those of the client.
 //
 // Locks: connection.mu and channel.leaving (wake.go), under none of package engine's. The server runs one script at a time.

@@ -86,3 +86,44 @@ func (s *connection) Disconnect() {
 	case <-time.After(leaveTimeout):
 	}
 }
+
+// space is the engine.Store: an owner's keys.
+type space struct {
+	*engine.Space
+	server *connection
+	root   string // PREFIX:OWNER:
+}
+
+// schema is the version of what is stored in Redis. The scripts compare it: a runnel that is older than what is stored writes nothing.
+const schema = "1"
+
+// space returns what this process has of an owner's keys.
+func (s *State) space(ctx context.Context, owner string) (*space, error) {
+	of, err := s.Space(ctx, owner)
+	if err != nil {
+		return nil, err
+	}
+	return of.Store.(*space), nil // connection.Open has made it
+}
+
+// Open implements engine.Engine.
+func (s *connection) Open(ctx context.Context, of *engine.Space) (engine.Store, engine.Queue, error) {
+	sp := &space{Space: of, server: s, root: s.o.Prefix + ":" + of.Name + ":"}
+	found, err := sp.call(ctx, "open", "", 0)
+	if err == nil {
+		err = engine.CheckSchema(sp.root+"*", found, schema)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	sp.Go(sp.listen)
+	return sp, nil, nil
+}
+
+// listen receives the requests of others, until Close. Those that are sent while the connection is lost are found by Asked.
+func (sp *space) listen(ctx context.Context) {
+	c := sp.server.client
+	for again := true; again; again = engine.Pause(ctx, time.Second) {
+		_ = c.Receive(ctx, c.B().Subscribe().Channel(sp.root+"ask:"+sp.Keeper).Build(), func(rueidis.PubSubMessage) { sp.Notice() })
+	}
+}

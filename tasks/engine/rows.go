@@ -1,6 +1,10 @@
 package engine
 
-import "runnel/partials"
+import (
+	"errors"
+
+	"runnel/partials"
+)
 
 // Numbers collects where the segments of a task end, from the rows that an engine has stored and reads in order, for Store.Ends.
 type Numbers struct {
@@ -40,4 +44,35 @@ func (x *Numbers) Ends() ([]int64, error) {
 		return nil, partials.ErrEnds
 	}
 	return x.ends, nil
+}
+
+// Extents collects extents that an engine reads in order, for partials.Backing: those after a position, up to a gap. A damaged extent is
+// reported and skipped.
+type Extents struct {
+	List []partials.Extent
+
+	after  int64
+	damage func(error)
+	gap    bool
+}
+
+// Add takes the next extent as it was read, and reports whether it was added.
+func (x *Extents) Add(e partials.Extent, err error) bool {
+	n := len(x.List)
+	if err == nil {
+		err = e.Check()
+	}
+	if err == nil && n > 0 && e.Start < x.List[n-1].End() {
+		err = errors.New("it overlaps what is before it")
+	}
+	if err != nil {
+		x.damage(err) // it counts as no longer kept
+		return false
+	}
+	x.gap = x.gap || n > 0 && x.List[n-1].End() != e.Start // the rest is read separately
+	if x.gap || e.End() <= x.after {
+		return false
+	}
+	x.List = append(x.List, e)
+	return true
 }
