@@ -48,7 +48,6 @@ func (l *Log) Unback() {
 }
 
 // Backed reports whether the log has a backing.
-// Use it to see whether the output is stored.
 func (l *Log) Backed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -50,7 +50,6 @@ func NewBatch(start int64, chunks ...Chunk) Batch {
 
 // LostWords is the text that replaces output that is no longer kept. It is empty for less than a character, since a reader inside a
 // character begins after it.
-// Use it where output is shown as text; a reader gets it as a chunk.
 func LostWords(bytes int64) string {
 	if bytes < utf8.UTFMax {
 		return ""
@@ -66,7 +65,6 @@ func lostBatch(start, end int64) Batch {
 }
 
 // Chunks returns the chunks of the batch, as they were written.
-// Use it to store or to show output.
 func (b Batch) Chunks() []Chunk {
 	chunks := make([]Chunk, 0, len(b.records))
 	at := b.begin
@@ -78,7 +76,6 @@ func (b Batch) Chunks() []Chunk {
 }
 
 // Items yields the items of the batch as a client gets them: adjacent text of one stream is one item.
-// Use it to send output as content.
 func (b *Batch) Items() iter.Seq[Chunk] {
 	return func(yield func(Chunk) bool) {
 		at := b.begin

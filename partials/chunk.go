@@ -6,7 +6,6 @@ import (
 )
 
 // Stream is the stream that text was written to.
-// Set it in a Chunk of kind Text.
 type Stream uint8
 
 // The streams of text.
@@ -16,7 +15,6 @@ const (
 )
 
 // Kind is the kind of content that a chunk holds.
-// Set it in a Chunk.
 type Kind uint8
 
 // The kinds of chunks.
@@ -26,7 +24,6 @@ const (
 )
 
 // Chunk is a piece of output, as the tool wrote it.
-// Use it with Log.Append.
 type Chunk struct {
 	Kind   Kind
 	Stream Stream // of Text

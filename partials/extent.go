@@ -22,7 +22,6 @@ type Extent struct {
 var errDamaged = errors.New("reading stored output: it is damaged")
 
 // End is the position after the extent.
-// Use it to see whether extents are consecutive.
 func (s *Extent) End() int64 { return s.Start + int64(len(s.Data)) }
 
 // mark appends the mark of a chunk: its length, and four bits that say what it is.

@@ -13,7 +13,6 @@ import (
 var errClosed = errors.New("the task's log is closed")
 
 // LogOptions configure a Log. The zero value works, and so does nil.
-// Pass them to NewLog.
 type LogOptions struct {
 	MaxPending int // how many bytes the slowest reader may lag before Append waits; 0 = DefaultMaxPending
 	Retain     int // bytes that memory keeps for later readers, beyond what present ones need; 0 = 8 MiB
@@ -107,7 +106,6 @@ type cursor struct {
 }
 
 // NewLog makes an empty log.
-// Use it for a new task.
 func NewLog(o *LogOptions) *Log {
 	l := &Log{maxPending: DefaultMaxPending, retain: defaultRetain}
 	if o == nil {
@@ -282,7 +280,6 @@ func (l *Log) Close() {
 }
 
 // Closed reports whether the log has ended.
-// Use it to see whether more output may come.
 func (l *Log) Closed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -290,7 +287,6 @@ func (l *Log) Closed() bool {
 }
 
 // Size returns the position of the log's end: how many bytes were appended.
-// Use it for the position from which new output comes.
 func (l *Log) Size() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -298,7 +294,6 @@ func (l *Log) Size() int64 {
 }
 
 // Lag returns how many bytes the slowest reader has not read.
-// Use it to see whether a client still reads.
 func (l *Log) Lag() (lag int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -309,13 +304,11 @@ func (l *Log) Lag() (lag int64) {
 }
 
 // Grown returns nil when the log is longer than size, io.EOF if it never will be, or the cause of ctx.
-// Use it to wait for output without reading it.
 func (l *Log) Grown(ctx context.Context, size int64) error {
 	return l.await(ctx, &cursor{pos: size}, 1)
 }
 
 // Held returns how many bytes of memory the log takes.
-// Use it where the memory of many logs is counted.
 func (l *Log) Held() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

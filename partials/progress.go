@@ -181,7 +181,6 @@ func (p *Progress) appendValue(dst []byte) []byte {
 func appendNumber(dst []byte, n float64) []byte { return strconv.AppendFloat(dst, n, 'f', -1, 64) }
 
 // LastLine returns the last line of text in the batch that is not blank.
-// Use it for a status, which has room for one line.
 func (b Batch) LastLine() string {
 	var output []byte
 	for _, c := range b.Chunks() {

@@ -20,7 +20,6 @@ type Lane interface {
 }
 
 // PumpOptions configure a Pump.
-// Pass them to NewPump.
 type PumpOptions struct {
 	// Pace is the shortest time between two notifications. 0: each write to the log is a notification of its own.
 	Pace time.Duration

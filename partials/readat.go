@@ -26,7 +26,6 @@ func (r *Reader) Read(ctx context.Context, limit int) (Batch, error) {
 }
 
 // ReadAt is Read at position pos; it also returns the position to continue from.
-// Use it to read a piece of a log once, such as a page.
 func (l *Log) ReadAt(ctx context.Context, pos int64, limit int) (Batch, int64, error) {
 	r := l.ReaderAt(pos)
 	b, err := r.Read(ctx, limit)
@@ -34,7 +33,6 @@ func (l *Log) ReadAt(ctx context.Context, pos int64, limit int) (Batch, int64, e
 }
 
 // Tail returns the last chunks that are in memory, about n bytes of them.
-// Use it to show the end of the output without a read from the backing.
 func (l *Log) Tail(n int) Batch {
 	l.mu.Lock()
 	defer l.mu.Unlock()

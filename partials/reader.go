@@ -125,7 +125,6 @@ func (r *Reader) Wait(ctx context.Context, n int64) error {
 }
 
 // Pos returns the position after what was read.
-// Use it to continue later, with another reader.
 func (r *Reader) Pos() int64 {
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()

@@ -13,7 +13,6 @@ import (
 // Segments numbers a task's output for SEP-1905: segment n, counting from 1, is one item. An item gets its number when it is first sent, by
 // any mechanism, or earlier, when it is stored (Number). From then on it does not change: every request gets the same bytes under the same
 // number ("Sequence Number Requirements").
-// Use it where output is sent, stored or requested by number.
 type Segments struct {
 	mu sync.Mutex // taken before the log's
 	numbering
@@ -97,7 +96,6 @@ func (s *Segments) numberWhile(more func() bool) error {
 }
 
 // Numbered returns how many segments have numbers, and where the last of them ends.
-// Use it to ask for those that follow.
 func (s *Segments) Numbered() (n int, end int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +103,6 @@ func (s *Segments) Numbered() (n int, end int64) {
 }
 
 // EndOf returns where segment n ends in the log, or the last numbered one if n has no number yet.
-// Use it to continue a stream after the last segment that a client has.
 func (s *Segments) EndOf(n int64) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,7 +159,6 @@ func (s *Segments) After(last int64, limit int) (Page, error) {
 
 // Merged returns all segments in order with "the seqNr field removed", as a JSON array of at most about limit bytes. The middle of a longer
 // output is left out: cut reports it, and an item says so. It fails like After.
-// Use it for the result of a task whose request asked for streaming.
 func (s *Segments) Merged(limit int) (items []byte, cut bool, err error) {
 	if err := s.numberTo(math.MaxInt64); err != nil { // the tail is found from the end
 		return nil, false, err

@@ -205,7 +205,6 @@ func (s *Segments) First(task, meta []byte, limit int) (response json.RawMessage
 }
 
 // Resume returns the result of tasks/result with lastSeqNr. It fails like After.
-// Use it where a client asks for the segments after the last one that it has.
 func (s *Segments) Resume(last int64, taskID string, limit int) (json.RawMessage, error) {
 	page, err := s.After(last, limit)
 	if err != nil {

@@ -73,7 +73,6 @@ func (r *Runner) List(ctx context.Context, cursor string, n int) ([]Task, string
 const LinePace = time.Second
 
 // Status returns the task as it is now, with a message that says what it is doing.
-// Use it for a status notification that shows the last line of output.
 func (v *View) Status(message string) mcp.Task {
 	t := v.show(message)
 	t.StatusMessage = clip(message)
@@ -120,7 +119,6 @@ func (r *Runner) remember(t *Task) {
 
 // Newest returns up to n of the owner's tasks, newest first: if before is not "", only those older than that task; with own, only those that
 // this process has made. more reports whether there are others. It fails with ErrCursor if the task before is unknown.
-// Use it for a list that shows how tasks ended.
 func (r *Runner) Newest(ctx context.Context, n int, before string, own bool) (page []Task, more bool, err error) {
 	var ids []string
 	if own {
@@ -135,7 +133,6 @@ func (r *Runner) Newest(ctx context.Context, n int, before string, own bool) (pa
 }
 
 // Last is Newest for the tasks that wanted accepts; they are as Head returns them. wanted gets tasks without outcome and output.
-// Use it for a list of some of the tasks.
 func (r *Runner) Last(ctx context.Context, n int, before string, wanted func(*Task) bool) (page []Task, more bool, err error) {
 	ids, err := r.lastIDs(ctx, n+1, before, wanted)
 	if err != nil {

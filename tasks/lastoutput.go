@@ -48,7 +48,6 @@ func lastOutput(ctx context.Context, log *partials.Log) (content []mcp.ContentBl
 const tailBytes = 4 << 10
 
 // LastLine returns the last line of a task's output that is not blank, if its end shows one.
-// Use it where a list shows what a task is doing.
 func (t *Task) LastLine(ctx context.Context) (line string) {
 	_, _ = tail(ctx, t.Log, max(t.Log.Size()-tailBytes, 0), func(b partials.Batch) error {
 		line = cmp.Or(b.LastLine(), line)

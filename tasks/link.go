@@ -14,11 +14,9 @@ const (
 )
 
 // LogURI returns the URI of a task's log: runnel://tasks/ID/log.
-// Use it wherever a log is named.
 func LogURI(id string) string { return LogPrefix + id + LogSuffix }
 
 // LinkLog returns a content item that links to a task's whole log.
-// Add it to a result that shows only a part of the output.
 func LinkLog(t *Task) mcp.ContentBlock {
 	link, err := json.Marshal(struct {
 		Type string `json:"type"`

@@ -10,7 +10,6 @@ import (
 )
 
 // Register adds the tasks methods of both eras to srv, and declares the tasks capability.
-// Call it once for each server.
 func (r *Runner) Register(srv *rpc.Server) {
 	srv.Declare(func(c *rpc.Caller, caps *mcp.ServerCapabilities) {
 		if c.Version.Tasks {

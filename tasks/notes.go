@@ -112,7 +112,6 @@ func newQuestion(key string, n questionNote) *Question {
 }
 
 // OwnVariables returns variables without notes; nil if nothing is left.
-// Use it wherever variables are shown.
 func OwnVariables(variables json.RawMessage) json.RawMessage {
 	if !hasNotes(variables) {
 		return variables

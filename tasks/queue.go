@@ -31,7 +31,6 @@ type Queue interface {
 
 // Offer is what a worker gets to know about a task, besides the name of its tool. It holds no path and no environment: the worker uses its
 // own.
-// Pass it to Run.Offer.
 type Offer struct {
 	Class     string          // of the workers that may take it
 	Arguments json.RawMessage // of the call
@@ -44,7 +43,6 @@ type Offer struct {
 
 // FarClient is what a worker knows about the client that made a call. It decides which questions the worker can ask that client, and whether
 // the worker publishes progress.
-// Set it in an Offer.
 type FarClient struct {
 	Asks     mcp.ClientCapabilities `json:"asks,omitzero"`      // elicitation, sampling and roots, as far as the client has them
 	Progress bool                   `json:"progress,omitempty"` // the client wants to know the progress
@@ -67,7 +65,6 @@ type Offered struct {
 }
 
 // Worker is what a worker announces about itself.
-// Pass it to Queue.Announce.
 type Worker struct {
 	Host    string    `json:"host"`
 	PID     int       `json:"pid"`
@@ -79,7 +76,6 @@ type Worker struct {
 }
 
 // Offerer is a tool that a worker has.
-// Set it in a Worker.
 type Offerer struct {
 	mcp.Tool
 	Class string `json:"runnel/class"`
@@ -87,7 +83,6 @@ type Offerer struct {
 
 // Offer hands the task to a worker. The work calls it before it writes anything to the log, and must return if Offer returns nil, as with
 // Detach: the Run then follows the task, or ends if this process is a worker that gives the task back.
-// Use it for work that another machine should do.
 func (r *Run) Offer(ctx context.Context, o Offer) error {
 	queue, ok := r.runner.o.State.(Queue)
 	if !ok {

@@ -95,11 +95,9 @@ type Question struct {
 func (r *Run) Worked() <-chan struct{} { return r.worked.Done() }
 
 // Arguments returns the arguments of the call.
-// Use them to tell calls of the same tool apart.
 func (r *Run) Arguments() json.RawMessage { return r.spec.Arguments }
 
 // Report records the progress that the tool reports.
-// Call it whenever the tool reports.
 func (r *Run) Report(p Progress) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

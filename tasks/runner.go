@@ -15,7 +15,6 @@ import (
 )
 
 // Options of a Runner. The zero value works; a zero field means the default with which its comment begins.
-// Pass them to NewRunner.
 type Options struct {
 	State        State         // NewMemory
 	Owner        string        // DefaultOwner: whose tasks the runner runs and finds
@@ -115,7 +114,6 @@ func NewRunner(o Options) *Runner {
 }
 
 // Spec says what to run.
-// Pass it to Runner.Start or Runner.Take.
 type Spec struct {
 	Tool string
 	// Arguments of the call, as the client sent them.
@@ -157,7 +155,6 @@ type Client interface {
 
 // Work is what a task does.
 // It uses run to write to the log, to ask questions and to report progress.
-// Pass it in a Spec.
 type Work func(ctx context.Context, run *Run) Done
 
 // Done is the outcome of the work.

@@ -42,7 +42,6 @@ type Task struct {
 }
 
 // Progress is how far a tool has come, as it reports it.
-// Pass it to Run.Report.
 type Progress struct {
 	Done    float64 `json:"done,omitempty"` // 0: unknown
 	Total   float64 `json:"total,omitempty"`
@@ -83,7 +82,6 @@ func (t *Task) Expired(now time.Time) bool {
 
 // NewID makes a task's id: a random UUID whose first 16 bits are milliseconds of the clock. Ids made at one time are therefore neighbours in
 // a state's index, instead of each changing another page; 106 random bits remain to keep the id secret.
-// Use it for every new task.
 func NewID(now time.Time) string {
 	id := uuid.New()
 	ms := now.UnixMilli()

@@ -32,7 +32,6 @@ type Sample struct {
 }
 
 // Times are samples of a task's output, in order: one for each time at which it had grown. Between two samples far apart the task was silent.
-// Use them to show when the output came.
 type Times []Sample
 
 // grown adds a sample if the output has grown. It never changes samples that others may be reading.

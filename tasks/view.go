@@ -36,31 +36,24 @@ type View struct {
 }
 
 // ID returns the task's id: a UUID that gives access to the task, so it must stay secret.
-// Use it to name the task to its client.
 func (v *View) ID() string { return v.id }
 
 // Log returns the log that the work writes to.
-// Use it to append output, and to read it.
 func (v *View) Log() *partials.Log { return v.log }
 
 // Segments returns the segments that number the output for SEP-1905.
-// Use them for clients of SEP-1905.
 func (v *View) Segments() *partials.Segments { return v.segments }
 
 // Context returns the context of the work, which ends when the work should.
-// Use it in what must end with the work.
 func (v *View) Context() context.Context { return v.ctx }
 
 // Ended is closed when the task has its terminal status and its output has been delivered.
-// Use it to wait for the end.
 func (v *View) Ended() <-chan struct{} { return v.ended.Done() }
 
 // Watch announces changes of the status and the questions: changed receives a value after one or more of them. The caller must call stop.
-// Use it to see each change.
 func (v *View) Watch() (changed <-chan struct{}, stop func()) { return v.changes.Watch() }
 
 // Task returns the task as it is now.
-// Use it for its status and its outcome.
 func (v *View) Task() Task {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -77,7 +70,6 @@ func (v *View) end(t Task) {
 }
 
 // Questions returns the open questions by their keys.
-// Use them to show the task to a client that can answer.
 func (v *View) Questions() map[string]mcp.InputRequest {
 	v.mu.Lock()
 	defer v.mu.Unlock()

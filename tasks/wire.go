@@ -28,7 +28,6 @@ func (t *Task) wire(pollInterval time.Duration) mcp.Task {
 func (r *Runner) Wire(t *Task) mcp.Task { return t.wire(r.o.PollInterval) }
 
 // Shown returns the task as tasks/get shows it.
-// Use it to print a task as clients get it.
 func (t *Task) Shown() mcp.Task {
 	shown := t.wire(0)
 	shown.Meta = WithVariables(nil, t, 0)
@@ -40,7 +39,6 @@ const maxMerged = 8 << 20
 
 // Result returns the result of a task that ended with one: the merged segments if the request asked for them. It fails, with an *rpc.Error,
 // if those cannot be read.
-// Use it to answer tasks/result.
 func (t *Task) Result() (*mcp.CallToolResult, error) {
 	result := WithRelated(t.Outcome.Result, t.ID)
 	if t.Merge {
@@ -82,7 +80,6 @@ func WithRelated(result *mcp.CallToolResult, id string) *mcp.CallToolResult {
 
 // WithVariables adds a task's variables, if it has any, to a _meta, which may be nil. beside is the size of the rest of the answer: if the
 // variables do not fit beside it, they are left out, and a member says how long they are.
-// Use it wherever a task is shown.
 func WithVariables(meta map[string]any, t *Task, beside int) map[string]any {
 	own := OwnVariables(t.Variables)
 	if own == nil {

@@ -10,7 +10,6 @@ import (
 )
 
 // CommandResult reports whether a result is that of a command, and returns its exit code; 0 if a signal ended it.
-// Use it for the exit code of a program that calls a tool.
 func CommandResult(r *mcp.CallToolResult) (exitCode int, is bool) {
 	var command struct{ ExitCode int }
 	is = r.Meta[mcp.MetaCommand] != nil && json.Unmarshal(rawjson.Encode(r.Meta[mcp.MetaCommand]), &command) == nil
@@ -29,7 +28,6 @@ func StreamText(t, stream string) mcp.ContentBlock {
 
 // SplitEnd returns the content of a result. The line that says how a command ended, if there is one, becomes a separate last item, because it
 // is not output.
-// Use it to show a result on a terminal.
 func SplitEnd(r *mcp.CallToolResult) []mcp.ContentBlock {
 	exitCode, command := CommandResult(r)
 	if !command || len(r.Content) == 0 || len(OnlyEnd(r.Content)) > 0 {
@@ -49,7 +47,6 @@ func SplitEnd(r *mcp.CallToolResult) []mcp.ContentBlock {
 }
 
 // OnlyEnd returns the items of content that say how a command ended.
-// Use it where the output has been shown already.
 func OnlyEnd(content []mcp.ContentBlock) (end []mcp.ContentBlock) {
 	for _, item := range content {
 		if mcp.IsEnd(item) {

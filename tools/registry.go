@@ -151,7 +151,6 @@ func (r *Registry) Replace(with *Registry) (changed bool) {
 }
 
 // Grace returns how long calls of its tools may take to end, at most.
-// Use it to bound how long the end of the server may take.
 func (r *Registry) Grace() time.Duration {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -164,7 +163,6 @@ func (r *Registry) find(name string) (int, bool) {
 }
 
 // Lookup returns the tool with a name, nil if there is none.
-// Use it to look at the tool; a client calls it through tools/call.
 func (r *Registry) Lookup(name string) Tool {
 	if e := r.lookup(name); e != nil {
 		return e.tool

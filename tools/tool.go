@@ -101,7 +101,6 @@ func (c *Call) Log() *zerolog.Logger {
 }
 
 // Caller returns the client that made the call, nil in a test.
-// Use it for what depends on the client's version.
 func (c *Call) Caller() *rpc.Caller { return c.caller }
 
 // Said is what a tool says about its result. Set [Call].Said where the defaults do not fit.
@@ -173,7 +172,6 @@ func (c *Call) keep(ctx context.Context) bool {
 }
 
 // Variables returns the variables of the call's task, a JSON object.
-// Use it to read what a client or another tool has set.
 func (c *Call) Variables() json.RawMessage {
 	if c.run != nil {
 		if own := tasks.OwnVariables(c.run.Task().Variables); own != nil {

@@ -11,7 +11,6 @@ import (
 
 // Comparison says how the content that came compares with the result's: "the concatenation of all partial content items is not
 // guaranteed to equal the final tasks/result content" (SEP-2679, 1.3.8).
-// Use it to decide what of the result is still to be shown.
 type Comparison uint8
 
 // These are the outcomes of [Tracker.Compare].

@@ -46,7 +46,6 @@ type Tracker struct {
 }
 
 // Options say which call is tracked, and who gets its output. The zero value works.
-// Pass them to New.
 type Options struct {
 	Token json.RawMessage // the call's progressToken or partialResultToken, nil = none
 
@@ -134,7 +133,6 @@ func (t *Tracker) TaskID() string {
 }
 
 // End returns how the call ended, with the server's message about it.
-// Use it when the call is over.
 func (t *Tracker) End() (End, string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

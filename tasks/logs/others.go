@@ -12,7 +12,6 @@ import (
 )
 
 // Options of Serve.
-// Pass them to Serve.
 type Options struct {
 	Pump   partials.PumpOptions // how output is delivered on a subscription
 	Tools  *rpc.Broadcast       // changes of the list of tools
@@ -21,7 +20,6 @@ type Options struct {
 }
 
 // Page is the page of an app, a resource for clients that show apps.
-// Set it in Options.
 type Page struct {
 	Entry    mcp.Resource           // of resources/list
 	Contents func() json.RawMessage // those of resources/read

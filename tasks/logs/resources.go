@@ -188,7 +188,6 @@ const logStep = 4 << 10
 
 // AppendText appends the text of a log between the positions after and end, as a JSON string without its quotes, limit bytes at most, and
 // returns the position at which to continue. A chunk around end is cut there if it can be, and appended whole otherwise.
-// Use it to show a page of output as text.
 func AppendText(ctx context.Context, dst []byte, log *partials.Log, after, end int64, limit int) (_ []byte, next int64, err error) {
 	begin := len(dst)
 	r := log.ReaderAt(after)

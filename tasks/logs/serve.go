@@ -9,7 +9,6 @@ import (
 )
 
 // Serve adds the resources methods and subscriptions/listen to srv.
-// Call it once for each server.
 func Serve(srv *rpc.Server, runner *tasks.Runner, o Options) {
 	s := &server{runner: runner, o: o}
 	srv.Declare(func(_ *rpc.Caller, caps *mcp.ServerCapabilities) {

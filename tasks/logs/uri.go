@@ -14,7 +14,6 @@ import (
 const MaxURI = 4 << 10
 
 // ParseURI reads a log's URI; id is "" if it is not one.
-// Use it wherever a client names a log.
 func ParseURI(uri string) (id string, after int64, err error) {
 	path, query, _ := strings.Cut(uri, "?")
 	id, ok := strings.CutPrefix(path, tasks.LogPrefix)
