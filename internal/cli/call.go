@@ -277,6 +277,10 @@ func (c *call) finish(raw json.RawMessage, held []json.RawMessage) error {
 		}
 	}
 	isError := r.IsError && r.Meta[mcp.MetaCommand] == nil
+	running := remote.HandedOver(raw) // a task that this version of the protocol cannot follow
+	if running != "" && len(r.Content) > 0 {
+		r.Content = r.Content[1:] // a sentence for a model; what follows is output
+	}
 	switch c.o.output.Word {
 	case "json":
 		var line bytes.Buffer
@@ -304,6 +308,11 @@ func (c *call) finish(raw json.RawMessage, held []json.RawMessage) error {
 			c.view.NewLine()
 			c.show(content, isError)
 		}
+	}
+	if running != "" {
+		c.view.NewLine()
+		return fmt.Errorf("%s takes longer than the server waits: it is still running, as task %s, which protocol %s cannot follow; "+
+			"speak a newer one, or start the server with --sync-wait 0", c.tool.Name, running, c.client.Version().Name)
 	}
 	if isError { // what is on stdout is not a command's output, which is shown as it is
 		c.view.NewLine()

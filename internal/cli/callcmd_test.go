@@ -68,9 +68,9 @@ tools:
 	}{
 		"slow": {124, "timed out after 50ms"}, "silent": {124, "no output for 50ms"}, "gone": {127, "cannot start no-such-program: not found in PATH="},
 		"far": {127, "cannot start /no/such/program: "}, "killed": {137, "killed by SIGKILL"}, "terminated": {143, "killed by SIGTERM"}, "three": {3, "exit code 3"},
-		"asks": {1, "must be confirmed"},
+		"asks": {1, "--yes confirms"},
 	} {
-		for _, how := range []string{"--no-task", "--task"} {
+		for _, how := range []string{"--no-task", "--task", "--protocol=2024-11-05", "--protocol=2026-07-28"} {
 			runCommand(t, append([]string{"call", tool, how}, flags...)...).says(t, want.code, want.said)
 		}
 	}

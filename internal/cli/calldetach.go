@@ -14,6 +14,17 @@ import (
 // detachPoll is how often a call checks whether its task is detached yet: the user may have to confirm it first.
 const detachPoll = 50 * time.Millisecond
 
+// endedBefore is the exit code of a task that ended before it was detached: its program is not there, say.
+func endedBefore(ctx context.Context, client *rpc.Client, id mcp.TaskParams) int {
+	var r mcp.CallToolResult
+	if client.Call(ctx, "tasks/result", id, &r) == nil {
+		if err := exitOf(&r); err != nil {
+			return exitCodeOf(err)
+		}
+	}
+	return exitFailure
+}
+
 // detach calls a tool as a task and returns the task's id once it runs on without this process.
 func detach(wanted context.Context, client *rpc.Client, tool string, arguments json.RawMessage) (string, error) {
 	ctx := context.WithoutCancel(wanted) // an interrupted call must still learn which task to cancel
@@ -42,7 +53,7 @@ func detach(wanted context.Context, client *rpc.Client, tool string, arguments j
 		case t.Meta.Detached:
 			return t.TaskID, nil
 		case t.Status.Terminal():
-			return "", fmt.Errorf("%s: %s", tool, t.StatusMessage)
+			return "", &failure{fmt.Errorf("%s: %s", tool, t.StatusMessage), endedBefore(ctx, client, id)}
 		}
 		select {
 		case <-time.After(detachPoll):

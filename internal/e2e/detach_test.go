@@ -483,6 +483,7 @@ func TestCallDetach(t *testing.T) {
 tools:
   slow: {shell: 'sleep 1; echo done; exit 4'}
   sure: {shell: 'echo sure', confirm: "Really?"}
+  gone: {command: [no-such-program]}
 `)
 	call := func(args ...string) (id string, code int, stderr string) {
 		t.Helper()
@@ -491,6 +492,11 @@ tools:
 		cmd.Stdout, cmd.Stderr = &out, &err
 		_ = cmd.Run()
 		return strings.TrimSuffix(out.String(), "\n"), cmd.ProcessState.ExitCode(), err.String()
+	}
+	for range 2 { // exits as the same call without --detach does
+		if id, code, stderr := call("gone"); code != 127 || id != "" || !strings.Contains(stderr, "cannot start no-such-program") {
+			t.Errorf("%q, exit code %d, stderr %q", id, code, stderr)
+		}
 	}
 	began := time.Now()
 	slow, code, stderr := call("slow")

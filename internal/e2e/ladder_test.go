@@ -133,11 +133,17 @@ tools:
 	w.end()
 }
 
-// runnel call waits for the result of a plain call that was handed over, by the tasks methods of the version.
+// runnel call waits for the result of a plain call that was handed over, by the tasks methods of the version. A version without them cannot
+// follow: runnel itself hands nothing over then, and of another server the call says so.
 func TestCallFollowsAHandOver(t *testing.T) {
 	t.Parallel()
 	config := writeConfig(t, `tools: {slow: {shell: "echo begun; sleep 1; echo done; exit 3", task: forbidden}}`)
-	for _, version := range []string{"2025-11-25", "2026-07-28"} {
+	for _, version := range []string{"2025-11-25", "2026-07-28", "2024-11-05", "2025-06-18"} {
 		people(t, append(config, "call", "slow", "--protocol", version, "--state", "memory", "--sync-wait", "300ms")...).is(t, 3, "begun\ndone\n", `^exit code 3 after [0-9.]+ s\n$`)
+	}
+	server := programCommand(t, append(config, "serve", "--state", "memory", "--sync-wait", "300ms", "--log-level", "error")...).Args
+	for range 2 {
+		people(t, append([]string{"call", "slow", "--protocol", "2025-06-18", "--"}, server...)...).
+			is(t, exitFailure, "(begun\n)?", `^runnel: slow takes longer than the server waits: it is still running, as task \S+, which protocol 2025-06-18 cannot follow; `)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"runnel/rpc"
+	"runnel/rpc/mcp"
 	"runnel/tasks"
 	"runnel/tools/config"
 	"runnel/tools/upstream"
@@ -17,8 +18,8 @@ func (s *Setup) Dial(ctx context.Context, o rpc.DialOptions) (client *rpc.Client
 	if err != nil {
 		return nil, nil, err
 	}
-	if !conf.Overridden("tasks.syncWait") {
-		conf.Tasks.SyncWait = 0 // no client here gives up on a long call
+	if v := mcp.LookupVersion(o.Version); !conf.Overridden("tasks.syncWait") || v != nil && !v.Tasks && !v.Stateless {
+		conf.Tasks.SyncWait = 0 // no client here gives up on a long call, and one without tasks could not follow it
 	}
 	conf.History.Calls = 0 // who makes this call sees what came of it, and need not wait until it is stored
 	set, _, err := s.Registry(conf)

@@ -106,7 +106,7 @@ func (c *Call) send(ctx context.Context, call *Params, params json.RawMessage) (
 			return false
 		}
 		kind := tracker.AnswerHandle
-		if id := c.handedOver(response.Result); id != "" {
+		if id := HandedOver(response.Result); id != "" && (c.client.Version().Tasks || c.client.Version().Stateless) {
 			c.cutShort.Store(true)
 			c.tracker.Handle(id)
 		} else {
@@ -125,14 +125,13 @@ func (c *Call) send(ctx context.Context, call *Params, params json.RawMessage) (
 	return raw, kind, err
 }
 
-// handedOver returns the task to which a runnel has handed over a plain call that took too long, "" if it has not, or if the connection has no
-// methods to follow a task.
-func (c *Call) handedOver(result json.RawMessage) string {
+// HandedOver returns the task to which a runnel has handed over a plain call that took too long, "" if it has not.
+func HandedOver(result json.RawMessage) string {
 	meta := rawjson.Member(result, "_meta")
 	task := rawjson.Member(meta, mcp.MetaTask)
 	related := rawjson.Member(meta, mcp.MetaRelatedTask) // a tool that reports on a task does not have it
 	id := rawjson.StringMember(task, "taskId")
-	if v := c.client.Version(); !v.Tasks && !v.Stateless || rawjson.StringMember(task, "status") != string(mcp.TaskWorking) || id != rawjson.StringMember(related, "taskId") {
+	if rawjson.StringMember(task, "status") != string(mcp.TaskWorking) || id != rawjson.StringMember(related, "taskId") {
 		return ""
 	}
 	return id
