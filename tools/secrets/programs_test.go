@@ -109,13 +109,13 @@ func TestWrappedAnywhere(t *testing.T) {
 	s := mustNew(t, []string{value}, nil)
 	for before := range 80 {
 		for _, width := range []int{64, 76} {
-			for _, end := range []string{"\n", "\r\n", `\n`} {
+			for _, end := range []string{"\n", "\r\n", `\n`, `\r\n`} {
 				letters := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("u", before) + value + "vvvvv"))
 				text := ""
 				for rest := letters; rest != ""; rest = rest[min(width, len(rest)):] {
 					text += rest[:min(width, len(rest))] + end
 				}
-				got := strings.NewReplacer("\r", "", "\n", "", `\n`, "", mask, "").Replace(s.String(text))
+				got := strings.NewReplacer("\r", "", "\n", "", `\r`, "", `\n`, "", mask, "").Replace(s.String(text))
 				if most := len(letters) - len(value)*8/6 + 2; len(got) > most {
 					t.Errorf("%d bytes before, %d columns: %d letters stay, want at most %d", before, width, len(got), most)
 				}

@@ -10,9 +10,9 @@ import (
 	"unicode/utf8"
 )
 
-// spellings returns patterns for the forms in which a value may appear: as it is, in a JSON string, in a URL, in base64,
-// and each line of a value of several lines, which programs print one by one. Other encodings, such as hexadecimal, are
-// not covered.
+// spellings returns patterns for the forms in which a value may appear: as it is, in a JSON string, in a URL,
+// in base64, and each line of a value of several lines, which programs print one by one. Other encodings,
+// such as hexadecimal, are not covered.
 func spellings(value string) []string {
 	list := []string{escaped(value)}
 	for line := range strings.Lines(value) {
@@ -25,9 +25,10 @@ func spellings(value string) []string {
 	return slices.Compact(list)
 }
 
-// escaped returns a pattern for a text of which each character may stand as it is, or as JSON or a URL has it. Which ones
-// are escaped depends on the program: encodeURIComponent leaves !'()*, Python's quote leaves /, json.dumps leaves nothing
-// beyond ASCII, PHP's json_encode not even a /. A NUL is left out: no variable has one, and no text of a log.
+// escaped returns a pattern for a text of which each character may stand as it is, or as JSON or a URL has
+// it. Which ones are escaped depends on the program: encodeURIComponent leaves !'()*, Python's quote leaves
+// /, json.dumps leaves nothing beyond ASCII, PHP's json_encode not even a /. A NUL is left out: no variable
+// has one, and no text of a log.
 func escaped(text string) string {
 	var b strings.Builder
 	for len(text) > 0 {
@@ -79,14 +80,17 @@ func hex(prefix string, raw ...byte) string {
 	return b.String()
 }
 
-// maxWrapped is the length of the longest value, in bytes, that is found in base64 of several lines: each place where a
-// line may end takes memory, and time at the start.
+// maxWrapped is the length of the longest value, in bytes, that is found in base64 of several lines: each
+// place where a line may end takes memory, and time at the start.
 const maxWrapped = 512
 
-// inBase64 returns patterns for the characters of a value in base64, in both alphabets, if zero, one or two other bytes
-// stand before it. They leave out the characters that also depend on other bytes. Lines may end anywhere: base64 and
-// Python wrap at 76 columns, openssl at 64, and JSON has \n for the end of a line. Only the first two characters stand together, since most text is skipped by
-// them (machine.pairs), and nearly each line of it has a character before its end: where a line ends between them, the
+// inBase64 returns patterns for the characters of a value in base64, in both alphabets, if zero, one or two
+// other bytes
+// stand before it. They leave out the characters that also depend on other bytes. Lines may end anywhere:
+// base64 and
+// Python wrap at 76 columns, openssl at 64, and JSON has \n or \r\n for the end of a line. Only the first two
+// characters stand together, since most text is skipped by them (machine.pairs), and nearly each line of it
+// has a character before its end: where a line ends between them, the
 // first one stays.
 func inBase64(value string) (list []string) {
 	for before := range 3 {
@@ -108,7 +112,7 @@ func inBase64(value string) (list []string) {
 			list = append(list, strings.Join(letters, ""))
 			continue
 		}
-		const end = `\r?(?:\n|\\n)?`
+		const end = `\r?(?:\n|\\(?:r\\)?n)?`
 		first, second, third := letters[0], letters[1], letters[2]
 		list = append(list, "(?:"+first+second+end+third+"|"+second+third+")"+end+strings.Join(letters[3:], end))
 	}
