@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -37,7 +38,7 @@ func (c *Called) Text() string {
 }
 
 // Call calls a tool with arguments, which encoding/json must be able to encode as an object; nil means none. The client cannot answer questions. An
-// error that is not a result, such as that of a panic, fails the test.
+// error that is not a result fails the test, as a panic does, whose stack is logged.
 func Call(t testing.TB, tool tools.Tool, arguments any) *Called {
 	t.Helper()
 	if arguments == nil {
@@ -45,7 +46,7 @@ func Call(t testing.TB, tool tools.Tool, arguments any) *Called {
 	}
 	called := &Called{}
 	registry := &tools.Registry{}
-	if err := registry.Add(&recorded{Tool: tool, called: called}); err != nil {
+	if err := registry.Add(&recorded{Tool: tool, t: t, called: called}); err != nil {
 		t.Fatal(err)
 	}
 	server := rpc.NewServer(&rpc.Options{Drain: -1}) // all calls are answered after the end of the input
@@ -84,11 +85,18 @@ func Call(t testing.TB, tool tools.Tool, arguments any) *Called {
 // recorded is a tool whose output and progress are recorded.
 type recorded struct {
 	tools.Tool
+	t      testing.TB
 	mu     sync.Mutex
 	called *Called
 }
 
 func (r *recorded) Call(ctx context.Context, in *tools.Call, out *tools.Output) (*mcp.CallToolResult, error) {
+	defer func() {
+		if p := recover(); p != nil { // the server answers no more than "internal error"
+			r.t.Logf("%s panicked: %v\n%s", r.Describe().Name, p, debug.Stack())
+			panic(p)
+		}
+	}()
 	defer func() {
 		var output strings.Builder
 		defer func() { r.called.Output = output.String() }()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -73,6 +74,37 @@ func TestWrittenIsTheResult(t *testing.T) {
 		long := Call(t, tool, map[string]any{"Long": true})
 		if text := long.Text(); !strings.HasPrefix(text, "beforeafter") || len(text) > 1<<20 {
 			t.Errorf("the result has %d items, %.100q", len(long.Content), text)
+		}
+	}
+}
+
+// notedTest is a test that notes what is said of it.
+type notedTest struct {
+	testing.TB
+	said strings.Builder
+}
+
+func (n *notedTest) Logf(format string, args ...any) {
+	_, _ = fmt.Fprintf(&n.said, format+"\n", args...)
+}
+func (n *notedTest) Fatalf(format string, args ...any) {
+	n.Logf(format, args...)
+	runtime.Goexit()
+}
+
+// A panic fails the test, which shows where it came from.
+func TestPanicHasItsStack(t *testing.T) {
+	t.Parallel()
+	tool := tools.Func("broken", "", func(context.Context, struct{}, *tools.Output) (*mcp.CallToolResult, error) {
+		panic("of this tool")
+	})
+	for range 2 {
+		noted, ended := &notedTest{TB: t}, make(chan struct{})
+		go func() { defer close(ended); Call(noted, tool, nil) }()
+		<-ended
+		said := noted.said.String()
+		if !strings.Contains(said, "broken panicked: of this tool") || !strings.Contains(said, "TestPanicHasItsStack") || !strings.Contains(said, "internal error") {
+			t.Errorf("said: %s", said)
 		}
 	}
 }
