@@ -157,6 +157,11 @@ func TestSchemaTakesGoodConfigs(t *testing.T) {
 			t.Errorf("%s: %v", file, err)
 		}
 	}
+	for _, value := range []string{`{"notify": "7d"}`, `{"notify": "never"}`, `{"notify": "1h30m"}`, `{"notify": {"after": "7d"}}`, `{"tasks": {"ttl": "7d"}}`} {
+		if err := schema.Validate(asJSON(t, []byte(value))); err != nil {
+			t.Errorf("%s: %v", value, err)
+		}
+	}
 }
 
 func TestSchemaRefusesWrongConfigs(t *testing.T) {
