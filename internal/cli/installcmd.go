@@ -68,6 +68,11 @@ Hosts: ` + strings.Join(hosts.IDs(), ", ") + `.`,
 			if len(rest) > 0 && len(given) > 0 {
 				return misuse(cmd, "--%s: put it after --, where all arguments of runnel stand", given[0].flag)
 			}
+			if len(rest) > 0 {
+				if err := i.checkRest(cmd, rest); err != nil {
+					return err
+				}
+			}
 			i.Options.From = map[string]string{}
 			for _, g := range given {
 				i.Options.From[g.flag] = "--" + g.flag
@@ -209,6 +214,35 @@ func (i *invocation) checkGiven(ctx context.Context, given []givenFlag) error {
 	}
 	if err != nil {
 		return &serve.UsageError{Err: err, Hint: hint}
+	}
+	return nil
+}
+
+// checkRest refuses arguments after -- with which runnel would not serve.
+func (i *invocation) checkRest(cmd *cobra.Command, rest []string) error {
+	other := &invocation{Setup: serve.Setup{Env: i.Env, Stdout: io.Discard, Stderr: io.Discard}}
+	server, args, err := other.command().Find(rest)
+	if err != nil {
+		return misuse(cmd, "the arguments after --: %w", err)
+	}
+	if err := server.ParseFlags(args); err != nil {
+		return misuse(cmd, "the arguments after --: %w", flagError(server, err))
+	}
+	args = server.Flags().Args()
+	switch server.Name() {
+	case "runnel", "serve":
+		err = noArguments(server, args)
+	case "wrap", "trace":
+		if err = other.needServer(server, args); err != nil && other.target.isSelf() && len(args) > 0 {
+			server, words := server.Name(), term.Quote(args...)
+			return misuse(cmd, "the arguments after --: the server's command stands after a second one: -- %s -- %s; "+
+				"a server that the host has is wrapped by --wrap NAME instead", server, words)
+		}
+	default:
+		err = fmt.Errorf("%s serves no tools: name serve, wrap or trace", server.CommandPath())
+	}
+	if err != nil {
+		return misuse(cmd, "the arguments after --: %w", err)
 	}
 	return nil
 }

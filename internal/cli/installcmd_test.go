@@ -145,6 +145,14 @@ func TestInstallRefuses(t *testing.T) {
 		{[]string{"install", "codex", "--dry-run", "--", "--state", "nats://token@h"}, exitUsage, `^the arguments after -- have a URL with a password`},
 		{[]string{"install", "codex", "--dry-run", "--", "--tool", "a=git fetch ssh://git@h/x"}, exitFine, ``},
 		{[]string{"install", "codex", "--", "serve", "--state=nats://u:secret@h"}, exitUsage, `^the arguments after -- have a URL with a password`},
+		{[]string{"install", "codex", "--", "wrap", "github"}, exitUsage, `the arguments after --: the server's command stands after a second one: -- wrap -- github; a server that the host has is wrapped by --wrap NAME instead`},
+		{[]string{"install", "codex", "--", "wrap"}, exitUsage, `the arguments after --: runnel wrap: which server\?`},
+		{[]string{"install", "codex", "--", "serve", "x"}, exitUsage, `the arguments after --: runnel serve: unknown argument "x"`},
+		{[]string{"install", "codex", "--", "npx", "server"}, exitUsage, `the arguments after --: unknown command "npx"`},
+		{[]string{"install", "codex", "--", "tools"}, exitUsage, `the arguments after --: runnel tools serves no tools: name serve, wrap or trace`},
+		{[]string{"install", "codex", "--", "--tol", "a=x"}, exitUsage, `the arguments after --: unknown flag: --tol \(did you mean --tool\?\)`},
+		{[]string{"install", "codex", "--dry-run", "--", "wrap", "--hung-after=1m", "--", "npx", "server", "--flag"}, exitFine, ``},
+		{[]string{"install", "codex", "--dry-run", "--", "trace", "--file", "f", "--", "npx", "server"}, exitFine, ``},
 		{[]string{"install", "zed"}, exitUsage, `Zed starts its servers in another directory than this: name a tool`},
 		{[]string{"install", "goose", "--scope", "project", "--tool", "a=x"}, exitFailure, `Goose has no file for one project`},
 		{[]string{"install", "claude-code", "--tool", "a=x"}, exitFailure, `\.claude\.json: .*unexpected EOF; nothing was changed: fix the file first`},
@@ -178,6 +186,12 @@ func TestInstallWrap(t *testing.T) {
 		run("install", "cursor", "--wrap", "my files", "--sync-wait", "20s").is(t, exitFine, "", `runnel uninstall cursor --scope user --name 'my files'`)
 		run("install", "cursor", "--wrap", "my files").is(t, exitFine, "", "runnel wraps the server my files already")
 		run("uninstall", "cursor", "--name", "my files").is(t, exitFine, "", "starts without runnel again")
+		if got := read(t, file); got != before {
+			t.Fatal(got)
+		}
+	}
+	for range 2 { // nor is it removed when runnel has nothing to do with it
+		run("uninstall", "cursor", "--name", "my files").is(t, exitFailure, "", `the server my files was not installed by runnel, and does not start it: it stays`)
 		if got := read(t, file); got != before {
 			t.Fatal(got)
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"reflect"
 
@@ -102,7 +103,8 @@ func same(a, b Server) bool {
 		len(a.Env) == len(b.Env) && (len(a.Env) == 0 || reflect.DeepEqual(a.Env, b.Env)) && a.Off == b.Off
 }
 
-// Uninstall plans to remove an entry from a file; nil if the file has none of that name.
+// Uninstall plans to remove an entry from a file; nil if the file has none of that name. It refuses one that Install has not written and that
+// does not start runnel.
 func (h *Host) Uninstall(path, name string, records Records) (*Change, error) {
 	f, err := read(path)
 	if err != nil {
@@ -113,8 +115,13 @@ func (h *Host) Uninstall(path, name string, records Records) (*Change, error) {
 	if err != nil {
 		return nil, unreadable(f, err)
 	}
-	if _, taken := there[name]; !taken {
+	entry, taken := there[name]
+	if !taken {
 		return nil, nil
+	}
+	program, _ := os.Executable()
+	if s, _ := readServer(entry); old == nil && !s.Runnel(program) {
+		return nil, fmt.Errorf("%s: the server %s was not installed by runnel, and does not start it: it stays; remove it in the file yourself", f.path, name)
 	}
 	c := &Change{Path: f.path, name: name, file: f, records: records, earlier: old}
 	c.plan = func() (*Change, error) { return h.Uninstall(path, name, records) }
