@@ -16,6 +16,7 @@ import (
 	"runnel/rpc"
 	httpclient "runnel/rpc/http/client"
 	"runnel/rpc/mcp"
+	"runnel/tools/config"
 	"runnel/tools/process"
 	"runnel/tools/remote"
 )
@@ -112,6 +113,8 @@ func (i *invocation) findTool(list []mcp.Tool, name string) (*mcp.Tool, error) {
 	switch {
 	case len(names) > 0:
 		return nil, fmt.Errorf("%w; there are: %s", didYouMean(err, name, names), term.Printable(strings.Join(names, ", ")))
+	case i.target.isSelf() && i.Untrusted():
+		return nil, fmt.Errorf("%w, nor any other, while the project's %s is not used", err, config.FileName)
 	case i.target.isSelf():
 		return nil, fmt.Errorf("%w, nor any other: name one with --tool, or let runnel init propose a runnel.yaml", err)
 	}

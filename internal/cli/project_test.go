@@ -45,11 +45,16 @@ func TestConfigOfTheProject(t *testing.T) {
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
+	run("trust", ".").is(t, exitUsage, "", "there is no runnel.yaml")
 	run("trust").is(t, exitUsage, "", "there is no runnel.yaml") // the one above the repository does not count
 	near := where(filepath.Join(repo, "a"))
 	run("trust").is(t, exitFine, "tools: .*", "trusted until it changes: "+near)
 	run("call", "where", "--state", "memory").is(t, exitFine, filepath.Dir(near)+"\n", "")
 	run("config", "check").is(t, exitFine, near+".*", "")
+	for range 2 { // a directory is its file
+		run("trust", "--remove", "..").is(t, exitFine, "", "no longer trusted: ../runnel.yaml")
+		run("trust", "..").is(t, exitFine, "tools: .*", "trusted until it changes: "+near)
+	}
 }
 
 // What the config says of HTTP, of metrics and of the log counts for a server, if the file is trusted; flags and --set win over it. Other
@@ -67,7 +72,13 @@ func TestServerOfTheConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		run("tools", "--state", "memory").is(t, exitFine, "", `^runnel: \S*runnel.yaml is not used: it is not trusted yet[^\n]*\n$`)
+		const unused = `^runnel: \S*runnel.yaml is not used: it is not trusted yet. Read it, then run: runnel trust \S+\n`
+		run("tools", "--state", "memory").is(t, exitFailure, "", unused+"$")
+		run("tools", "--state", "memory", "-o", "json").is(t, exitFailure, `\{"tools":\[\]\}\n`, unused+"$")
+		run("tools", "--state", "memory", "--tool", "b=true").is(t, exitFine, "b .*", unused+"$") // which were asked for
+		run("tools", "a", "--state", "memory").is(t, exitFailure, "", unused+`runnel: there is no tool "a", nor any other, while the project's runnel.yaml is not used\n$`)
+		run("call", "a", "--state", "memory").is(t, exitFailure, "", unused+`runnel: there is no tool "a", nor any other, while the project's runnel.yaml is not used\n$`)
+		run("doctor", "--state", "memory").is(t, exitFailure, `.*WRONG  config: \S+ is not used: it is not trusted yet.*`, "")
 		run("serve", "--state", "memory").is(t, exitFine, "", `^runnel: \S*runnel.yaml is not used: it is not trusted yet[^\n]*\n[^\n]*"serving"[^\n]*\n$`)
 	}
 	run("trust").is(t, exitFine, "http: .*", "trusted until it changes")

@@ -5,8 +5,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 
 	"runnel/internal/serve"
 )
@@ -108,4 +111,37 @@ func TestVariablesOnlySetAServer(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A command that is called wrongly exits with 2, whichever it is: with an unknown flag, with an argument that it does not take, or without one
+// that it needs.
+func TestMisuseOfEachCommand(t *testing.T) {
+	t.Parallel()
+	var try func(cmd *cobra.Command, path []string)
+	try = func(cmd *cobra.Command, path []string) {
+		for _, sub := range cmd.Commands() {
+			try(sub, append(slices.Clone(path), sub.Name()))
+		}
+		if len(path) == 0 || cmd.Name() == "help" {
+			return
+		}
+		uses := [][]string{{"--no-such-flag"}}
+		arguments := strings.TrimSpace(strings.TrimPrefix(strings.TrimPrefix(cmd.Use, cmd.Name()), " [flags]"))
+		switch {
+		case cmd.HasSubCommands(): // which one?
+			uses = append(uses, []string{"no-such-command"})
+		case arguments == "" || strings.HasPrefix(arguments, "(--"):
+			uses = append(uses, []string{"no-such-argument"})
+		case !strings.HasPrefix(arguments, "["):
+			uses = append(uses, nil)
+		}
+		for _, use := range uses {
+			for range 2 {
+				if got := runCommand(t, append(slices.Clone(path), use...)...); got.code != exitUsage || got.stdout != "" || !strings.Contains(got.stderr, "see runnel ") {
+					t.Errorf("%q: %+v", append(slices.Clone(path), use...), got)
+				}
+			}
+		}
+	}
+	try(Command(), nil)
 }

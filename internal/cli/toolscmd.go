@@ -65,25 +65,31 @@ speaks Streamable HTTP.`,
 			if err != nil {
 				return err
 			}
+			untrusted := len(list) == 0 && i.target.isSelf() && i.Untrusted() // which has been said
 			switch output.Word {
 			case "json":
-				return writeJSON(i.Stdout, mcp.ListToolsResult{Tools: append([]mcp.Tool{}, list...)}) // not null
+				err = writeJSON(i.Stdout, mcp.ListToolsResult{Tools: append([]mcp.Tool{}, list...)}) // not null
 			case "ndjson":
-				return writeLines(i.Stdout, list)
+				err = writeLines(i.Stdout, list)
+			default:
+				err = i.printTools(list)
 			}
 			switch {
-			case len(list) > 0:
+			case err != nil:
+				return err
+			case untrusted:
+				return exitError(exitFailure)
+			case len(list) > 0 || output.Word != "text":
 			case !i.target.isSelf():
 				i.Say(zerolog.InfoLevel, "the server has no tools")
 			case i.Upstreams > 0:
 				i.Say(zerolog.InfoLevel, "no tools yet: a server of upstreams has not answered. Try again in a moment; runnel doctor says what it answers")
 			case i.Classes > 0:
 				i.Say(zerolog.InfoLevel, "no tools: no worker of the config's classes announces any; runnel fleet shows which workers there are")
-			case i.Untrusted(): // which has been said
 			default:
 				i.Say(zerolog.InfoLevel, "no tools: name one with --tool, or let runnel init propose a runnel.yaml")
 			}
-			return i.printTools(list)
+			return nil
 		},
 	}
 	cmd.ValidArgsFunction = i.completeTool

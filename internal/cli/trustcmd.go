@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -21,7 +22,7 @@ import (
 func (i *invocation) trustCommand() *cobra.Command {
 	var list, remove bool
 	cmd := &cobra.Command{
-		Use:   "trust [FILE]",
+		Use:   "trust [FILE | DIRECTORY]",
 		Short: "Let the runnel.yaml of this directory run its commands",
 		Long: `A runnel.yaml in the current directory starts programs, and it may have come with somebody else's files. So runnel ignores it until you
 trust it. Read it first: this command shows all of it. Your trust lasts until the file changes; then runnel asks for it again.
@@ -30,11 +31,11 @@ A file that you name (--config, $RUNNEL_CONFIG) and the one in your own config d
 		Example: `  runnel trust
 
   # the file of another directory
-  runnel trust ~/src/app/runnel.yaml
+  runnel trust ~/src/app
 
   # which files are trusted? no longer trust one
   runnel trust --list
-  runnel trust --remove ~/src/app/runnel.yaml`,
+  runnel trust --remove ~/src/app`,
 		Args: atMostOne,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if list {
@@ -48,6 +49,9 @@ A file that you name (--config, $RUNNEL_CONFIG) and the one in your own config d
 			file := config.Project()
 			if len(args) > 0 {
 				file = args[0]
+			}
+			if info, err := os.Stat(file); err == nil && info.IsDir() {
+				file = filepath.Join(file, config.FileName)
 			}
 			if remove {
 				if err := i.Trust().Remove(file); err != nil {

@@ -59,7 +59,7 @@ func (s *Setup) Serve(ctx context.Context) error {
 	if s.view != nil && inMemory(store) {
 		s.Say(zerolog.WarnLevel, "runnel ui: the state is memory, so the view shows only tasks that it starts itself; name a directory with --state")
 	}
-	log.Info().Str("version", Version()).Str("config", file).Int("tools", count).Int("upstreams", len(conf.Upstreams)).Msg("serving")
+	log.Info().Str("version", Version()).Str("config", file).Int("tools", count).Int("upstreams", s.Upstreams).Msg("serving")
 	time.AfterFunc(startDelay, func() { process.ReserveThreads() })
 	switch {
 	case file == "":
