@@ -84,7 +84,7 @@ func TestUntrustedDirectory(t *testing.T) {
 		{"__complete call ", exitFine, `:4\n`, "Completion"},
 		{"__complete call leave-mark ", exitFine, `:4\n`, "Completion"},
 		{"__complete tasks get ", exitFine, `:\d+\n`, "Completion"},
-		{"tools", exitFine, "", left},
+		{"tools", exitFailure, "", left},
 		{"call echo text=x --selftest --state memory", exitFine, "x\n?", left},
 		{"call leave-mark", exitFailure, "", left + `runnel: there is no tool "leave-mark"`},
 		{"serve --drain -1", exitFine, `.*"instructions":"The tools of this project's runnel\.yaml are missing: it is not trusted yet\. .*the nearest one above.*run runnel trust in its directory.*unknown tool.*`, left},
@@ -225,7 +225,7 @@ func TestTrustMisused(t *testing.T) {
 	c.env = append(c.env, "HOME=", "XDG_STATE_HOME=")
 	c.write("")
 	c.run("", "trust").is(t, exitFailure, "", `neither XDG_STATE_HOME nor HOME is set to an absolute path: a named file \(--config\) needs no trust`)
-	c.run("", "tools").is(t, exitFine, "", `is not used: neither XDG_STATE_HOME nor HOME is set`)
+	c.run("", "tools").is(t, exitFailure, "", `is not used: neither XDG_STATE_HOME nor HOME is set`)
 }
 
 // Trust counts only where nobody else can write it.
