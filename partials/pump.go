@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"runnel/internal/pause"
 	"runnel/rpc/mcp"
 )
 
@@ -188,9 +189,7 @@ func (p *Pump) load() {
 			p.enter()
 			return
 		}
-		select {
-		case <-time.After(loadRetry):
-		case <-p.ctx.Done():
+		if !pause.For(p.ctx, loadRetry) {
 			return
 		}
 	}

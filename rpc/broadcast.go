@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"runnel/internal/pause"
 )
 
 // Broadcast wakes all watchers of something, such as the list of tools, when it changes. Use it where the watchers then read it anew, so
@@ -60,9 +62,7 @@ func Announce(ctx context.Context, changed <-chan struct{}, tell func() error) {
 		if tell() != nil {
 			return
 		}
-		select {
-		case <-time.After(ListPace):
-		case <-ctx.Done():
+		if !pause.For(ctx, ListPace) {
 			return
 		}
 	}

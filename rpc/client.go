@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"runnel/internal/pause"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 )
@@ -120,7 +121,7 @@ const (
 // Listen is Do for a subscription. If the transport loses the stream, Listen calls lost, since something may have been missed, and
 // subscribes again.
 func (c *Client) Listen(ctx context.Context, r *Request, lost func()) error {
-	for pause := listenPause; ; pause = min(2*pause, longestListenPause) {
+	for rest := listenPause; ; rest = min(2*rest, longestListenPause) {
 		began := time.Now()
 		_, err := c.Do(ctx, r)
 		if e, ok := errors.AsType[*Error](err); !ok || e.Code != mcp.CodeStreamLost {
@@ -128,11 +129,9 @@ func (c *Client) Listen(ctx context.Context, r *Request, lost func()) error {
 		}
 		lost()
 		if time.Since(began) > longestListenPause {
-			pause = listenPause
+			rest = listenPause
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if !pause.For(ctx, rest) {
 			return context.Cause(ctx)
 		}
 	}

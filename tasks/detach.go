@@ -3,6 +3,7 @@ package tasks
 import (
 	"context"
 
+	"runnel/internal/pause"
 	"runnel/rpc/mcp"
 )
 
@@ -31,7 +32,7 @@ func (r *Run) Detach(ctx context.Context, start func() error) error {
 	err := start()
 	taken, unknown := r.runner.o.State.Taken(context.WithoutCancel(ctx), r.id)
 	for unknown != nil && r.taken { // another process may run it by now: this one must know
-		if !pause(ctx, watchRetry) {
+		if !pause.For(ctx, watchRetry) {
 			return context.Cause(ctx)
 		}
 		taken, unknown = r.runner.o.State.Taken(context.WithoutCancel(ctx), r.id)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"runnel/internal/pause"
 	"runnel/internal/shorten"
 	"runnel/rpc/mcp"
 	"runnel/tools/text"
@@ -124,7 +125,7 @@ func (r *Runner) retryWatch(ctx context.Context, id string, read func() error) e
 		if !failed && ctx.Err() == nil { // a full disk stays full for many tries
 			r.o.Log.Warn().Err(err).Str("taskId", id).Msg("reading a task that another process changes")
 		}
-		if !pause(ctx, watchRetry) {
+		if !pause.For(ctx, watchRetry) {
 			return context.Cause(ctx)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"runnel/internal/pause"
 	"runnel/internal/shorten"
 	"runnel/partials"
 	"runnel/rpc/mcp"
@@ -91,7 +92,7 @@ func (r *Runner) record(historian Historian, t Task) {
 	}
 	if !u.waiting {
 		u.waiting = r.Go(func(ctx context.Context) { // else Close stores it
-			pause(ctx, historyDelay)
+			pause.For(ctx, historyDelay)
 			r.recordAll()
 		})
 	}

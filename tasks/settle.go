@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"runnel/internal/pause"
 	"runnel/partials"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
@@ -22,7 +23,7 @@ func (r *Runner) storeEnd(run *Run, t Task) (shown Task, ours bool) {
 		if !logged {
 			r.o.Log.Warn().Err(err).Str("taskId", t.ID).Str("owner", t.Owner).Msg("end of task waits to be stored")
 		}
-		pause(r.ctx, watchRetry) // a state may refuse at once
+		pause.For(r.ctx, watchRetry) // a state may refuse at once
 		err = r.o.State.Put(context.Background(), t)
 	}
 	if err == nil {
@@ -70,7 +71,7 @@ func (r *Runner) fencedEnd(t Task) Task {
 // when it is recovered. It does not stop when the task expires, since the stored task is still working. err is the error of the last try.
 func (r *Runner) retryEnd(ctx context.Context, run *Run, t Task, err error) {
 	for last := false; !last && !errors.Is(err, ErrRemoved); { // with ErrRemoved no other try can succeed either
-		last = !pause(ctx, retryInterval)
+		last = !pause.For(ctx, retryInterval)
 		err = r.o.State.Put(context.Background(), t)
 		if err == nil {
 			run.reportEnd(&t)
@@ -104,7 +105,7 @@ func (r *Run) Settled(ctx context.Context) error {
 		} else if errors.Is(err, ErrRemoved) {
 			return err
 		}
-		if !pause(ctx, retryInterval) {
+		if !pause.For(ctx, retryInterval) {
 			return context.Cause(ctx)
 		}
 	}

@@ -1,7 +1,6 @@
 package tasks
 
 import (
-	"context"
 	"math"
 	"time"
 
@@ -11,16 +10,6 @@ import (
 // Only the wall clock decides whether a ttl is over: the end of the ttl is in the state, the same for all processes. Go's timers, and
 // comparisons with a time that time.Now has just returned, use the monotonic clock, which may stand still while the machine sleeps. So
 // Task.Expired avoids it, and an alarm keeps looking at the wall clock.
-
-// pause waits for a while, and reports false if ctx ends first.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
 
 // wakeInterval is how late an alarm may be after the machine has slept.
 const wakeInterval = time.Second

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"runnel/internal/pause"
 	"runnel/internal/term"
 	"runnel/tasks"
 )
@@ -22,9 +23,7 @@ func again(ctx context.Context, once func() error) error {
 		if err != nil && ctx.Err() == nil {
 			return err
 		}
-		select {
-		case <-time.After(watchPace):
-		case <-ctx.Done():
+		if !pause.For(ctx, watchPace) {
 			return interrupted(ctx)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"runnel/internal/pause"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 )
@@ -55,9 +56,6 @@ func detach(wanted context.Context, client *rpc.Client, tool string, arguments j
 		case t.Status.Terminal():
 			return "", &failure{fmt.Errorf("%s: %s", tool, t.StatusMessage), endedBefore(ctx, client, id)}
 		}
-		select {
-		case <-time.After(detachPoll):
-		case <-wanted.Done():
-		}
+		pause.For(wanted, detachPoll)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"runnel/internal/pause"
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
 )
@@ -33,10 +34,7 @@ func (w *worker) announce(ctx context.Context) {
 			w.log.Warn().Err(err).Msg("announcing this worker to others")
 		}
 		failed = err != nil
-		select {
-		case <-time.After(announcePace):
-		case <-ctx.Done():
-		}
+		pause.For(ctx, announcePace)
 		select {
 		case <-w.changed:
 		case <-others:

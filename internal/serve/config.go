@@ -11,6 +11,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"runnel/internal/pause"
 	"runnel/internal/system"
 	"runnel/tools/config"
 	"runnel/tools/notify"
@@ -145,10 +146,7 @@ func (s *Setup) readConfig(ctx context.Context, file string) (*config.Config, er
 		case len(text) > 0 || s.seen == nil || s.seen.Mode()&fs.ModeNamedPipe == 0:
 			return config.Parse(file, text)
 		}
-		select { // nobody has opened the pipe for writing
-		case <-reading.Done():
-		case <-time.After(settle):
-		}
+		pause.For(reading, settle) // no process has opened the pipe for writing
 	}
 }
 
@@ -159,10 +157,7 @@ func whileSame(ctx context.Context, file string, was fs.FileInfo, replaced func(
 		if now, _ := os.Stat(file); !os.SameFile(now, was) {
 			replaced()
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(settle):
-		}
+		pause.For(ctx, settle)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"runnel/internal/pause"
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
 	"runnel/tools"
@@ -77,9 +78,7 @@ func (f *fleet) follow(ctx context.Context) {
 		if !asked {
 			close(f.known)
 		}
-		select {
-		case <-time.After(fleetInterval):
-		case <-ctx.Done():
+		if !pause.For(ctx, fleetInterval) {
 			return
 		}
 	}

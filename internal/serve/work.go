@@ -12,6 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"runnel/internal/pause"
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
 	"runnel/tools"
@@ -189,9 +190,7 @@ func (w *worker) take(ctx context.Context, owners, classes []string) {
 		}
 		failed = true
 		<-w.slots
-		select {
-		case <-time.After(takeAgain):
-		case <-ctx.Done():
+		if !pause.For(ctx, takeAgain) {
 			return
 		}
 	}

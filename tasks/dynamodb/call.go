@@ -13,8 +13,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
 
+	"runnel/internal/pause"
 	"runnel/tasks"
-	"runnel/tasks/engine"
 )
 
 const (
@@ -36,7 +36,7 @@ func (sp *space) try(ctx context.Context, ask func() error) error {
 		case !passes(err):
 			return sp.refused(err)
 		}
-		if !engine.Pause(ctx, wait/2+rand.N(wait)) { // so that colliding requests come apart
+		if !pause.For(ctx, wait/2+rand.N(wait)) { // so that colliding requests come apart
 			return sp.unreachable(err)
 		}
 	}

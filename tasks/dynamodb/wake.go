@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"runnel/internal/pause"
 	"runnel/tasks"
 	"runnel/tasks/engine"
 )
@@ -41,17 +42,17 @@ func (sp *space) Asked(ctx context.Context) (ids []string, err error) {
 // DynamoDB does not announce changes, so a follower polls: soon after a change, and then less and less often.
 const lookSoon = 100 * time.Millisecond
 
-// pause is the time until the next look.
-type pause struct{ time.Duration }
+// hearing knows the time until the next look.
+type hearing struct{ time.Duration }
 
 // Hear implements engine.Store.
 func (sp *space) Hear(context.Context, string) (engine.Hearing, error) {
-	return &pause{lookSoon}, nil
+	return &hearing{lookSoon}, nil
 }
 
 // Wait implements engine.Hearing.
-func (p *pause) Wait(ctx context.Context) error {
-	if !engine.Pause(ctx, p.Duration) {
+func (p *hearing) Wait(ctx context.Context) error {
+	if !pause.For(ctx, p.Duration) {
 		return context.Cause(ctx)
 	}
 	p.Duration = p.Duration * 3 / 2 // the state bounds the wait
@@ -59,4 +60,4 @@ func (p *pause) Wait(ctx context.Context) error {
 }
 
 // Close implements engine.Hearing.
-func (p *pause) Close() {}
+func (p *hearing) Close() {}

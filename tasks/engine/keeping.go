@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"runnel/internal/pause"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
 )
@@ -72,7 +73,7 @@ func (k *keeping) run() {
 			k.Due(true)
 		case err == nil || k.ctx.Err() != nil:
 		case errors.Is(err, tasks.ErrBusy): // the output waits in memory and, when that is full, so does the tool
-			if Pause(k.ctx, flushAgain) {
+			if pause.For(k.ctx, flushAgain) {
 				k.Due(true)
 			}
 		default:

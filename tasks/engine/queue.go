@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"runnel/internal/pause"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
 )
@@ -118,7 +119,7 @@ func (sp *Space) show(ctx context.Context, r *Record) {
 	}
 	sp.Log.Warn().Err(err).Str("taskId", r.ID).Msg("a waiting task cannot be shown to workers yet")
 	sp.Go(func(ctx context.Context) {
-		for wait := showAgain; err != nil && Pause(ctx, wait); wait = min(2*wait, sweepInterval) {
+		for wait := showAgain; err != nil && pause.For(ctx, wait); wait = min(2*wait, sweepInterval) {
 			var there *Record
 			there, err = sp.Read(ctx, r.ID)
 			switch {

@@ -1,9 +1,7 @@
 package engine
 
 import (
-	"context"
 	"fmt"
-	"time"
 
 	"runnel/tasks"
 )
@@ -34,14 +32,4 @@ func Removed(place string) error {
 // Newer is the error for a place that a newer runnel has changed while this process used it.
 func Newer(place string) error {
 	return tasks.Trouble{Err: fmt.Errorf("a newer runnel has changed how tasks are stored in %s: use that one", place)}
-}
-
-// Pause waits for a while, and reports false if ctx has ended first.
-func Pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

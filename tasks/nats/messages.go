@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/synadia-io/orbit.go/jetstreamext"
 
+	"runnel/internal/pause"
 	"runnel/tasks"
 	"runnel/tasks/engine"
 )
@@ -57,7 +58,7 @@ func (sp *space) publish(ctx context.Context, m *nats.Msg, o ...jetstream.Publis
 		if errors.Is(err, jetstream.ErrNoStreamResponse) && sp.removed(ctx) {
 			return 0, engine.Removed("the stream " + sp.name)
 		}
-		if !engine.Pause(ctx, writeAgain) {
+		if !pause.For(ctx, writeAgain) {
 			return 0, tasks.Trouble{Err: engine.Away{Err: fmt.Errorf("no server of %s has stored it within %v: %w", sp.c.o.Servers, writeTimeout, err)}}
 		}
 	}
@@ -114,7 +115,7 @@ func (sp *space) askLeader(ctx context.Context, what map[string]any) (*jetstream
 		case err == nil && answer.Error.Code != 503:
 			return nil, explain(answer.Error)
 		}
-		if !engine.Pause(ctx, writeAgain) {
+		if !pause.For(ctx, writeAgain) {
 			return nil, unreachable(context.Cause(ctx))
 		}
 	}
@@ -135,7 +136,7 @@ func (sp *space) caught(ctx context.Context, look func(from fetch) (found bool, 
 		if err != nil || found {
 			return err
 		}
-		if !engine.Pause(ctx, lagPause) {
+		if !pause.For(ctx, lagPause) {
 			return context.Cause(ctx)
 		}
 	}
@@ -192,7 +193,7 @@ func askAgain[T any](ctx context.Context, patience time.Duration, try func(ctx c
 		attempt, done := context.WithTimeout(ctx, patience)
 		answer, err = try(attempt)
 		done()
-		if !errors.Is(err, tasks.ErrBusy) || errors.Is(err, nats.ErrNoResponders) || !engine.Pause(ctx, writeAgain) {
+		if !errors.Is(err, tasks.ErrBusy) || errors.Is(err, nats.ErrNoResponders) || !pause.For(ctx, writeAgain) {
 			return answer, err
 		}
 	}

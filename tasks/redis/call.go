@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"runnel/internal/pause"
 	"runnel/tasks"
 	"runnel/tasks/engine"
 )
@@ -90,7 +91,7 @@ func (sp *space) try(ctx context.Context, ask func() rueidis.RedisResult) (rueid
 		case errors.As(err, new(badReply)):
 			return rueidis.RedisMessage{}, sp.unreachable(err)
 		}
-		if !engine.Pause(ctx, tryAgain) {
+		if !pause.For(ctx, tryAgain) {
 			return rueidis.RedisMessage{}, sp.unreachable(err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"runnel/internal/pause"
 	"runnel/tasks"
 	"runnel/tasks/engine"
 )
@@ -85,7 +86,7 @@ func (sp *space) each(ctx context.Context, ids []string, command func(b rueidis.
 			lost := a.NonRedisError()
 			silent = silent || lost != nil && !errors.As(lost, new(badReply)) || said && passes(refusal.Error())
 		}
-		if !silent || !engine.Pause(ctx, tryAgain) {
+		if !silent || !pause.For(ctx, tryAgain) {
 			return answers
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"runnel/internal/pause"
 	"runnel/tasks/engine"
 )
 
@@ -123,7 +124,7 @@ func (s *connection) Open(ctx context.Context, of *engine.Space) (engine.Store, 
 // listen receives the requests of others, until Close. Those that are sent while the connection is lost are found by Asked.
 func (sp *space) listen(ctx context.Context) {
 	c := sp.server.client
-	for again := true; again; again = engine.Pause(ctx, time.Second) {
+	for again := true; again; again = pause.For(ctx, time.Second) {
 		_ = c.Receive(ctx, c.B().Subscribe().Channel(sp.root+"ask:"+sp.Keeper).Build(), func(rueidis.PubSubMessage) { sp.Notice() })
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"runnel/internal/pause"
 	"runnel/tasks"
 )
 
@@ -22,9 +23,7 @@ const heedInterval = 250 * time.Millisecond
 // Heed implements tasks.State.
 func (s *State) Heed(ctx context.Context) (asked, fenced []string, err error) {
 	d, err := s.open()
-	select {
-	case <-time.After(heedInterval):
-	case <-ctx.Done():
+	if !pause.For(ctx, heedInterval) {
 		return nil, nil, context.Cause(ctx)
 	}
 	if err != nil {
@@ -136,9 +135,7 @@ func (s *State) Watch(ctx context.Context, t *tasks.Task) error {
 		return err
 	}
 	for wait := lookFirst; ; wait = min(2*wait, lookMost) {
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
+		if !pause.For(ctx, wait) {
 			return context.Cause(ctx)
 		}
 		if changed, err := d.look(ctx, t); changed || err != nil {

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"runnel/internal/pause"
 )
 
 const (
@@ -28,9 +30,7 @@ func (d *database) sweepAll(ctx context.Context) {
 		if err := d.sweep(ctx); err != nil && ctx.Err() == nil {
 			d.o.Log.Error().Err(err).Msg("sweeping the state")
 		}
-		select {
-		case <-time.After(sweepRest):
-		case <-ctx.Done():
+		if !pause.For(ctx, sweepRest) {
 			return
 		}
 		select {

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"time"
 
+	"runnel/internal/pause"
 	httpclient "runnel/rpc/http/client"
 	"runnel/rpc/rawjson"
 )
@@ -35,14 +36,12 @@ func (w *webhook) tell(ctx context.Context, n *notice) error {
 		return w.wrong
 	}
 	body := rawjson.Encode(n)
-	for _, pause := range pauses {
+	for _, rest := range pauses {
 		again, err := w.post(ctx, body)
 		if err == nil || !again {
 			return err
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if !pause.For(ctx, rest) {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"runnel/internal/pause"
 	"runnel/internal/system"
 )
 
@@ -45,9 +46,7 @@ func (s *Slots) Enter(ctx context.Context) (leave func(), err error) {
 			}
 			_ = f.Close()
 		}
-		select {
-		case <-time.After(slotsPoll):
-		case <-ctx.Done():
+		if !pause.For(ctx, slotsPoll) {
 			return nil, fmt.Errorf("waiting for another call to end: %w", context.Cause(ctx))
 		}
 	}

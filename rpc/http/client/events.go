@@ -9,6 +9,8 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"time"
+
+	"runnel/internal/pause"
 )
 
 // event is an event of a stream (https://html.spec.whatwg.org/multipage/server-sent-events.html).
@@ -119,12 +121,7 @@ func (r *tries) wait(ctx context.Context) bool {
 		return false
 	}
 	r.pause = max(r.pause, firstPause)
-	pause := max(r.least, r.pause/2+rand.N(r.pause/2)) // not all clients of a server connect at once
+	rest := max(r.least, r.pause/2+rand.N(r.pause/2)) // not all clients of a server connect at the same moment
 	r.pause = min(2*r.pause, longestPause)
-	select {
-	case <-time.After(pause):
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return pause.For(ctx, rest)
 }
