@@ -73,8 +73,8 @@ func (s *service) answerSoon(ctx context.Context, e *entry, p *mcp.CallToolParam
 		d.start()
 	}
 	what, questions := next(ctx, d, worked, time.After(soon))
-	if what == isLate && e.traits.Detached { // a handle is for work that outlives this process
-		what, questions = next(ctx, d, run.Worked(), run.Detached())
+	if what == isLate && d.audience.apart { // a handle is for work that outlives this process
+		what, questions = next(ctx, d, run.Worked(), d.audience.placed.Done())
 	}
 	if what == isLate {
 		// "SHOULD resolve all MRTR exchanges synchronously before responding with a CreateTaskResult"
@@ -207,6 +207,7 @@ func created(d *delivery) any {
 	if d.caller.Capabilities.Extends(mcp.ExtensionTaskPartials) {
 		run.Log().Expect(listenWait)
 	}
+	d.audience.known.Set()
 	d.silence()
 	return rpc.After{
 		Result: run.Created(),

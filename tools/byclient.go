@@ -37,7 +37,11 @@ func (s *service) maxResult(c *rpc.Caller) int {
 // shows returns what a client shows its model of a result. In a supervisor or a worker the client is nil.
 func (s *service) shows(c *rpc.Caller) (most, mostOfError int) {
 	if c == nil {
-		return cmp.Or(s.taken.Client.MaxResult, text.DefaultMaxResult), s.taken.Client.MaxError
+		most, mostOfError = cmp.Or(s.taken.Client.MaxResult, text.DefaultMaxResult), s.taken.Client.MaxError
+		if s.taken.Flattens && isDone(s.taken.Known) { // see MaxError
+			mostOfError = most
+		}
+		return most, mostOfError
 	}
 	return s.maxResult(c), known(c).MaxError
 }

@@ -65,12 +65,11 @@ func (s *service) callTask(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.
 	if err != nil {
 		return nil, err
 	}
-	immediate := slices.Contains(p.Task.ResponseModes, mcp.ModeImmediate) && !e.traits.Detached
 	run, err := s.start(ctx, e, p.Arguments, d, tasks.Spec{Handle: true, TTL: ttl, Variables: variables, Merge: mode == mcp.ModeStreaming})
 	if err != nil {
 		return nil, err
 	}
-	if immediate {
+	if slices.Contains(p.Task.ResponseModes, mcp.ModeImmediate) && !d.audience.apart {
 		if what, _ := next(ctx, d, run.Worked(), time.After(s.o.ImmediateWait)); what == isWorked || what == isEnded {
 			defer s.runner.RecordRetrieved(run.ID())
 			return d.immediate()

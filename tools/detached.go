@@ -20,7 +20,9 @@ func (c *Call) Detach(ctx context.Context, tool any, follow func(ctx context.Con
 	if c.run == nil || c.server.detacher() == nil {
 		return errors.New("cannot be detached: tasks live in memory here (--state)")
 	}
-	call := &Detached{TaskID: c.TaskID, Tool: rawjson.Encode(tool), Arguments: c.Arguments, Polls: c.polls(), Secrets: c.run.Secrets()}
+	defer c.audience.placed.Set()
+	call := &Detached{TaskID: c.TaskID, Tool: rawjson.Encode(tool), Arguments: c.Arguments, Polls: c.polls(), Secrets: c.run.Secrets(),
+		Flattens: known(c.caller).Flattens, Known: c.audience.known.Done(), Ended: c.run.Ended()}
 	call.Client.MaxResult, call.Client.MaxError = c.server.shows(c.caller)
 	if err := c.run.Detach(ctx, func() error { return c.server.detacher()(call) }); err != nil {
 		return err
@@ -38,6 +40,7 @@ func (c *Call) Offer(ctx context.Context, o tasks.Offer, follow func(ctx context
 	if c.run.Secrets().Holds(c.Arguments) {
 		return errors.New("its arguments hold a secret (secrets in the config), and what is offered to workers is stored: let the worker have it in its own environment")
 	}
+	defer c.audience.placed.Set()
 	o.Arguments, o.Polls = c.Arguments, c.polls()
 	o.Client = tasks.FarClient{Asks: c.Asks(), Progress: len(c.caller.Meta.ProgressToken) > 0 && follow == nil}
 	o.Client.MaxResult, o.Client.MaxError = c.server.shows(c.caller)

@@ -51,11 +51,11 @@ func (s *service) start(ctx context.Context, e *entry, arguments json.RawMessage
 	if err == nil && !e.traits.bounded && d.caller.ShowsApps() {
 		s.recent.note(d.caller, run)
 	}
-	if err != nil || !e.traits.Detached || e.traits.Confirms {
+	if err != nil || !d.audience.apart || e.traits.Confirms {
 		return run, err
 	}
 	select {
-	case <-run.Detached():
+	case <-d.audience.placed.Done():
 		return run, nil
 	case <-run.Worked():
 		return run, nil // that failed, and the run says so
@@ -65,15 +65,26 @@ func (s *service) start(ctx context.Context, e *entry, arguments json.RawMessage
 	}
 }
 
+// outlives reports whether a call should be detached by itself: its client can take a task, and comes back for it. It is then detached from its
+// start, since nothing can take a command over from the process that started it; that costs some 0.1 s.
+func (s *service) outlives(c *rpc.Caller, e *entry, handle bool) bool {
+	return e.traits.MayDetach && s.o.Detach != nil && c != nil && known(c).Resumes && tasks.CanUse(c) && (handle || canTask(c, e))
+}
+
 // spec returns how a call of a tool runs.
 func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec tasks.Spec) tasks.Spec {
 	spec.Tool, spec.Arguments = e.spec.Name, arguments
 	spec.Unrecorded = e.extra || e.forApp
 	spec.Client = d.audience
 	d.audience.relays = e.traits.Relays
+	outlives := s.outlives(d.caller, e, spec.Handle)
+	d.audience.apart = outlives || e.traits.Detached
+	if spec.Handle || !outlives {
+		d.audience.known.Set()
+	}
 	// The check runs on the goroutine of the request: it needs stack, which the goroutine of a task would keep.
 	fitted, err := e.fit(arguments, s.runner.Secrets())
-	in := &Call{Arguments: fitted, Params: d.params, Confirmed: s.taken.Confirmed, caller: d.caller, audience: d.audience, server: s}
+	in := &Call{Arguments: fitted, Params: d.params, Confirmed: s.taken.Confirmed, caller: d.caller, audience: d.audience, server: s, outlives: outlives}
 	if err != nil {
 		spec.Work = func(context.Context, *tasks.Run) tasks.Done {
 			return tasks.Done{Result: mcp.ErrorResult(err.Error()), Status: err.Error()}

@@ -42,12 +42,13 @@ type Kind interface {
 
 // Traits are what a Kind says about itself. A Tool that is not a Kind has the zero value.
 type Traits struct {
-	Grace    time.Duration // how long a call may take to end after it is stopped
-	Detached bool          // a call runs in another process, and outlives this one
-	Confirms bool          // a call may have to wait for its user before it starts
-	Relays   bool          // a call is another server's: its progress and its result pass as they are
-	AtOnce   int           // how many calls run at once, the others wait; 0 = no limit
-	bounded  bool          // a call ends soon: it is never handed over
+	Grace     time.Duration // how long a call may take to end after it is stopped
+	Detached  bool          // a call runs in another process, and outlives this one
+	MayDetach bool          // the same if Call.Outlives
+	Confirms  bool          // a call may have to wait for its user before it starts
+	Relays    bool          // a call is another server's: its progress and its result pass as they are
+	AtOnce    int           // how many calls run at once, the others wait; 0 = no limit
+	bounded   bool          // a call ends soon: it is never handed over
 
 	// This says how the output of a running call is shown: see text.Shaper.
 	MaxResult  int // bytes; 0 = what suits the client
@@ -77,6 +78,7 @@ type Call struct {
 	caller   *rpc.Caller
 	audience *audience
 	server   server
+	outlives bool
 }
 
 // server is what a call needs from the service that received it. The client is nil in a supervisor or a worker.
@@ -158,6 +160,9 @@ func (c *Call) Recent(ctx context.Context, tool string, arguments json.RawMessag
 	return c.server.recentOf(ctx, c.caller, tool, arguments)
 }
 
+// Outlives reports whether the call should continue without this process once it is a task, because its client will come back for it.
+func (c *Call) Outlives() bool { return c.outlives }
+
 // Startable returns the title of a tool, and reports whether Start can start it.
 // A page that shows tasks uses it to offer to run one again.
 func (c *Call) Startable(tool string) (title string, ok bool) { return c.server.startable(tool) }
@@ -201,6 +206,11 @@ type Detached struct {
 	Polls     bool            // the client's list has get_task_result
 	Client    tasks.FarClient // what a worker can ask the client, and what the client shows
 	Secrets   *secrets.Set    // what it must not show; nil = nothing. A worker has its own
+	Flattens  bool            // the client does so with the errors of tasks (package clients)
+
+	// Known is closed when the client knows the task. The supervisor ends with the process that made the call if that ends before, which closes Ended.
+	Known <-chan struct{} `json:"-"`
+	Ended <-chan struct{} `json:"-"`
 
 	// These are set in a worker: how the call was offered, and what is closed when the worker takes no more calls. A call that has not
 	// begun by then is offered again.

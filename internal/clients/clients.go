@@ -24,6 +24,7 @@ type Client struct {
 	ProgressHelps bool          // progress counts as a sign of life
 	Backgrounds   bool          // its model goes on while a task runs, and is told of the end
 	Defers        bool          // its model sees the names of tools, and has to search for their schemas
+	Resumes       bool          // after a restart it asks for the tasks of the session before
 	Load          string        // the member of a tool's _meta that, true, keeps it from being deferred; "" = none is known
 
 	// The defaults that follow. 0 = the general ones.
@@ -54,7 +55,7 @@ var Table = []Client{
 	},
 	{
 		Name: "claude-code", Title: "Claude Code", Since: "2.1.330", Host: "claude-code",
-		Text: 48 << 10, Error: 10_000, Flattens: true, Backgrounds: true, Defers: true, Load: "anthropic/alwaysLoad",
+		Text: 48 << 10, Error: 10_000, Flattens: true, Backgrounds: true, Resumes: true, Defers: true, Load: "anthropic/alwaysLoad",
 		MaxError: 9 << 10, SyncWait: patient, ImmediateWait: shown,
 		Source: "2.1.330 and 2.1.332, headless and in a terminal",
 	},
@@ -142,6 +143,7 @@ func (c Client) Defaults() string {
 	add("maxResult", c.MaxError > 0, fmt.Sprintf("of an error %d KiB", c.MaxError>>10))
 	add("syncWait", c.SyncWait > 0, fmt.Sprintf("%g s", c.SyncWait.Seconds()))
 	add("immediateWait", c.ImmediateWait > 0, fmt.Sprintf("%g s", c.ImmediateWait.Seconds()))
+	add("detach", c.Resumes, "of tasks")
 	return strings.Join(all, ", ")
 }
 

@@ -1,7 +1,6 @@
 package detach
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -52,6 +51,8 @@ const (
 	supervisorStart = 30 * time.Second
 	// taken is the answer of a supervisor that runs its task. Otherwise it answers why not.
 	taken = "taken"
+	// known follows the order when the client knows the task. Without it, the supervisor ends with the pipe.
+	known = "true"
 )
 
 // Start starts a supervisor and returns when it has taken over the task of a call; an error says why it has not. Set it as
@@ -77,6 +78,11 @@ func (s *Supervisors) Start(call *tools.Detached) error {
 	defer fromIt.Close()
 	defer out.Close()
 	// The second argument is for people who list processes.
+	in, orders, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer in.Close()
 	child := &exec.Cmd{
 		Path: program,
 		Args: []string{process.SupervisorName, call.TaskID},
@@ -84,14 +90,24 @@ func (s *Supervisors) Start(call *tools.Detached) error {
 		// Environ drops the mark of a call whose command this process may be: that call's runnel and its guard must not end the
 		// supervisor with it.
 		Env:         process.Environ(os.Environ(), "/", nil),
-		Stdin:       bytes.NewReader(spec),
+		Stdin:       in,
 		Stdout:      out,
 		Stderr:      log,
 		SysProcAttr: process.Apart(),
 	}
 	if err := process.Fork(child); err != nil {
+		_ = orders.Close()
 		return fmt.Errorf("starting its supervisor: %w", err)
 	}
+	go func() { // ends with the call
+		defer orders.Close()
+		_, _ = orders.Write(spec) // fails if it has ended, which has no answer
+		select {
+		case <-call.Known:
+			_, _ = orders.WriteString(known)
+		case <-call.Ended:
+		}
+	}()
 	_ = out.Close()
 	_ = fromIt.SetReadDeadline(time.Now().Add(supervisorStart))
 	said, err := io.ReadAll(io.LimitReader(fromIt, maxAnswer))
@@ -141,9 +157,20 @@ func supervise(in io.Reader, answer io.WriteCloser) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	var o order
-	if err := json.NewDecoder(in).Decode(&o); err != nil {
+	orders := json.NewDecoder(in)
+	if err := orders.Decode(&o); err != nil {
 		return fmt.Errorf("reading the order: %w", err)
 	}
+	knows := make(chan struct{})
+	o.Call.Known = knows
+	go func() { // ends with the process
+		var is bool
+		if orders.Decode(&is) != nil {
+			stop()
+			return
+		}
+		close(knows)
+	}()
 	hidden := &secrets.Current{}
 	hidden.Replace(o.Call.Secrets)
 	log := zerolog.New(hidden.Writer(os.Stderr)).Level(zerolog.InfoLevel).With().Timestamp().Logger()

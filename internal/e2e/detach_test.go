@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -578,3 +579,116 @@ func TestCallDetachIsInterrupted(t *testing.T) {
 type writerFunc func(p []byte) (int, error)
 
 func (write writerFunc) Write(p []byte) (int, error) { return write(p) }
+
+// A call of a client that resumes its tasks outlives the client from when it is a task; until then, and for other clients, its command ends with
+// runnel. The client's cancel ends it in any case.
+func TestDetachedByItself(t *testing.T) {
+	const command = `shell: 'echo $$ >"$file.new"; mv "$file.new" "$file"; until [ -e "$file.go" ]; do sleep 0.05; done; seq 1 25', input: {file: {type: string}}`
+	const soon, late = "100ms", "10m" // when the call becomes a task
+	eof, kill := (*witness).end, (*witness).kill
+	for name, c := range map[string]struct {
+		client, key, immediateWait string
+		end                        func(w *witness)
+		outlives                   bool
+	}{
+		"killed":           {"claude-code", "", soon, kill, true},
+		"EOF":              {"claude-code", "", soon, eof, true},
+		"killed before":    {"claude-code", "", late, kill, false},
+		"EOF before":       {"claude-code", "", late, eof, false},
+		"never":            {"claude-code", ", detach: never", soon, kill, false},
+		"false":            {"claude-code", ", detach: false", soon, kill, false},
+		"other client":     {"test", "", soon, kill, false},
+		"always":           {"test", ", detach: always", soon, kill, true},
+		"cancel":           {"claude-code", "", soon, nil, false},
+		"cancel of a call": {"claude-code", "", late, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := stateDir(t)
+			flags := append(writeConfig(t, "tools: {wait: {"+command+c.key+"}}"), "--state", dir, "--immediate-wait", c.immediateWait, "--drain", "0")
+			meta := takesTasks(c.client)
+			for range 2 {
+				w := newWitness(t, programCommand(t, flags...))
+				file := filepath.Join(t.TempDir(), "pid")
+				request, answered := w.send("tools/call", map[string]any{"name": "wait", "arguments": map[string]any{"file": file}, "_meta": meta})
+				var created struct{ TaskID string }
+				if c.immediateWait == soon {
+					a := <-answered
+					if err := json.Unmarshal(a.Result, &created); err != nil || created.TaskID == "" {
+						t.Fatalf("no task: %s %+v", a.Result, a.Error)
+					}
+				}
+				pid := 0
+				for deadline := time.Now().Add(watchdog); pid == 0 && time.Now().Before(deadline); <-time.After(10 * time.Millisecond) {
+					b, _ := os.ReadFile(file)
+					pid, _ = strconv.Atoi(strings.TrimSpace(string(b)))
+				}
+				switch {
+				case pid == 0:
+					t.Fatal("the command has not started")
+				case c.end != nil:
+					c.end(w)
+				case c.immediateWait == soon:
+					w.must(&struct{}{}, "tasks/cancel", map[string]any{"taskId": created.TaskID, "_meta": meta})
+				default:
+					w.notify("notifications/cancelled", map[string]any{"requestId": request, "_meta": meta})
+				}
+				if !c.outlives {
+					gone(t, pid)
+					if c.end == nil {
+						w.end()
+					}
+					continue
+				}
+				w = newWitness(t, programCommand(t, flags...))
+				var task struct {
+					Status mcp.TaskStatus
+					Result struct{ Content []struct{ Text string } }
+				}
+				get := map[string]any{"taskId": created.TaskID, "_meta": meta}
+				if w.must(&task, "tasks/get", get); task.Status != mcp.TaskWorking {
+					t.Errorf("after the end of its runnel: %s", task.Status)
+				}
+				if err := os.WriteFile(file+".go", nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				for ; task.Status == mcp.TaskWorking; <-time.After(10 * time.Millisecond) {
+					w.must(&task, "tasks/get", get)
+				}
+				if len(task.Result.Content) != 1 || strings.Count(task.Result.Content[0].Text, "\n") != 25 {
+					t.Errorf("it has ended as %+v", task)
+				}
+				w.end()
+			}
+		})
+	}
+}
+
+// takesTasks is the _meta of a client that takes tasks.
+func takesTasks(client string) map[string]any {
+	return map[string]any{
+		"io.modelcontextprotocol/protocolVersion":    "2026-07-28",
+		"io.modelcontextprotocol/clientInfo":         map[string]any{"name": client, "version": "2.1.332"},
+		"io.modelcontextprotocol/clientCapabilities": map[string]any{"extensions": map[string]any{"io.modelcontextprotocol/tasks": map[string]any{}}},
+	}
+}
+
+// A call that cannot be detached by itself, since there are too many tasks, runs as any other.
+func TestNotDetachedRunsHere(t *testing.T) {
+	t.Parallel()
+	config := writeConfig(t, "tools: {wait: {command: [sleep, '600']}, say: {command: [echo, hello]}}")
+	w := newWitness(t, programCommand(t, append(config, "--state", stateDir(t), "--max-tasks", "1", "--immediate-wait", "10m")...))
+	call := func(tool string) chan answer {
+		return w.ask("tools/call", map[string]any{"name": tool, "arguments": map[string]any{}, "_meta": takesTasks("claude-code")})
+	}
+	call("wait")
+	for page := (mcp.ListTasksResult{}); len(page.Tasks) == 0; {
+		w.must(&page, "tasks/list", map[string]any{})
+	}
+	for range 2 {
+		if a := <-call("say"); !bytes.Contains(a.Result, []byte(`"hello\n"`)) {
+			t.Errorf("%s %+v", a.Result, a.Error)
+		}
+	}
+	w.end()
+}

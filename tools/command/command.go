@@ -88,8 +88,12 @@ func (c *Command) Call(ctx context.Context, in *tools.Call, out *tools.Output) (
 	if refused, err := c.confirm(ctx, in, args); refused != nil || err != nil {
 		return refused, err
 	}
-	if c.config.Detach {
-		return nil, c.detach(ctx, in, out)
+	if c.config.Detach == config.DetachAlways || in.Outlives() {
+		err := c.detach(ctx, in, out)
+		if err == nil || c.config.Detach == config.DetachAlways {
+			return nil, err
+		}
+		in.Log().Warn().Err(err).Str("taskId", in.TaskID).Msg("a command ends with runnel")
 	}
 	leave, err := c.enter(ctx, in, out)
 	if leave == nil {
@@ -269,7 +273,8 @@ func (c *Command) maxResult() int {
 func (c *Command) Traits() tools.Traits {
 	return tools.Traits{
 		Grace:      time.Duration(*c.config.Grace),
-		Detached:   c.config.Detach || c.OnWorkers(),
+		Detached:   c.config.Detach == config.DetachAlways || c.OnWorkers(),
+		MayDetach:  c.config.Detach == config.DetachAuto && !c.OnWorkers(),
 		Confirms:   c.asks != nil,
 		AtOnce:     c.config.MaxConcurrent,
 		MaxResult:  c.maxResult(),
@@ -357,7 +362,7 @@ const lineBytes = 4 << 10
 // recipe returns the command for the supervisor of a call.
 func (c *Command) recipe() *Recipe {
 	r := &Recipe{Tool: c.name, Config: c.config, Dir: []byte(c.dir), Env: []byte(strings.Join(c.env(), "\x00"))}
-	r.Config.Detach, r.Config.Confirm, r.Config.Dir, r.Config.Command, r.Config.Notify = false, "", "", nil, nil // Dir and Env hold all that is needed of them
+	r.Config.Detach, r.Config.Confirm, r.Config.Dir, r.Config.Command, r.Config.Notify = config.DetachNever, "", "", nil, nil // Dir and Env hold all that is needed of them
 	for _, element := range c.config.Command {
 		r.Command = append(r.Command, []byte(element))
 	}

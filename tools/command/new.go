@@ -236,6 +236,6 @@ func (r *Recipe) Make(stateDir, owner string) (*Command, error) {
 
 // Detach makes all calls of the command detached, as the config key detach does.
 func (c *Command) Detach() error {
-	c.config.Detach = true
+	c.config.Detach = config.DetachAlways
 	return c.config.Complete()
 }

@@ -54,7 +54,7 @@ func TestSchemaShowsCommandDefaults(t *testing.T) {
 		Defs struct {
 			Tool struct {
 				Properties map[string]*struct {
-					Enum    []string
+					Enum    []any
 					Default any
 				}
 			}
@@ -83,9 +83,9 @@ func TestSchemaShowsCommandDefaults(t *testing.T) {
 		if p.Enum != nil {
 			for _, word := range p.Enum {
 				conf := config.Command{Command: []string{"x"}}
-				reflect.ValueOf(&conf).Elem().FieldByIndex(f.Index).SetString(word)
+				reflect.ValueOf(&conf).Elem().FieldByIndex(f.Index).SetString(fmt.Sprint(word))
 				if _, err := New("x", conf, config.Base{}); err != nil {
-					t.Errorf("%s: the schema allows %s: %v", key, word, err)
+					t.Errorf("%s: the schema allows %v: %v", key, word, err)
 				}
 			}
 		}

@@ -29,8 +29,8 @@ const (
 func (c *Config) Check() error {
 	errs := []error{c.CheckBounds(), c.checkHTTP()}
 	if detached := c.Detaches(); detached != "" && !c.State.OnDisk() {
-		errs = append(errs, c.Locate("", &Error{Key: "tools." + detached + ".detach", Problem: "true needs tasks on disk, and they live in " + c.State.Place(),
-			Allowed: "false, or a directory in state.dir (--state)"}))
+		errs = append(errs, c.Locate("", &Error{Key: "tools." + detached + ".detach", Problem: "always needs tasks on disk, and they live in " + c.State.Place(),
+			Allowed: "never, or a directory in state.dir (--state)"}))
 	}
 	return JoinErrors(errs)
 }

@@ -55,9 +55,32 @@ type Command struct {
 	QueueTimeout *Duration `yaml:"queueTimeout"` // how long a call waits for a worker; default DefaultQueueTimeout
 	Retry        int       `yaml:"retry"`        // how often it is started again after its worker has died
 
-	Detach bool `yaml:"detach"` // the command outlives runnel: a process of its own runs it (internal/detach)
+	Detach Detach `yaml:"detach"` // the command outlives runnel: a process of its own runs it (internal/detach)
 
 	Notify *Notify `yaml:"notify"` // who is notified of the end of its tasks; nil = as in Config.Notify
+}
+
+// Detach says whether a command outlives runnel.
+type Detach string
+
+// These are the values of Detach.
+const (
+	DetachAuto   Detach = "auto"   // the default: once its call is a task, if the client comes back for its tasks
+	DetachAlways Detach = "always" // or true
+	DetachNever  Detach = "never"  // or false
+)
+
+// UnmarshalText reads one of the words.
+func (d *Detach) UnmarshalText(text []byte) error {
+	switch string(text) {
+	case "true":
+		*d = DetachAlways
+		return nil
+	case "false":
+		*d = DetachNever
+		return nil
+	}
+	return oneOf((*string)(d), string(text), string(DetachAuto), string(DetachAlways), string(DetachNever))
 }
 
 // Object is a JSON object with its keys in the order of the file, since a model reads the arguments of a tool in that order. In YAML it is any
@@ -110,9 +133,9 @@ func (c *Command) Complete() (err error) {
 	word("structured", &c.Structured, StructuredNone, StructuredSummary, StructuredJSON)
 	check(!c.Pty || runtime.GOOS != "windows", "pty", "a terminal is available on Unix only", "false")
 	check(!c.Pty || c.Stderr == "merge", "stderr", c.Stderr+" is impossible with pty: a terminal is one stream", "merge")
-	check(!c.Detach || c.Task != mcp.TaskForbidden, "detach", "is impossible with task: forbidden, since a detached call is a task", "false")
+	check(c.Detach != DetachAlways || c.Task != mcp.TaskForbidden, "detach", "is impossible with task: forbidden, since a detached call is a task", "never")
 	check(c.Runs == "" || IsClass(c.Runs), "runs", fmt.Sprintf("%q is not a class of workers", c.Runs), "1 to 64 letters, digits, - and _")
-	check(c.Runs == "" || !c.Detach, "detach", "is impossible with runs: a worker's call outlives this process anyway", "false")
+	check(c.Runs == "" || c.Detach != DetachAlways, "detach", "is impossible with runs: a worker's call outlives this process anyway", "never")
 	check(c.Runs == "" || c.Task != mcp.TaskForbidden, "runs", "is impossible with task: forbidden, since a worker's call is a task", "task: optional")
 	check(0 <= c.Retry && c.Retry <= limitRetry, "retry", fmt.Sprintf("%d is out of range", c.Retry), fmt.Sprintf("0 to %d", limitRetry))
 	check(*c.QueueTimeout > 0, "queueTimeout", c.QueueTimeout.String()+" is out of range", "more than 0")

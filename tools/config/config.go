@@ -310,9 +310,9 @@ func (c *Config) Dir() string {
 	return dir
 }
 
-// Detaches returns the name of a tool whose calls are detached, "" if no tool's are.
+// Detaches returns the name of a tool whose calls are all detached, "" if no tool's are.
 func (c *Config) Detaches() string {
-	return c.firstTool(func(t *Command) bool { return t.Detach })
+	return c.firstTool(func(t *Command) bool { return t.Detach == DetachAlways })
 }
 
 // firstTool returns the first name, in alphabetical order, of a tool that fits; "" if none does.

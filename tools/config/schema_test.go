@@ -20,7 +20,7 @@ type schemaNode struct {
 	Description          string                 `json:"description"`
 	Type                 any                    `json:"type"`
 	Ref                  string                 `json:"$ref"`
-	Enum                 []string               `json:"enum"`
+	Enum                 []any                  `json:"enum"`
 	Default              any                    `json:"default"`
 	Properties           map[string]*schemaNode `json:"properties"`
 	AdditionalProperties any                    `json:"additionalProperties"`
