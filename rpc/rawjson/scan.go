@@ -2,7 +2,9 @@ package rawjson
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
+	"math/bits"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -93,7 +95,13 @@ func (s *scanner) skip(i int) int {
 }
 
 func (s *scanner) str(i int) int {
-	for i++; i < len(s.text); i++ {
+	for i++; ; i++ {
+		for marks := uint64(0); marks == 0 && i+8 <= len(s.text); i += bits.TrailingZeros64(marks) / 8 {
+			marks = suspects(binary.LittleEndian.Uint64(s.text[i:]))
+		}
+		if i >= len(s.text) {
+			return no
+		}
 		switch c := s.text[i]; {
 		case c == '"':
 			return i + 1
@@ -113,7 +121,6 @@ func (s *scanner) str(i int) int {
 			}
 		}
 	}
-	return no
 }
 
 // Scan reports whether text is one JSON value in UTF-8 without surrounding blanks, and counts its values, nested ones included. Call it before
