@@ -69,9 +69,14 @@ func startChild(o *DialOptions) (*child, error) {
 // process's exit sets a deadline, after which only what is already in the pipe is read: a helper that outlives its server answers no calls.
 type childOutput struct {
 	*os.File
+	wide bool // the pipe holds readSize bytes
 	over bool // the deadline has passed
 	rest int  // bytes read since then
 }
+
+// fullPipe is what a Linux pipe holds from the start. One that was full is widened: a result of 7 MiB passes with half of the switches
+// between the two processes.
+const fullPipe = 64 << 10
 
 // maxRest is as much as a pipe can hold. Reading ends there even if a helper keeps writing.
 const maxRest = 1 << 20
@@ -80,7 +85,12 @@ var errHeldOpen = errors.New("the server has ended, but a process that it starte
 
 func (o *childOutput) Read(p []byte) (n int, err error) {
 	if !o.over {
-		if n, err = o.File.Read(p); !errors.Is(err, os.ErrDeadlineExceeded) {
+		n, err = o.File.Read(p)
+		if n >= fullPipe && !o.wide {
+			system.Widen(o.File, readSize)
+			o.wide = true
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			return n, err
 		}
 		o.over = true

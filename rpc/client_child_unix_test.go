@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"runtime"
 	"syscall"
 	"testing"
 
@@ -51,5 +52,38 @@ func TestStoppedServerIsContinued(t *testing.T) {
 		if err := client.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// The pipe of a server that writes faster than it is read is widened, where the system can do that.
+func TestPipeOfServerIsWidened(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux has pipes that can be widened")
+	}
+	for _, test := range []struct{ writes, holds int }{{fullPipe, readSize}, {100, fullPipe}} {
+		out, in, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer out.Close()
+		defer in.Close()
+		server := &childOutput{File: out}
+		for range 2 {
+			if _, err := in.Write(make([]byte, test.writes)); err != nil {
+				t.Fatal(err)
+			}
+			if n, err := server.Read(make([]byte, readSize)); n != test.writes || err != nil {
+				t.Errorf("%d bytes were read (%v), want %d", n, err, test.writes)
+			}
+		}
+		raw, err := in.SyscallConn()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = raw.Control(func(fd uintptr) {
+			if n, err := unix.FcntlInt(fd, 1032, 0); n != test.holds || err != nil { // F_GETPIPE_SZ
+				t.Errorf("after %d bytes the pipe holds %d (%v), want %d", test.writes, n, err, test.holds)
+			}
+		})
 	}
 }

@@ -4,12 +4,21 @@ package system
 
 import (
 	"os"
+	"runtime"
 
 	"golang.org/x/sys/unix"
 )
 
 // Pipe makes a pipe whose reader has deadlines. A child may inherit the writer.
 func Pipe() (read, write *os.File, err error) { return os.Pipe() }
+
+// Widen makes a pipe larger, on Linux. A file that is not a pipe stays as it is, and so does a pipe of a user who has too many large ones.
+func Widen(pipe *os.File, size int) {
+	const setPipeSize = 1031 // F_SETPIPE_SZ
+	if raw, err := pipe.SyscallConn(); err == nil && runtime.GOOS == "linux" {
+		_ = raw.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, setPipeSize, size) })
+	}
+}
 
 // Readable reports whether a pipe, a socket or a terminal has unread data. f may be nil.
 func Readable(f *os.File) bool {

@@ -38,7 +38,7 @@ func (o *output) pump(f *os.File, w io.Writer) {
 	for {
 		n, err := f.Read(buf)
 		if n == len(buf) && !wide {
-			widenPipe(f, widePipe)
+			system.Widen(f, widePipe)
 			wide = true
 		}
 		o.pass(buf[:n], w)

@@ -172,10 +172,3 @@ func onlyZombies(pgid int) bool {
 	}
 	return len(pids) > 0
 }
-
-// widenPipe makes a pipe larger. A file that is not a pipe stays as it is, and so does a pipe of a user who has too many large ones.
-func widenPipe(f *os.File, bytes int) {
-	if raw, err := f.SyscallConn(); err == nil {
-		_ = raw.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, bytes) })
-	}
-}

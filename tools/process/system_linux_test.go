@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"runnel/internal/processtest"
+	"runnel/internal/system"
 )
 
 func init() {
@@ -177,7 +178,7 @@ func TestWidePipe(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer out.Close()
-		widenPipe(out, test.holds)
+		system.Widen(out, test.holds)
 		text := strings.Repeat("0123456\n", test.prints/8)
 		if _, err := in.WriteString(text); err != nil {
 			t.Fatal(err)

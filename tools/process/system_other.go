@@ -26,6 +26,3 @@ func onlyZombies(int) bool { return false }
 
 // CollectOrphans does nothing: only Linux has containers.
 func CollectOrphans(context.Context) {}
-
-// widenPipe does nothing: pipes are as wide as the system makes them.
-func widenPipe(*os.File, int) {}

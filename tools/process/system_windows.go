@@ -21,8 +21,5 @@ func marked(string, int) []int { return nil }
 // CollectOrphans does nothing: nobody has to wait for a process.
 func CollectOrphans(context.Context) {}
 
-// widenPipe does nothing: a pipe has its size from the start.
-func widenPipe(*os.File, int) {}
-
 // variableKey returns the same key for all names of a variable: their case does not matter.
 func variableKey(name string) string { return strings.ToUpper(name) }
