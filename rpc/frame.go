@@ -1,13 +1,11 @@
 package rpc
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"regexp"
-	"slices"
 )
 
 // readSize holds any usual line, and everything that a Linux pipe holds.
@@ -18,24 +16,26 @@ var errLineTooLong = errors.New("line too long")
 
 // lineReader splits a stream into lines. It holds at most one line and readSize bytes after it; of a line over the limit, only the edges.
 type lineReader struct {
-	r     *bufio.Reader
+	r     io.Reader
 	max   int    // bytes of a line without its newline
-	long  []byte // the current line, if it does not fit into r's buffer
+	buf   []byte // what has been read, from a line's beginning if that was long
+	at    int    // where the next line begins in buf
+	room  int    // how long the last line was for which buf had to grow: the next one is likely as long
 	begun bool   // the first line has been returned
-	err   error  // the reason why no more lines come
+	err   error  // the reason why no more bytes come
 
 	// The beginning and the end of the last line that was too long, up to edge bytes each.
 	head, tail []byte
 }
 
 func newLineReader(r io.Reader, max int) *lineReader {
-	return &lineReader{r: bufio.NewReaderSize(r, readSize), max: max}
+	return &lineReader{r: r, max: max, buf: make([]byte, 0, readSize)}
 }
 
 var bom = []byte("\xef\xbb\xbf")
 
-// next returns the next line that is not blank, without its newline and surrounding blanks. The line is valid until the next call. The last
-// line needs no newline.
+// next returns the next line that is not blank, without its newline and surrounding blanks. The line is valid until the next call or, if it
+// is longer than keepBuffer, for ever; then its memory is at most twice as long. The last line needs no newline.
 func (l *lineReader) next() ([]byte, error) {
 	for {
 		line, err := l.line()
@@ -50,46 +50,69 @@ func (l *lineReader) next() ([]byte, error) {
 }
 
 func (l *lineReader) line() ([]byte, error) {
-	if l.long = l.long[:0]; cap(l.long) > keepBuffer {
-		l.long = nil
+	if cap(l.buf) > keepBuffer { // its memory belongs to the last line
+		l.buf, l.at = append(make([]byte, 0, readSize), l.buf[l.at:]...), 0
 	}
-	for l.err == nil {
-		line, more := l.read()
-		if more || len(l.long) > 0 {
-			if cap(l.long)-len(l.long) < len(line) { // append would grow it by a quarter, and copy a long line six times
-				l.long = slices.Grow(l.long, max(len(line), min(len(l.long), l.max-len(l.long))))
-			}
-			l.long = append(l.long, line...)
-			line = l.long
-		}
-		switch {
+	for seen := 0; ; l.fill() {
+		line, ended := l.piece(seen)
+		switch seen = len(line); {
 		case len(line) > l.max:
-			l.head, l.tail, l.long = nil, nil, nil
-			for l.drop(line); more; l.drop(line) {
-				line, more = l.read()
+			return l.skip(line, ended), errLineTooLong
+		case ended, l.err != nil && len(line) > 0:
+			l.at += min(len(line)+1, len(l.buf)-l.at)
+			if cap(l.buf) > keepBuffer {
+				if l.room = len(line) + readSize; len(line) < cap(l.buf)/2 {
+					line = bytes.Clone(line)
+				}
 			}
-			return findID(l.head, l.tail), errLineTooLong
-		case !more && (len(line) > 0 || l.err == nil):
 			return line, nil
+		case l.err != nil:
+			return nil, l.err
 		}
 	}
-	return nil, l.err
 }
 
-// read reads a line or, if the line is longer, as much of it as fits into the buffer.
-func (l *lineReader) read() (piece []byte, more bool) {
-	piece, err := l.r.ReadSlice('\n')
+// piece returns what has been read of the current line, and reports whether it ends there. The first seen bytes have no newline.
+func (l *lineReader) piece(seen int) (line []byte, ended bool) {
+	line = l.buf[l.at:]
+	if n := bytes.IndexByte(line[seen:], '\n'); n >= 0 {
+		return line[:seen+n], true
+	}
+	return line, false
+}
+
+// fill reads more of the current line. It reads into the line's own memory: a copy of 7 MiB takes longer than all checks of it.
+func (l *lineReader) fill() {
+	if l.at > 0 {
+		l.buf, l.at = append(l.buf[:0], l.buf[l.at:]...), 0
+	}
+	if len(l.buf) == cap(l.buf) {
+		l.buf = append(make([]byte, 0, min(max(2*cap(l.buf), l.room), l.max+readSize)), l.buf...)
+	}
+	n, err := l.r.Read(l.buf[len(l.buf):min(cap(l.buf), len(l.buf)+readSize)])
+	l.buf = l.buf[:len(l.buf)+n]
 	switch err {
-	case bufio.ErrBufferFull:
-		return piece, true
-	case nil:
-		return piece[:len(piece)-1], false
-	case io.EOF, errHeldOpen: // these explain themselves
+	case nil, io.EOF, errHeldOpen: // these explain themselves
 		l.err = err
 	default:
 		l.err = fmt.Errorf("reading messages: %w", err)
 	}
-	return piece, false
+}
+
+// skip drops a line that is too long, of which line has been read, and returns its id if one is found.
+func (l *lineReader) skip(line []byte, ended bool) (id []byte) {
+	l.head, l.tail = nil, nil
+	for {
+		l.drop(line)
+		if l.at += len(line); ended {
+			l.at++
+		}
+		if ended || l.err != nil {
+			return findID(l.head, l.tail)
+		}
+		l.fill()
+		line, ended = l.piece(0)
+	}
 }
 
 // edge is how many bytes are kept of either end of a line that is too long: enough for an id and what surrounds it.

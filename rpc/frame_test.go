@@ -74,8 +74,39 @@ func TestEndlessLine(t *testing.T) {
 	if d := after.TotalAlloc - before.TotalAlloc; d > 8<<20 {
 		t.Errorf("%d bytes were allocated", d)
 	}
-	if cap(l.long) > keepBuffer {
-		t.Errorf("%d bytes are kept", cap(l.long))
+	if cap(l.buf) > keepBuffer {
+		t.Errorf("%d bytes are kept", cap(l.buf))
+	}
+}
+
+// A long line is for whoever takes it: what follows does not change it, and it does not hold much more memory than it needs.
+func TestLongLinesStay(t *testing.T) {
+	var in strings.Builder
+	sizes := []int{5 << 20, 5<<20 + 7, keepBuffer + 1, 3 << 20, 100, 2 << 20}
+	for i, size := range sizes {
+		in.WriteString(strings.Repeat(string(rune('a'+i)), size) + "\n")
+	}
+	l := newLineReader(strings.NewReader(in.String()), 8<<20)
+	var lines [][]byte
+	for i, size := range sizes {
+		line, err := l.next()
+		if err != nil || len(line) != size {
+			t.Fatalf("line %d has %d bytes (%v), want %d", i, len(line), err, size)
+		}
+		if size > keepBuffer {
+			lines = append(lines, line)
+			if cap(line) > 2*size+readSize {
+				t.Errorf("line %d of %d bytes holds %d", i, size, cap(line))
+			}
+		}
+	}
+	if _, err := l.next(); err != io.EOF {
+		t.Error(err)
+	}
+	for _, line := range lines {
+		if n := bytes.Count(line, line[:1]); n != len(line) {
+			t.Errorf("%d of %d bytes of a line have changed", len(line)-n, len(line))
+		}
 	}
 }
 

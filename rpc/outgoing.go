@@ -92,7 +92,10 @@ func (o *outgoing) take(id []byte, r Response) []byte {
 	req := o.waiting[number]
 	first := req != nil && !req.answered
 	if first {
-		req.answered, req.answer = true, Response{bytes.Clone(r.Result), r.Err}
+		if len(r.Result) <= keepBuffer { // else its line stays (lineReader.next)
+			r.Result = bytes.Clone(r.Result)
+		}
+		req.answered, req.answer = true, r
 	}
 	o.mu.Unlock()
 	if req == nil {
