@@ -75,7 +75,7 @@ vuln: ## known vulnerabilities; says so where it cannot know
 	.ci/vuln
 
 race: ## every test, under the race detector, which sleeps a second at each exit if it is let. -parallel: most tests wait for processes, and a machine has few CPUs
-	GORACE="atexit_sleep_ms=100 $$GORACE" go test -race -parallel 4 -timeout 30m ./...
+	GORACE="atexit_sleep_ms=100 $$GORACE" go test -race -parallel 4 -timeout 1h ./...
 	go test -run TestMemoryOfALongAnswer ./rpc # which the detector's own memory would hide
 
 configs: ## the tools of 200 random configs, and 10,000 calls of them: equal calls give equal results, the config stays as it is (make test makes 20 and 1,000)

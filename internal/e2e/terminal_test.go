@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -73,10 +74,16 @@ func (term *terminal) wait(pattern string) string {
 func TestTerminal(t *testing.T) {
 	t.Parallel()
 	term := newTerminal(t)
+	steps := t.TempDir() // a step ends when its file is there
+	end := func(step string) {
+		if err := os.WriteFile(filepath.Join(steps, step), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	config := writeConfig(t, `
 tools:
   build:
-    shell: 'for n in 1 2 3; do echo "[$n/3] step $n"; sleep 0.4; done'
+    shell: 'for n in 1 2 3; do echo "[$n/3] step $n"; until [ -e `+steps+`/$n ]; do sleep 0.05; done; done'
     progress: '\[(\d+)/(\d+)\]'
   stubborn:
     shell: "trap '' TERM; echo begun; while :; do sleep 1; done"
@@ -89,7 +96,10 @@ tools:
 	// A bar while the total is known; it leaves nothing behind.
 	term.run("runnel call build " + flags)
 	term.wait(`(?m)^\[1/3\] step 1\n(.*\n)?\[#+-+\]  33% \d+s`)
+	end("1")
 	term.wait(`(?m)^\[1/3\] step 1\n\[2/3\] step 2\n\[#+-+\]  67% \d+s`)
+	end("2")
+	end("3")
 	screen := term.wait(`exit code=0`)
 	if !regexp.MustCompile(`(?m)^\[1/3\] step 1\n\[2/3\] step 2\n\[3/3\] step 3\n(completed, [0-9.]+ s\n)?exit code=0\n`).MatchString(screen) {
 		t.Errorf("the bar is left:\n%s", screen)
