@@ -158,6 +158,44 @@ func TestDoctorOfAServer(t *testing.T) {
 	runClient(t, "", "doctor", "codex", "--", "server").is(t, exitUsage, "", "it checks hosts or a server, not both")
 }
 
+// A server that starts well and ends in the middle of its work, again and again, is shown with how often, why, and the file with all that it wrote.
+func TestDoctorOfACrashLoop(t *testing.T) {
+	t.Parallel()
+	server := filepath.Join(t.TempDir(), "server")
+	script := `#!/bin/sh
+while read -r line; do
+	id=$(printf %s "$line" | sed 's/.*"id":\([^,}]*\).*/\1/')
+	case $line in
+	*'"initialize"'*) echo '{"jsonrpc":"2.0","id":'$id',"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"shaky","version":"1"}}}' ;;
+	*'"tools/list"'*) echo '{"jsonrpc":"2.0","id":'$id',"result":{"tools":[{"name":"work","inputSchema":{"type":"object"}}]}}' ;;
+	*'"tools/call"'*) echo "cannot reach the database" >&2; exit 7 ;;
+	*'"id":'*) echo '{"jsonrpc":"2.0","id":'$id',"error":{"code":-32601,"message":"no"}}' ;;
+	esac
+done
+`
+	if err := os.WriteFile(server, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	args := append(writeConfig(t, "upstreams:\n  shaky: {command: ["+server+"]}"), "--state", filepath.Join(t.TempDir(), "state"))
+	people(t, append([]string{"doctor"}, args...)...).is(t, exitFine, `.*ok     upstream shaky: shaky 1, .*`, "")
+	w := newWitness(t, programCommand(t, args...))
+	for range 3 { // when the third call reaches it, its second end has been noted
+		if a := w.call("tools/call", map[string]any{"name": "work", "arguments": map[string]any{}}); !strings.Contains(string(a.Result), "exit status 7") {
+			t.Errorf("a call of a server that dies is answered with %s, %v", a.Result, a.Error)
+		}
+	}
+	w.end()
+	for range 2 {
+		got := people(t, append([]string{"doctor"}, args...)...)
+		got.is(t, exitFailure, `.*WRONG  upstream shaky: it starts, but has ended [23] times in the last hour, the last time: [^\n]*exit status 7; [^\n]*cannot reach the database[^\n]*\n +what it wrote is in /.*`, "")
+		if file := regexp.MustCompile(`what it wrote is in (.*)`).FindStringSubmatch(got.stdout); file != nil {
+			if wrote, err := os.ReadFile(file[1]); strings.Count(string(wrote), "\ncannot reach the database\n") < 2 {
+				t.Errorf("%s has %s, %v", file[1], wrote, err)
+			}
+		}
+	}
+}
+
 // A state that another user has made, and rows that SQLite finds sound but no runnel has written, are found.
 func TestDoctorOfADamagedState(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
