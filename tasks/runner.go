@@ -116,6 +116,8 @@ func NewRunner(o Options) *Runner {
 // Spec says what to run.
 type Spec struct {
 	Tool string
+	// ClientName is Task.Client.
+	ClientName string
 	// Arguments of the call, as the client sent them.
 	Arguments json.RawMessage
 	// Handle gives the requestor a task id. The task is stored, can be found by the tasks methods, and counts as live.

@@ -18,6 +18,7 @@ func (r *Runner) Start(ctx context.Context, spec Spec) (*Run, error) {
 		ID:        NewID(now),
 		Owner:     r.o.Owner,
 		Tool:      spec.Tool,
+		Client:    spec.ClientName,
 		Status:    mcp.TaskWorking,
 		CreatedAt: now,
 		UpdatedAt: now,

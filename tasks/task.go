@@ -20,6 +20,7 @@ type Task struct {
 	ID            string
 	Owner         string
 	Tool          string
+	Client        string // clientInfo.name of the host that made the call; "" = not known, or runnel call
 	Status        mcp.TaskStatus
 	StatusMessage string // MaxStatusMessage bytes at most
 	CreatedAt     time.Time

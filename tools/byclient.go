@@ -2,15 +2,28 @@ package tools
 
 import (
 	"cmp"
+	"strings"
 	"time"
 
 	"runnel/internal/clients"
+	"runnel/internal/shorten"
 	"runnel/rpc"
 	"runnel/tools/text"
 )
 
 // known returns what is known about a client.
 func known(c *rpc.Caller) clients.Client { return clients.Find(c.Client.Name, c.Client.Version) }
+
+// maxHostName is how much of a host's name is kept, in bytes.
+const maxHostName = 64
+
+// hostName returns the name of the host that makes a call; "" for runnel call, in a supervisor and in a worker.
+func hostName(c *rpc.Caller) string {
+	if c == nil || c.Client.Name == "runnel" {
+		return ""
+	}
+	return strings.Clone(shorten.Cut(c.Client.Name, maxHostName))
+}
 
 func (s *service) syncWait(c *rpc.Caller) time.Duration {
 	if wait := known(c).SyncWait; s.o.ByClient.SyncWait && wait > 0 {

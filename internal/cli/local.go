@@ -214,6 +214,7 @@ func (l *local) list(ctx context.Context, shows func(*tasks.Task) bool) (list []
 type listedTask struct {
 	mcp.Task
 	Tool        string `json:"tool"`
+	Host        string `json:"host,omitempty"`
 	OutputBytes *int64 `json:"outputBytes,omitempty"`
 }
 

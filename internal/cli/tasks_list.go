@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
+	"runnel/internal/clients"
 	"runnel/internal/serve"
 	"runnel/internal/term"
 	"runnel/rpc/mcp"
@@ -20,7 +21,8 @@ import (
 
 func (i *invocation) listCommand() *cobra.Command {
 	var running, failed, watch, quiet bool
-	var tool string
+	var tool, host string
+	var since time.Duration
 	var output *serve.Choice
 	cmd := &cobra.Command{
 		Use:     "list",
@@ -30,6 +32,9 @@ func (i *invocation) listCommand() *cobra.Command {
 The last column shows the last line of a running task's output, or how a task ended.`,
 		Example: `  # what are my hosts running right now?
   runnel tasks list --running
+
+  # what has failed in Claude Code today?
+  runnel tasks list --failed --host claude-code --since 24h
 
   # watch them
   runnel tasks list --watch
@@ -45,7 +50,8 @@ The last column shows the last line of a running task's output, or how a task en
 				return misuse(cmd, "runnel tasks list: -q does not go with -o or --watch")
 			}
 			shows := func(t *tasks.Task) bool {
-				return (!running || !t.Status.Terminal()) && (!failed || t.Status == mcp.TaskFailed) && (tool == "" || t.Tool == tool)
+				return (!running || !t.Status.Terminal()) && (!failed || t.Status == mcp.TaskFailed) && (tool == "" || t.Tool == tool) &&
+					(host == "" || isOfHost(t.Client, host)) && (since == 0 || time.Since(t.CreatedAt) <= since)
 			}
 			l, err := i.findLocal(cmd)
 			if err == nil {
@@ -83,7 +89,7 @@ The last column shows the last line of a running task's output, or how a task en
 			}
 			shown := make([]listedTask, len(list))
 			for n, t := range list {
-				shown[n] = listedTask{Task: t.Shown(), Tool: t.Tool}
+				shown[n] = listedTask{Task: t.Shown(), Tool: t.Tool, Host: t.Client}
 			}
 			switch output.Word {
 			case "json":
@@ -100,10 +106,17 @@ The last column shows the last line of a running task's output, or how a task en
 	cmd.Flags().BoolVar(&running, "running", false, "only those that have not ended")
 	cmd.Flags().BoolVar(&failed, "failed", false, "only those that failed")
 	cmd.Flags().StringVar(&tool, "tool", "", "only those of the tool `NAME`")
+	cmd.Flags().StringVar(&host, "host", "", "only those of the host `NAME`: as runnel install has it, or as it names itself")
+	durationFlag(cmd.Flags(), &since, "since", "only those that began in the last `DURATION`, such as 2h")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print the ids alone, for a script")
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show the list again every second, until Ctrl-C")
 	output = outputFlag(cmd.Flags(), "json (the list on one line)", "ndjson (a task on each line)")
 	return cmd
+}
+
+// isOfHost reports whether a client has a name: its own, or that of runnel install.
+func isOfHost(client, name string) bool {
+	return client == name || client != "" && clients.Find(client, "").Host == name
 }
 
 // tasksTable shows tasks, "" if there are none.
@@ -111,7 +124,11 @@ func tasksTable(list []tasks.Task) string {
 	if len(list) == 0 {
 		return ""
 	}
+	hosts := slices.ContainsFunc(list, func(t tasks.Task) bool { return t.Client != "" })
 	rows := [][]string{{"ID", "STATUS", "TOOL", "AGE", "TOOK", ""}}
+	if hosts {
+		rows[0] = slices.Insert(rows[0], 3, "HOST")
+	}
 	short := shortIDs(list)
 	for _, t := range list {
 		took := t.UpdatedAt.Sub(t.CreatedAt)
@@ -119,7 +136,11 @@ func tasksTable(list []tasks.Task) string {
 			took = time.Since(t.CreatedAt)
 		}
 		says, _, _ := strings.Cut(t.StatusMessage, "\n")
-		rows = append(rows, []string{short[t.ID], string(t.Status), t.Tool, term.Age(time.Since(t.CreatedAt)), term.Age(took), term.Shorten(term.Plain(says))})
+		row := []string{short[t.ID], string(t.Status), t.Tool, term.Age(time.Since(t.CreatedAt)), term.Age(took), term.Shorten(term.Plain(says))}
+		if hosts {
+			row = slices.Insert(row, 3, term.Plain(t.Client))
+		}
+		rows = append(rows, row)
 	}
 	return term.Table(rows)
 }

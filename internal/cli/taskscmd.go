@@ -163,6 +163,9 @@ func (i *invocation) getCommand() *cobra.Command {
 			}
 			line("id", "%s", t.ID)
 			line("tool", "%s", t.Tool)
+			if t.Client != "" {
+				line("host", "%s", t.Client)
+			}
 			line("owner", "%s", t.Owner)
 			line("status", "%s", t.Status)
 			if t.StatusMessage != "" {

@@ -61,3 +61,45 @@ func TestHistoryOfAHost(t *testing.T) {
 		t.Errorf("after the end of a session: %q", got)
 	}
 }
+
+// The list shows which host has made a call, as a plain call or as a task, and picks the calls of one.
+func TestHistoryKnowsTheHost(t *testing.T) {
+	t.Parallel()
+	state := []string{"--state", stateDir(t)}
+	w := newWitness(t, programCommand(t, append(writeConfig(t, `tools: {hi: {command: [echo, hi]}, bad: {shell: "exit 3"}}`), state...)...))
+	for range 2 {
+		for _, client := range []string{"claude-code", "gemini-cli-mcp-client", strings.Repeat("a\x1b[31m", 1000)} {
+			for _, tool := range []string{"hi", "bad"} {
+				w.must(&mcp.CallToolResult{}, "tools/call", map[string]any{"name": tool, "arguments": map[string]any{}, "_meta": takesTasks(client)})
+			}
+		}
+	}
+	w.end()
+	list := func(args ...string) string {
+		return runClient(t, "", append(append([]string{"tasks", "list"}, args...), state...)...).stdout
+	}
+	for _, c := range []struct {
+		args string
+		want int
+	}{
+		{"", 12},
+		{"--host claude-code", 4},
+		{"--host gemini", 4},
+		{"--host gemini-cli-mcp-client --failed", 2},
+		{"--host gemini --failed --tool hi", 0},
+		{"--host claude-code --failed --tool bad --since 1h", 2},
+		{"--since 1ns", 0},
+		{"--host a", 0},
+	} {
+		if got := strings.Count(list(append(strings.Fields(c.args), "-q")...), "\n"); got != c.want {
+			t.Errorf("%s: %d tasks, want %d:\n%s", c.args, got, c.want, list())
+		}
+	}
+	table := list()
+	if strings.Contains(table, "\x1b[31m") || strings.Count(table, " gemini-cli-mcp-client ") != 4 || !strings.Contains(table, " HOST ") {
+		t.Errorf("the table:\n%s", table)
+	}
+	if got := strings.Count(list("-o", "ndjson", "--host", "gemini"), `"host":"gemini-cli-mcp-client"`); got != 4 {
+		t.Errorf("%d of 4 tasks name the host", got)
+	}
+}

@@ -31,6 +31,7 @@ type shownTask struct {
 	Mine          bool            `json:"mine"` // this process has made it
 	CanCancel     bool            `json:"canCancel"`
 	CanRunAgain   bool            `json:"canRunAgain"`
+	Host          string          `json:"host,omitempty"`  // whose call it is
 	Where         string          `json:"where,omitempty"` // the host of the worker that runs it
 }
 
@@ -50,7 +51,7 @@ func (v *view) show(ctx context.Context, in *tools.Call, t *tasks.Task, own func
 		TaskID: t.ID, Tool: t.Tool, Title: title, Arguments: t.Arguments,
 		Status: t.Status, StatusMessage: t.StatusMessage, CreatedAt: t.CreatedAt.UTC(), DurationMs: duration(t).Milliseconds(),
 		Bytes: t.Log.Size(), LastLine: shorten.Clip(t.LastLine(ctx), maxLastLine), Mine: own(t.ID),
-		CanCancel: !t.Status.Terminal(), CanRunAgain: startable && t.Arguments != nil, Where: t.Worker,
+		CanCancel: !t.Status.Terminal(), CanRunAgain: startable && t.Arguments != nil, Where: t.Worker, Host: t.Client,
 	}
 	if t.Status.Terminal() {
 		ended := t.UpdatedAt.UTC()

@@ -15,6 +15,7 @@ import (
 // Stored is the part of a task's record that engines store as JSON. An engine may store some of it separately, where others can write it.
 type Stored struct {
 	Tool      string          `json:"tool,omitempty"`
+	Client    string          `json:"client,omitempty"`
 	Status    mcp.TaskStatus  `json:"status"`
 	Message   string          `json:"message,omitempty"`
 	Created   int64           `json:"created"` // nanoseconds since 1970
@@ -119,7 +120,7 @@ func (r *Record) SetVariables(stored []byte) {
 func (r *Record) take() {
 	t, s := &r.Task, &r.Stored
 	t.Tool, t.Status, t.StatusMessage, t.Merge, t.Detached = strings.ToValidUTF8(s.Tool, "�"), s.Status, s.Message, s.Merge, s.Work != nil || s.Offer != nil
-	t.UpdatedAt = time.Unix(0, s.Updated)
+	t.UpdatedAt, t.Client = time.Unix(0, s.Updated), strings.ToValidUTF8(s.Client, "�")
 	t.Arguments = tasks.DecodeArguments(s.Arguments)
 	r.End = max(s.End, 0)
 	if s.Offer != nil {
@@ -133,6 +134,7 @@ func (r *Record) take() {
 func (r *Record) put(writer string) {
 	t, s := &r.Task, &r.Stored
 	s.Tool, s.Status, s.Message, s.Merge, s.Writer = t.Tool, t.Status, t.StatusMessage, t.Merge, writer
+	s.Client = t.Client
 	s.Created, s.Updated, s.TTL = t.CreatedAt.UnixNano(), t.UpdatedAt.UnixNano(), int64(t.TTL)
 	if t.Arguments != nil {
 		s.Arguments = t.Arguments

@@ -62,9 +62,9 @@ func (d *database) insert(t tasks.Task, hidden bool) (*keeping, error) {
 				return err
 			}
 		}
-		r, err := tx.exec(`INSERT INTO task (id, owner, tool, status, message, created, updated, ttl, expires, merge, variables, arguments, keeper)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			t.ID, t.Owner, t.Tool, t.Status, t.StatusMessage, t.CreatedAt.UnixNano(), t.UpdatedAt.UnixNano(),
+		r, err := tx.exec(`INSERT INTO task (id, owner, tool, client, status, message, created, updated, ttl, expires, merge, variables, arguments, keeper)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			t.ID, t.Owner, t.Tool, t.Client, t.Status, t.StatusMessage, t.CreatedAt.UnixNano(), t.UpdatedAt.UnixNano(),
 			int64(t.TTL), expires, t.Merge, []byte(t.Variables), []byte(t.Arguments), d.lease.name)
 		if err == nil {
 			if !hidden {

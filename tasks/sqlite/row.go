@@ -20,14 +20,14 @@ type row struct {
 }
 
 // taskColumns are the columns that scanTask reads.
-const taskColumns = "number, id, owner, tool, status, message, created, updated, ttl, merge, work IS NOT NULL, keeper, coalesce(length(outcome), 0) > 0"
+const taskColumns = "number, id, owner, tool, client, status, message, created, updated, ttl, merge, work IS NOT NULL, keeper, coalesce(length(outcome), 0) > 0"
 
 // scanTask reads taskColumns, and more if the query has more.
 func scanTask(scan func(...any) error, more ...any) (r row, err error) {
 	var created, updated int64
 	var keeper sql.NullString
 	var stored bool
-	err = scan(append([]any{&r.number, &r.ID, &r.Owner, &r.Tool, &r.Status, &r.StatusMessage, &created, &updated, &r.TTL, &r.Merge, &r.Detached, &keeper, &stored}, more...)...)
+	err = scan(append([]any{&r.number, &r.ID, &r.Owner, &r.Tool, &r.Client, &r.Status, &r.StatusMessage, &created, &updated, &r.TTL, &r.Merge, &r.Detached, &keeper, &stored}, more...)...)
 	r.CreatedAt, r.UpdatedAt, r.keeper = time.Unix(0, created), time.Unix(0, updated), keeper.String
 	if err == nil {
 		r.check(stored)

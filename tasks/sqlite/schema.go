@@ -54,6 +54,8 @@ CREATE INDEX task_ended ON task (updated) WHERE keeper IS NULL; -- what ended fi
 ALTER TABLE task ADD COLUMN fetched INTEGER NOT NULL DEFAULT 0; -- 1: a client has got the result
 `, `
 ALTER TABLE task ADD COLUMN arguments BLOB; -- of the call, NULL if they are not known
+`, `
+ALTER TABLE task ADD COLUMN client TEXT NOT NULL DEFAULT ''; -- the name of the host that made the call
 `}
 
 // schemaVersion returns the number of migrations that a state has had. It refuses the state of a newer runnel.

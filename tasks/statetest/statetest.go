@@ -163,12 +163,13 @@ func head(t *testing.T, s tasks.State) {
 	}
 }
 
-// The arguments of a task are found as long as the task is, also those of one that was hidden first.
+// The arguments and the client of a task are found as long as the task is, also those of one that was hidden first.
 func arguments(t *testing.T, s tasks.State) {
 	const want = `{"a":[1,"two"]}`
 	task, other, late := Working("a"), Working("other"), Working("late")
 	hides := s.Hide(late) == nil
 	task.Arguments, late.Arguments = json.RawMessage(want), json.RawMessage(want)
+	task.Client = "host"
 	Put(t, s, task, other)
 	if hides {
 		Put(t, s, late)
@@ -184,6 +185,10 @@ func arguments(t *testing.T, s tasks.State) {
 	check("other", "")
 	Put(t, s, Ended(task, mcp.TaskCompleted, "done"))
 	check("a", want)
+	page, _, err := s.List(t.Context(), owner, "", 3)
+	if a := Get(t, s, "a"); a.Client != "host" || err != nil || page[0].Client+page[1].Client != "host" {
+		t.Errorf("the client: %q, in the list %+v, %v", a.Client, page, err)
+	}
 	if hides {
 		check("late", want)
 	}

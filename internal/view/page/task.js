@@ -126,7 +126,7 @@ class TaskView {
     if (!task) return;
     const took = ended(task.status) ? task.durationMs : task.durationMs + Date.now() - this.at;
     say(at("facts"), [`${ended(task.status) ? "took" : "for"} ${duration(took)}`, `began ${new Date(task.createdAt).toLocaleString()}`,
-      size(task.bytes ?? 0), task.where && `on ${plain(task.where)}`, task.title && task.title !== task.tool && plain(task.tool), door.app && !task.mine && "of another session", task.taskId]
+      size(task.bytes ?? 0), task.where && `on ${plain(task.where)}`, task.host && `of ${plain(task.host)}`, task.title && task.title !== task.tool && plain(task.tool), door.app && !task.mine && "of another session", task.taskId]
       .filter(Boolean).join(" · "));
     if (!ended(task.status) && Date.now() - this.plotted > 5000) this.history();
     this.timeline.draw(ended(task.status) ? task : {...task, durationMs: took});
