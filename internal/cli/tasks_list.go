@@ -29,7 +29,8 @@ func (i *invocation) listCommand() *cobra.Command {
 		Aliases: []string{"ls"},
 		Short:   "List the tasks: id, status, tool, age, the last line",
 		Long: `Lists the tasks, and the latest calls of hosts that ended without becoming one (config key history), the newest last.
-The last column shows the last line of a running task's output, or how a task ended.`,
+The last column shows the last line of a running task's output, or how a task ended. Of more than three in a row that ended alike, the newest
+alone is shown; -q and -o show all.`,
 		Example: `  # what are my hosts running right now?
   runnel tasks list --running
 
@@ -69,6 +70,7 @@ The last column shows the last line of a running task's output, or how a task en
 					}
 					const around = 4 // lines: the title, a blank one, the names of the columns, and that of the cursor
 					_, height := term.Size(i.Stdout)
+					list = grouped(list)
 					return tasksTable(list[max(len(list)-max(height-around, 1), 0):]), err
 				})
 			}
@@ -100,7 +102,7 @@ The last column shows the last line of a running task's output, or how a task en
 			if len(list) == 0 && l.runner != nil {
 				i.Say(zerolog.InfoLevel, fmt.Sprintf("no tasks of owner %q in %s", l.owner, l.dir))
 			}
-			return term.PrintLines(i.Stdout, tasksTable(list))
+			return term.PrintLines(i.Stdout, tasksTable(grouped(list)))
 		},
 	}
 	cmd.Flags().BoolVar(&running, "running", false, "only those that have not ended")
@@ -117,6 +119,25 @@ The last column shows the last line of a running task's output, or how a task en
 // isOfHost reports whether a client has a name: its own, or that of runnel install.
 func isOfHost(client, name string) bool {
 	return client == name || client != "" && clients.Find(client, "").Host == name
+}
+
+// grouped returns a list for a person: of more than three tasks of a tool in a row that ended alike, the newest alone. Else the calls of a burst
+// would hide what runs.
+func grouped(list []tasks.Task) (shown []tasks.Task) {
+	for begin, end := 0, 0; begin < len(list); begin = end {
+		first := list[begin]
+		for end = begin + 1; end < len(list) && first.Status.Terminal(); end++ {
+			if next := list[end]; next.Tool != first.Tool || next.Client != first.Client || next.Status != first.Status || next.StatusMessage != first.StatusMessage {
+				break
+			}
+		}
+		if n := end - begin; n > 3 {
+			begin = end - 1
+			list[begin].StatusMessage = fmt.Sprintf("(the newest of %d) %s", n, first.StatusMessage)
+		}
+		shown = append(shown, list[begin:end]...)
+	}
+	return shown
 }
 
 // tasksTable shows tasks, "" if there are none.

@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"runnel/rpc/mcp"
 	"runnel/tasks"
 )
 
@@ -19,6 +22,29 @@ func TestShortIDs(t *testing.T) {
 		if short[id] != want {
 			t.Errorf("%s: %q, want %q", id, short[id], want)
 		}
+	}
+}
+
+// A burst of calls does not hide what runs. Few that are alike stay apart, and so do those that have not ended.
+func TestGroupedTasks(t *testing.T) {
+	var list []tasks.Task
+	add := func(n int, tool string, status mcp.TaskStatus, message string) {
+		for range n {
+			list = append(list, tasks.Task{ID: fmt.Sprint(len(list)), Tool: tool, Status: status, StatusMessage: message})
+		}
+	}
+	add(200, "echo", mcp.TaskCompleted, "")
+	add(5, "build", mcp.TaskWorking, "line")
+	add(3, "echo", mcp.TaskCompleted, "")
+	add(4, "echo", mcp.TaskFailed, "exit code 1\nmore")
+	var shown []string
+	for _, task := range grouped(list) {
+		message, _, _ := strings.Cut(task.StatusMessage, "\n")
+		shown = append(shown, task.ID+" "+message)
+	}
+	want := []string{"199 (the newest of 200) ", "200 line", "201 line", "202 line", "203 line", "204 line", "205 ", "206 ", "207 ", "211 (the newest of 4) exit code 1"}
+	if !slices.Equal(shown, want) {
+		t.Errorf("%q, want %q", shown, want)
 	}
 }
 
