@@ -64,13 +64,14 @@ func newCall(i *invocation, v *term.View, o *callOptions, giveUp context.CancelC
 		c.capabilities.Extensions = nil
 	}
 	c.remote = remote.New(remote.Options{
-		Token:   json.RawMessage(progressToken),
-		Whole:   o.output.Word == "json",
-		Content: c.content,
-		Gap:     func(g tracker.Gap) { c.say(g.String()) },
-		Status:  v.Say,
-		Request: c.request,
-		Log:     i.Logger(),
+		Token:    json.RawMessage(progressToken),
+		Whole:    o.output.Word == "json",
+		NoErrors: true, // they do not belong on stdout
+		Content:  c.content,
+		Gap:      func(g tracker.Gap) { c.say(g.String()) },
+		Status:   v.Say,
+		Request:  c.request,
+		Log:      i.Logger(),
 	})
 	c.tracker = c.remote.Tracker()
 	return c

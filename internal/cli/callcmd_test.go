@@ -125,7 +125,7 @@ tools:
 		"fail message=broken protocol=true": {"", "runnel: fail: broken (code -32603)\n"},
 		"panic":                             {"", "runnel: panic: internal error"},
 	} {
-		for _, how := range []string{"--no-task", "--no-task", "--task", "--task"} {
+		for _, how := range []string{"--no-task", "--no-task", "--task", "--task", "--mode=streaming", "--mode=streaming"} {
 			read, write, err := os.Pipe()
 			if err != nil {
 				t.Fatal(err)

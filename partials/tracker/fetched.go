@@ -14,10 +14,14 @@ func (t *Tracker) segments(result []byte) {
 	var r struct {
 		Content    []json.RawMessage `json:"partial-content"`
 		IsComplete bool              `json:"isComplete"`
+		IsError    bool              `json:"isError"`
 	}
 	if json.Unmarshal(result, &r) != nil || r.Content == nil || !t.uses(sep1905) {
 		t.stats.Malformed++
 		return
+	}
+	if n := len(r.Content); t.o.NoErrors && r.IsComplete && r.IsError && n > 0 {
+		r.Content = r.Content[:n-1]
 	}
 	highest := int64(0)
 	for _, item := range r.Content {

@@ -55,6 +55,8 @@ type Options struct {
 	Gap func(Gap)
 	// Missing is called when something can be fetched: Wanted says what. nil = nothing can be fetched.
 	Missing func()
+	// NoErrors: what SEP-1905 streams of an error, the last segment of a call that failed, is left to the result, as in the other dialects.
+	NoErrors bool
 
 	Window int // how many messages are held while an earlier one is missing; 0 = 32
 }

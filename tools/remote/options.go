@@ -16,7 +16,8 @@ import (
 type Options struct {
 	Token json.RawMessage // for the call's progress and partials; unique on the connection
 
-	Whole bool // the result must be complete: no partials that it would then leave out (PR #383)
+	Whole    bool // the result must be complete: no partials that it would then leave out (PR #383)
+	NoErrors bool // see tracker.Options
 
 	Content func(items []json.RawMessage, replaces bool) // see tracker.Options
 	Gap     func(tracker.Gap)                            // likewise

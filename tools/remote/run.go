@@ -15,10 +15,11 @@ import (
 func New(o Options) *Call {
 	c := &Call{o: o, changed: make(chan struct{}, 1), early: make(chan resultOrError, 1), answered: map[string]bool{}}
 	c.tracker = tracker.New(tracker.Options{
-		Token:   o.Token,
-		Content: o.Content,
-		Gap:     o.Gap,
-		Missing: c.wake,
+		Token:    o.Token,
+		Content:  o.Content,
+		Gap:      o.Gap,
+		Missing:  c.wake,
+		NoErrors: o.NoErrors,
 	})
 	return c
 }
