@@ -78,10 +78,11 @@ func (i *invocation) server(cmd *cobra.Command) (name string, dial dialer, err e
 	}, nil
 }
 
+// canTasks are the capabilities of a client that has tasks, so that a runnel lists no fallback tools.
+var canTasks = mcp.ClientCapabilities{Tasks: &mcp.ClientTasks{}, Extensions: map[string]any{mcp.ExtensionTasks: struct{}{}}}
+
 // listTools connects to a server as dial does, and asks for its tools.
 func (i *invocation) listTools(cmd *cobra.Command, version string) ([]mcp.Tool, error) {
-	// A client with tasks wants no fallback tools in the list.
-	canTasks := mcp.ClientCapabilities{Tasks: &mcp.ClientTasks{}, Extensions: map[string]any{mcp.ExtensionTasks: struct{}{}}}
 	client, disconnect, err := i.dial(cmd, rpc.DialOptions{Version: version, Capabilities: canTasks})
 	if err != nil {
 		return nil, err

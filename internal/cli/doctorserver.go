@@ -48,7 +48,7 @@ func (i *invocation) tryServer(ctx context.Context, dial dialer, version string)
 	ctx, cancel := checking(ctx)
 	defer cancel()
 	began := time.Now()
-	client, err := dial(ctx, rpc.DialOptions{Version: version, Info: mcp.Implementation{Name: "runnel doctor", Version: serve.Version()}, Log: i.Logger()})
+	client, err := dial(ctx, rpc.DialOptions{Version: version, Info: mcp.Implementation{Name: "runnel doctor", Version: serve.Version()}, Capabilities: canTasks, Log: i.Logger()})
 	if err != nil {
 		return "", err
 	}

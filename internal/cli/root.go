@@ -143,6 +143,9 @@ func flagError(cmd *cobra.Command, err error) error {
 		if f := cmd.Flags().Lookup("output"); f != nil && f.Shorthand == "o" && (name == "json" || name == "ndjson") {
 			return fmt.Errorf("%w (write -o %s)", err, name)
 		}
+		if name == "name" && cmd.Name() == "doctor" {
+			return fmt.Errorf("%w (runnel doctor HOST checks each server of the host that starts runnel)", err)
+		}
 		if name == "status" && cmd.Flags().Lookup("failed") != nil {
 			return fmt.Errorf("%w (write --running or --failed)", err)
 		}

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"database/sql"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -151,8 +152,10 @@ func TestDoctorOfAState(t *testing.T) {
 // Another server is tried in both eras of the protocol; what it writes to stderr is shown.
 func TestDoctorOfAServer(t *testing.T) {
 	server := []string{"doctor", "--", builtProgram(t), "serve", "--selftest", "--state", "memory", "--log-level", "error"}
-	for range 2 {
-		runClient(t, "", server...).is(t, exitFine, `ok     version: .*ok     2025-11-25: runnel devel, protocol 2025-11-25, \d+ tools, \d+ ms\nok     2026-07-28: runnel devel, protocol 2026-07-28, .*`, "")
+	listed := strings.Count(runClient(t, "", append([]string{"tools", "-o", "ndjson"}, server[1:]...)...).stdout, "\n")
+	for range 2 { // as many as runnel tools lists
+		said := fmt.Sprintf(`ok     version: .*ok     2025-11-25: runnel devel, protocol 2025-11-25, %[1]d tools, \d+ ms\nok     2026-07-28: runnel devel, protocol 2026-07-28, %[1]d tools, .*`, listed)
+		runClient(t, "", server...).is(t, exitFine, said, "")
 	}
 	runClient(t, "", "doctor", "--", "/nonexistent/server").is(t, exitFailure, `.*WRONG  2025-11-25: .*/nonexistent/server.*WRONG  2026-07-28: .*`, "")
 	runClient(t, "", "doctor", "codex", "--", "server").is(t, exitUsage, "", "it checks hosts or a server, not both")
