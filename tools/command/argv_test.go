@@ -131,10 +131,17 @@ func TestCommandLine(t *testing.T) {
 	if err != nil || len(apart.in.names) > 0 {
 		t.Errorf("arguments %q, error %v", apart.in.names, err)
 	}
+	for _, spec := range []string{`x=sh -c "a | b > c"`, `x=expr 1 '|' 2`, `x=find . -exec ls {} ;`} {
+		if _, err := FromLine(spec, config.Base{}); err != nil {
+			t.Errorf("%s: %v", spec, err)
+		}
+	}
 	for spec, want := range map[string]string{
 		"echo hi":    "is not a tool",
 		"a b=echo":   "not a name for a tool",
 		"x=":         "nothing to run",
+		"x=a | b":    `tool "x": no shell reads the command, and | would be an argument (allowed: 'x=sh -c "..."', or the sign in quotes)`,
+		"x=a 2>&1":   "2>&1 would be an argument",
 		"x=echo 'hi": "Unterminated single-quoted",
 		`x=echo "hi`: "Unterminated double-quoted",
 		`x=echo \`:   "backslash",

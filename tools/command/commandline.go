@@ -19,6 +19,11 @@ func FromLine(spec string, env config.Base) (*Command, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tool %q: %w", name, err)
 	}
+	for _, sign := range []string{"|", "||", "&&", "&", ">", ">>", "<", "2>&1"} {
+		if slices.Contains(words, sign) && slices.Contains(strings.Fields(line), sign) { // without quotes
+			return nil, config.Wrong("'"+name+`=sh -c "..."', or the sign in quotes`, "tool %q: no shell reads the command, and %s would be an argument", name, sign)
+		}
+	}
 	var names []string
 	for _, word := range words {
 		for _, name := range parseTemplate(word).names {
