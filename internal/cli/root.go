@@ -155,7 +155,11 @@ func flagError(cmd *cobra.Command, err error) error {
 		if serve, _, _ := cmd.Root().Find([]string{"serve"}); serve.Flags().Lookup(name) != nil {
 			return fmt.Errorf("%w: it is a flag of runnel serve, and means nothing here", err)
 		}
-		return didYouMean(err, "--"+cmp.Or(letters, name), names) // -config
+		guess := didYouMean(err, "--"+cmp.Or(letters, name), names) // -config
+		if guess == err && cmd.Name() == "call" && name != "" {
+			return fmt.Errorf("%w (an argument of the tool is %s=VALUE)", err, name)
+		}
+		return guess
 	}
 	return err
 }

@@ -113,6 +113,21 @@ func TestVariablesOnlySetAServer(t *testing.T) {
 	}
 }
 
+// What people write for a flag that is not there names the right way.
+func TestUnknownFlagsHint(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		"tasks list --status failed": "unknown flag: --status (write --running or --failed)",
+		"doctor codex --name second": "unknown flag: --name (runnel doctor HOST checks each server of the host that starts runnel)",
+		"call greet --who world":     "unknown flag: --who (an argument of the tool is who=VALUE)",
+		"call greet --timeot 1s":     "unknown flag: --timeot (did you mean --timeout?)",
+	} {
+		for range 2 {
+			runCommand(t, strings.Fields(line)...).is(t, exitUsage, "", "^"+regexp.QuoteMeta(want)+"\n")
+		}
+	}
+}
+
 // A command that is called wrongly exits with 2, whichever it is: with an unknown flag, with an argument that it does not take, or without one
 // that it needs.
 func TestMisuseOfEachCommand(t *testing.T) {

@@ -100,7 +100,11 @@ alone is shown; -q and -o show all.`,
 				return writeLines(i.Stdout, shown)
 			}
 			if len(list) == 0 && l.runner != nil {
-				i.Say(zerolog.InfoLevel, fmt.Sprintf("no tasks of owner %q in %s", l.owner, l.dir))
+				what := "no tasks"
+				if running || failed || tool != "" {
+					what = "no such tasks"
+				}
+				i.Say(zerolog.InfoLevel, fmt.Sprintf("%s of owner %q in %s", what, l.owner, l.dir))
 			}
 			return term.PrintLines(i.Stdout, tasksTable(grouped(list)))
 		},

@@ -201,7 +201,7 @@ func TestTasksKept(t *testing.T) {
 
 	// The task of a process that was killed does not run any more.
 	host.kill()
-	in("list", "--running").is(t, exitFine, "", "^no tasks of owner")
+	in("list", "--running").is(t, exitFine, "", "^no such tasks of owner")
 	in("list").is(t, exitFine, `ID .*\n`+ids[4][:8]+` +failed +sleep .*gone.*\n`, "")
 }
 
