@@ -101,7 +101,7 @@ alone is shown; -q and -o show all.`,
 			}
 			if len(list) == 0 && l.runner != nil {
 				what := "no tasks"
-				if running || failed || tool != "" {
+				if running || failed || tool != "" || host != "" || since > 0 {
 					what = "no such tasks"
 				}
 				i.Say(zerolog.InfoLevel, fmt.Sprintf("%s of owner %q in %s", what, l.owner, l.dir))
@@ -131,7 +131,8 @@ func grouped(list []tasks.Task) (shown []tasks.Task) {
 	for begin, end := 0, 0; begin < len(list); begin = end {
 		first := list[begin]
 		for end = begin + 1; end < len(list) && first.Status.Terminal(); end++ {
-			if next := list[end]; next.Tool != first.Tool || next.Client != first.Client || next.Status != first.Status || next.StatusMessage != first.StatusMessage {
+			next := list[end]
+			if next.Tool != first.Tool || next.Client != first.Client || next.Status != first.Status || next.StatusMessage != first.StatusMessage {
 				break
 			}
 		}
