@@ -79,7 +79,7 @@ tools:
 		return strings.Contains(people(t, "tasks", "get", steps, "--state", state).stdout, "output:   10 bytes") &&
 			strings.Contains(list("--running").stdout, "begun")
 	})
-	list().is(t, exitFine, `ID +STATUS +TOOL +AGE +TOOK *\n`+steps[:8]+` +working +steps +\d.* (one|apart)\n`+forever[:8]+` +working +forever .* begun\n`, "")
+	list().is(t, exitFine, `ID +STATUS +TOOL +HOST +AGE +TOOK *\n`+steps[:8]+` +working +steps +witness +\d.* (one|apart)\n`+forever[:8]+` +working +forever .* begun\n`, "")
 	list("--owner", "other").is(t, exitFine, "", `^no tasks of owner "other" in `)
 	people(t, "tasks", "tail", steps, "--owner", "other", "--state", state).is(t, exitFailure, "", "there is no task "+steps+` of owner "other"`)
 	people(t, "tasks", "cancel", steps, "--owner", "other", "--state", state).is(t, exitFailure, "", "there is no task")
