@@ -3,6 +3,7 @@ package tasks
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,13 +28,15 @@ type History struct {
 // Implement it in a state that people look at.
 type Historian interface {
 	History() History
-	// Record stores a call that has ended, whether Hide has stored it or not. It need not survive a loss of power.
-	Record(t Task) error
+	// Record stores calls of one owner that have ended, whether Hide has stored them or not. They need not survive a loss of power.
+	Record(calls ...Task) error
 }
 
 const (
 	// historyDelay is how long a call that has ended may wait for others before it is stored.
 	historyDelay = 500 * time.Millisecond
+	// recordedAtOnce is how many calls are stored in one transaction, which others have to wait for.
+	recordedAtOnce = 200
 	// maxUnrecorded is how many bytes of calls wait to be stored; beyond it the oldest are forgotten.
 	maxUnrecorded = 4 << 20
 )
@@ -105,8 +108,8 @@ func (r *Runner) recordAll() {
 	calls := u.calls
 	u.calls, u.bytes, u.waiting = nil, 0, false
 	u.mu.Unlock()
-	for _, t := range calls {
-		err := r.o.State.(Historian).Record(t)
+	for some := range slices.Chunk(calls, recordedAtOnce) {
+		err := r.o.State.(Historian).Record(some...)
 		if err == nil {
 			continue
 		}

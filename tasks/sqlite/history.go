@@ -3,46 +3,73 @@ package sqlite
 import (
 	"context"
 
-	"runnel/rpc/mcp"
 	"runnel/tasks"
 )
 
 // History implements tasks.Historian.
 func (s *State) History() tasks.History { return s.o.History }
 
-// Record implements tasks.Historian.
-func (s *State) Record(t tasks.Task) error {
+// Record implements tasks.Historian. One transaction stores all of them, since it costs as much as several calls.
+func (s *State) Record(calls ...tasks.Task) error {
 	d, err := s.open()
 	if err != nil {
 		return err
 	}
-	d.mu.Lock()
-	k := d.live[t.ID]
-	d.mu.Unlock()
-	if k == nil {
-		running := t
-		running.Status = mcp.TaskWorking
-		if k, err = d.insert(running, true); err != nil {
+	rows := make([]recorded, len(calls))
+	for n, t := range calls {
+		r := &rows[n]
+		d.mu.Lock()
+		r.keeping = d.live[t.ID]
+		d.mu.Unlock()
+		if r.isNew = r.keeping == nil; r.isNew {
+			r.keeping = &keeping{db: d, id: t.ID, owner: t.Owner, log: t.Log, segments: t.Segments}
+		}
+		defer d.forget(t.ID)
+		if r.outcome, err = tasks.EncodeOutcome(&t); err != nil {
 			return err
 		}
-	}
-	defer d.forget(t.ID)
-	outcome, err := tasks.EncodeOutcome(&t)
-	if err != nil {
-		return err
 	}
 	return d.w.do(job{do: func(tx *transaction) error {
-		if err := k.write(tx); err != nil {
+		for n, t := range calls {
+			if err := rows[n].record(tx, t); err != nil {
+				return err
+			}
+		}
+		_, err := tx.exec(tooMany, calls[0].Owner, d.o.History.Calls)
+		return err
+	}, done: func(committed bool) {
+		for _, r := range rows {
+			r.done(committed)
+		}
+	}})
+}
+
+// recorded is a call that has ended and is being stored.
+type recorded struct {
+	*keeping
+	isNew   bool // Hide has not stored it
+	outcome []byte
+}
+
+// Due implements partials.Backing: record writes the output.
+func (r recorded) Due(bool) {}
+
+func (r *recorded) record(tx *transaction, t tasks.Task) error {
+	if r.isNew {
+		if err := r.db.insertRow(tx, r.keeping, &t, hiddenExpires); err != nil {
 			return err
 		}
-		_, err := tx.exec(`UPDATE task SET status = ?, message = ?, updated = ?, ttl = ?, expires = ?, outcome = ?, merge = 0, arguments = ?, keeper = NULL
-			WHERE number = ? AND keeper = ?`,
-			t.Status, t.StatusMessage, t.UpdatedAt.UnixNano(), int64(t.TTL), -expires(&t), outcome, []byte(t.Arguments), k.task, d.lease.name)
-		if err == nil {
-			_, err = tx.exec(tooMany, t.Owner, d.o.History.Calls)
+		if !r.log.Backed() { // otherwise this is another try
+			r.log.Back(r)
 		}
+	}
+	if err := r.write(tx); err != nil {
 		return err
-	}, done: k.done})
+	}
+	_, err := tx.exec(`UPDATE task SET status = ?, message = ?, updated = ?, ttl = ?, expires = ?, outcome = ?, merge = 0, arguments = ?, keeper = NULL
+		WHERE number = ? AND keeper = ?`,
+		t.Status, t.StatusMessage, t.UpdatedAt.UnixNano(), int64(t.TTL), -expires(&t), r.outcome, []byte(t.Arguments), r.task, r.db.lease.name)
+	return err
 }
 
 // tooMany lets the oldest calls of an owner's history expire. The index holds those of all owners, and few other rows below -1.

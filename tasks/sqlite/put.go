@@ -62,15 +62,9 @@ func (d *database) insert(t tasks.Task, hidden bool) (*keeping, error) {
 				return err
 			}
 		}
-		r, err := tx.exec(`INSERT INTO task (id, owner, tool, client, status, message, created, updated, ttl, expires, merge, variables, arguments, keeper)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			t.ID, t.Owner, t.Tool, t.Client, t.Status, t.StatusMessage, t.CreatedAt.UnixNano(), t.UpdatedAt.UnixNano(),
-			int64(t.TTL), expires, t.Merge, []byte(t.Variables), []byte(t.Arguments), d.lease.name)
-		if err == nil {
-			if !hidden {
-				tx.live[t.Owner]++
-			}
-			k.task, err = r.LastInsertId()
+		err := d.insertRow(tx, k, &t, expires)
+		if err == nil && !hidden {
+			tx.live[t.Owner]++
 		}
 		return err
 	}})
@@ -78,6 +72,18 @@ func (d *database) insert(t tasks.Task, hidden bool) (*keeping, error) {
 		d.keep(k)
 	}
 	return k, err
+}
+
+// insertRow inserts the row of a task that this process runs.
+func (d *database) insertRow(tx *transaction, k *keeping, t *tasks.Task, expires int64) error {
+	r, err := tx.exec(`INSERT INTO task (id, owner, tool, client, status, message, created, updated, ttl, expires, merge, variables, arguments, keeper)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		t.ID, t.Owner, t.Tool, t.Client, t.Status, t.StatusMessage, t.CreatedAt.UnixNano(), t.UpdatedAt.UnixNano(),
+		int64(t.TTL), expires, t.Merge, []byte(t.Variables), []byte(t.Arguments), d.lease.name)
+	if err == nil {
+		k.task, err = r.LastInsertId()
+	}
+	return err
 }
 
 // keep backs the log of a task that this process runs from now on.
