@@ -65,8 +65,9 @@ func (s *service) start(ctx context.Context, e *entry, arguments json.RawMessage
 	}
 }
 
-// outlives reports whether a call should be detached by itself: its client can take a task, and comes back for it. It is then detached from its
-// start, since nothing can take a command over from the process that started it; that costs some 0.1 s.
+// outlives reports whether a call should be detached by itself: its client can take a task, and comes back for it. It
+// is then detached from its start, since nothing can take a command over from the process that started it; that costs
+// some 0.1 s.
 func (s *service) outlives(c *rpc.Caller, e *entry, handle bool) bool {
 	return e.traits.MayDetach && s.o.Detach != nil && c != nil && known(c).Resumes && tasks.CanUse(c) && (handle || canTask(c, e))
 }

@@ -160,7 +160,8 @@ func (c *Call) Recent(ctx context.Context, tool string, arguments json.RawMessag
 	return c.server.recentOf(ctx, c.caller, tool, arguments)
 }
 
-// Outlives reports whether the call should continue without this process once it is a task, because its client will come back for it.
+// Outlives reports whether the call should continue without this process once it is a task, because its client will
+// come back for it.
 func (c *Call) Outlives() bool { return c.outlives }
 
 // Startable returns the title of a tool, and reports whether Start can start it.
@@ -208,7 +209,8 @@ type Detached struct {
 	Secrets   *secrets.Set    // what it must not show; nil = nothing. A worker has its own
 	Flattens  bool            // the client does so with the errors of tasks (package clients)
 
-	// Known is closed when the client knows the task. The supervisor ends with the process that made the call if that ends before, which closes Ended.
+	// Known is closed when the client knows the task. If the process that made the call ends before, or the call (Ended),
+	// the supervisor ends, too.
 	Known <-chan struct{} `json:"-"`
 	Ended <-chan struct{} `json:"-"`
 

@@ -580,10 +580,11 @@ type writerFunc func(p []byte) (int, error)
 
 func (write writerFunc) Write(p []byte) (int, error) { return write(p) }
 
-// A call of a client that resumes its tasks outlives the client from when it is a task; until then, and for other clients, its command ends with
-// runnel. The client's cancel ends it in any case.
+// A call of a client that resumes its tasks outlives the client from when it is a task; until then, and for other
+// clients, its command ends with runnel. The client's cancel ends it in any case.
 func TestDetachedByItself(t *testing.T) {
-	const command = `shell: 'echo $$ >"$file.new"; mv "$file.new" "$file"; until [ -e "$file.go" ]; do sleep 0.05; done; seq 1 25', input: {file: {type: string}}`
+	const command = `input: {file: {type: string}},
+  shell: 'echo $$ >"$file.new"; mv "$file.new" "$file"; until [ -e "$file.go" ]; do sleep 0.05; done; seq 1 25'`
 	const soon, late = "100ms", "10m" // when the call becomes a task
 	eof, kill := (*witness).end, (*witness).kill
 	for name, c := range map[string]struct {
@@ -605,12 +606,14 @@ func TestDetachedByItself(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := stateDir(t)
-			flags := append(writeConfig(t, "tools: {wait: {"+command+c.key+"}}"), "--state", dir, "--immediate-wait", c.immediateWait, "--drain", "0")
+			flags := append(writeConfig(t, "tools: {wait: {"+command+c.key+"}}"),
+				"--state", dir, "--immediate-wait", c.immediateWait, "--drain", "0")
 			meta := takesTasks(c.client)
 			for range 2 {
 				w := newWitness(t, programCommand(t, flags...))
 				file := filepath.Join(t.TempDir(), "pid")
-				request, answered := w.send("tools/call", map[string]any{"name": "wait", "arguments": map[string]any{"file": file}, "_meta": meta})
+				request, answered := w.send("tools/call",
+					map[string]any{"name": "wait", "arguments": map[string]any{"file": file}, "_meta": meta})
 				var created struct{ TaskID string }
 				if c.immediateWait == soon {
 					a := <-answered
@@ -619,7 +622,8 @@ func TestDetachedByItself(t *testing.T) {
 					}
 				}
 				pid := 0
-				for deadline := time.Now().Add(watchdog); pid == 0 && time.Now().Before(deadline); <-time.After(10 * time.Millisecond) {
+				for deadline := time.Now().Add(watchdog); pid == 0 && time.Now().Before(deadline); {
+					<-time.After(10 * time.Millisecond)
 					b, _ := os.ReadFile(file)
 					pid, _ = strconv.Atoi(strings.TrimSpace(string(b)))
 				}
@@ -666,10 +670,11 @@ func TestDetachedByItself(t *testing.T) {
 
 // takesTasks is the _meta of a client that takes tasks.
 func takesTasks(client string) map[string]any {
+	extensions := map[string]any{"io.modelcontextprotocol/tasks": map[string]any{}}
 	return map[string]any{
 		"io.modelcontextprotocol/protocolVersion":    "2026-07-28",
 		"io.modelcontextprotocol/clientInfo":         map[string]any{"name": client, "version": "2.1.332"},
-		"io.modelcontextprotocol/clientCapabilities": map[string]any{"extensions": map[string]any{"io.modelcontextprotocol/tasks": map[string]any{}}},
+		"io.modelcontextprotocol/clientCapabilities": map[string]any{"extensions": extensions},
 	}
 }
 
@@ -677,9 +682,11 @@ func takesTasks(client string) map[string]any {
 func TestNotDetachedRunsHere(t *testing.T) {
 	t.Parallel()
 	config := writeConfig(t, "tools: {wait: {command: [sleep, '600']}, say: {command: [echo, hello]}}")
-	w := newWitness(t, programCommand(t, append(config, "--state", stateDir(t), "--max-tasks", "1", "--immediate-wait", "10m")...))
+	flags := append(config, "--state", stateDir(t), "--max-tasks", "1", "--immediate-wait", "10m")
+	w := newWitness(t, programCommand(t, flags...))
 	call := func(tool string) chan answer {
-		return w.ask("tools/call", map[string]any{"name": tool, "arguments": map[string]any{}, "_meta": takesTasks("claude-code")})
+		meta := takesTasks("claude-code")
+		return w.ask("tools/call", map[string]any{"name": tool, "arguments": map[string]any{}, "_meta": meta})
 	}
 	call("wait")
 	for page := (mcp.ListTasksResult{}); len(page.Tasks) == 0; {

@@ -169,7 +169,7 @@ var sittings = []sitting{
 	},
 	{
 		name: "restart", calls: 1, flags: []string{"--immediate-wait", "100ms"},
-		config: `tools: {script: {description: Runs the script, detach: true, shell: '
+		config: `tools: {script: {description: Runs the script, shell: '
   echo $$ $PPID > DIR/pids.new; mv DIR/pids.new DIR/pids;
   while [ ! -e DIR/go ]; do sleep 0.1; done; i=1; while [ $i -le 25 ]; do echo "[$i/25] a line"; i=$((i+1)); done'}}`,
 		do: func(s *seat) {
