@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// A server answers through "runnel wrap --" as it does directly, method by method: to the official TypeScript clients of both eras, and to the
-// Inspector.
+// A server answers through "runnel wrap --" as it does directly, method by method: to the official TypeScript clients of both eras, to mcp-remote
+// over HTTP, and to the Inspector.
 func TestWrappedServerAnswersTheSame(t *testing.T) {
 	t.Parallel()
 	npmCI(t)
 	dir := filepath.Join(interopDir, "wrap")
-	for _, args := range [][]string{{"compare.mjs", "2025"}, {"compare.mjs", "2026"}, {"inspector.mjs"}} {
+	for _, args := range [][]string{{"compare.mjs", "2025"}, {"compare.mjs", "2026"}, {"inspector.mjs"}, {"remote.mjs"}} {
 		t.Run(args[0]+" "+args[len(args)-1], func(t *testing.T) { interop(t, dir, "node", args...) })
 	}
 }

@@ -5,7 +5,8 @@ import { execFile } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 
 const [program] = process.argv.slice(2);
@@ -14,40 +15,59 @@ const everything = [require.resolve('@modelcontextprotocol/server-everything/dis
 const inspector = require.resolve('@modelcontextprotocol/inspector/clients/launcher/build/index.js');
 const home = mkdtempSync(join(tmpdir(), 'runnel-inspector-'));
 const config = join(home, 'mcp.json');
+const files = [join(dirname(fileURLToPath(import.meta.url)), 'files.mjs')];
+const large = join(home, 'large.txt');
+writeFileSync(large, Array.from({ length: 600 << 10 >> 4 }, (_, i) => `line ${String(i).padStart(10, '0')}\n`).join(''));
+// entries are a server, directly and wrapped. All that is wrapped keeps its lists in one state.
+const entries = (name, args, own, more) => ({
+  [name]: { command: process.execPath, args, ...more },
+  [name + ', wrapped']: { command: program, args: ['wrap', '--log-level', 'error', '--fallback-tools', own, '--state', join(home, 'state'), '--', process.execPath, ...args], ...more },
+});
 writeFileSync(config, JSON.stringify({ mcpServers: {
-  direct: { command: process.execPath, args: everything },
-  wrapped: { command: program, args: ['wrap', '--fallback-tools', 'never', '--state', join(home, 'state'), '--', process.execPath, ...everything] },
+  ...entries('everything', everything, 'never', {}),
+  ...entries('files', [...files, home], 'always', {}),
+  ...entries('read-only files', [...files, home], 'always', { env: { READ_ONLY: '1' } }), // the same but for its environment
 } }));
 
 const env = { ...process.env, HOME: home, MCP_INSPECTOR_SECRET_STORE: 'memory' };
 async function ask(server, args) {
-  const { stdout } = await promisify(execFile)(process.execPath, [inspector, '--cli', '--config', config, '--server', server, '--method', ...args], { env });
+  const { stdout } = await promisify(execFile)(process.execPath, [inspector, '--cli', '--config', config, '--server', server, '--method', ...args], { env, maxBuffer: 64 << 20 });
   return JSON.parse(stdout.replace(/\d+:\d\d:\d\d [AP]M/g, 'TIME') || 'null');
 }
 
-// documented takes out what the README says is not as without runnel.
+// documented takes out what the README says is not as without runnel. Of two tools named list_tasks, the server's keeps its name.
 function documented(answer) {
-  if (answer?.tools) answer.tools = answer.tools.map(({ execution, ...t }) => t).sort((a, b) => (a.name < b.name ? -1 : 1));
+  const own = ['start_task', 'get_task_result', 'cancel_task'];
+  if (answer?.tools) answer.tools = answer.tools.filter(t => !own.includes(t.name) && !t.name.startsWith('runnel_')).map(({ execution, ...t }) => t).sort((a, b) => (a.name < b.name ? -1 : 1));
   if (answer?.resources) answer.resources = answer.resources.filter(r => !r.uri.startsWith('runnel://'));
   if (answer?.resourceTemplates) answer.resourceTemplates = answer.resourceTemplates.filter(r => !r.uriTemplate.startsWith('runnel://'));
   return answer;
 }
 
+const call = (tool, ...args) => ['tools/call', '--tool-name', tool, ...(args.length ? ['--tool-arg', ...args] : [])];
+// Each method with what its answer must have, where an empty answer or an error would be the same through runnel.
 const methods = [
-  ['tools/list'],
-  ['prompts/list'],
-  ['resources/list'],
-  ['resources/templates/list'],
-  ['tools/call', '--tool-name', 'get-sum', '--tool-arg', 'a=2', 'b=3'],
+  ['everything', ['tools/list'], a => a.tools.length > 5],
+  ['everything', ['prompts/list'], a => a.prompts.length > 1],
+  ['everything', ['resources/list'], a => a.resources.length > 1],
+  ['everything', ['resources/templates/list'], a => a.resourceTemplates.length > 1],
+  ['everything', call('get-sum', 'a=2', 'b=3'), a => /5/.test(a.content[0].text)],
+  ['files', ['tools/list'], a => a.tools.some(t => t.name === 'write_file')],
+  ['read-only files', ['tools/list'], a => a.tools.length > 5 && !a.tools.some(t => t.name === 'write_file')],
+  ['files', call('read_text_file', 'path=' + large), a => a.content[0].text.length >= 600 << 10 && a.structuredContent.content === a.content[0].text],
+  ['files', call('list_tasks'), a => a.content[0].text === 'the tasks of this server'],
 ];
 let different = 0;
-for (const method of methods) {
-  const [direct, wrapped] = await Promise.all([ask('direct', method), ask('wrapped', method)]);
-  try {
-    assert.deepEqual(documented(wrapped), documented(direct));
-  } catch {
-    different++;
-    console.error(`${method.join(' ')}\n  directly: ${JSON.stringify(direct).slice(0, 2000)}\n  through:  ${JSON.stringify(wrapped).slice(0, 2000)}`);
+for (const [server, method, complete] of methods) {
+  for (const time of server === 'everything' ? ['only'] : ['first', 'second']) { // each call starts three programs
+    const [direct, wrapped] = await Promise.all([ask(server, method), ask(server + ', wrapped', method)]);
+    try {
+      assert.deepEqual(documented(wrapped), documented(direct));
+      assert.ok(complete(direct), 'the answer is not the expected one');
+    } catch (error) {
+      different++;
+      console.error(`${server}, ${time} ${method.join(' ')}: ${error.message.slice(0, 500)}\n  directly: ${JSON.stringify(direct).slice(0, 2000)}\n  through:  ${JSON.stringify(wrapped).slice(0, 2000)}`);
+    }
   }
 }
 rmSync(home, { recursive: true, force: true });
