@@ -49,3 +49,6 @@ func (c *Client) close() {
 // Abandon gives up on a server that does not answer: requests fail with [ErrClosed] and the reason, and whatever still arrives is dropped.
 // Call Close as well.
 func (c *Client) Abandon(reason error) { c.endInput(reason) }
+
+// AwaitAnswers waits until the server's requests that have come are answered, or ctx ends.
+func (c *Client) AwaitAnswers(ctx context.Context) { c.incoming.wait(ctx) }

@@ -458,8 +458,8 @@ func TestDetachNeedsAState(t *testing.T) {
 		args []string
 		says string
 	}{
-		{append(writeConfig(t, detachedTools), "--state", "memory"), "tools.brief.detach: true needs tasks on disk, and they live in memory (allowed: false, or a directory in state.dir (--state))"},
-		{append(writeConfig(t, detachedTools), "--state", "nats://user:secret@host"), "tools.brief.detach: true needs tasks on disk, and they live in nats://... (allowed: false, or a directory in state.dir (--state))"},
+		{append(writeConfig(t, detachedTools), "--state", "memory"), "tools.brief.detach: always needs tasks on disk, and they live in memory (allowed: never, or a directory in state.dir (--state))"},
+		{append(writeConfig(t, detachedTools), "--state", "nats://user:secret@host"), "tools.brief.detach: always needs tasks on disk, and they live in nats://... (allowed: never, or a directory in state.dir (--state))"},
 		{[]string{"call", "--detach", "--tool", "nap=sleep 600", "nap", "--state", "memory"}, "name a directory with --state"},
 		{[]string{"call", "--detach", "--selftest", "echo", "text=a", "--state", stateDir(t)}, "echo is not a command"},
 		{[]string{"call", "--detach", "nap", "--", "server"}, "--detach is for runnel's own tools"},

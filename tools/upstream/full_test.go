@@ -346,9 +346,19 @@ func TestRootsAtStart(t *testing.T) {
 		c := serveSet(t, set)
 		t.Cleanup(set.Close)
 		c.ask(0, "initialize", `{"protocolVersion":"2025-11-25","capabilities":{"roots":{}},"clientInfo":{"name":"t","version":"1"}}`)
-		c.answer(c.await(`"method":"roots/list"`), `{"roots":[{"uri":"file:///here"}]}`)
+		question := c.await(`"method":"roots/list"`)
+		c.ask(1, "tools/list", `{}`)
+		for id := 2; id < 4; id++ {
+			c.send(id, "tools/call", `{"name":"wrapped_tool"}`)
+		}
+		c.answer(question, `{"roots":[{"uri":"file:///here"}]}`)
 		if got := c.await("notifications/message"); !strings.Contains(got, `"result":{"roots":[{"uri":"file:///here"}]}`) {
 			t.Errorf("the server gets %s", got)
+		}
+		for id := 2; id < 4; id++ {
+			if got := c.await(fmt.Sprintf(`"id":%d,`, id)); !strings.Contains(got, "file:///here") {
+				t.Errorf("a call that comes before the roots: %s", got)
+			}
 		}
 	}
 }

@@ -9,8 +9,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"runnel/internal/pause"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
@@ -32,6 +34,8 @@ type link struct {
 	changed map[string]chan struct{} // by the method of a list, capacity 1: it has changed
 
 	forwards forwards
+	ready    rpc.Latch   // set when calls may come (prepare)
+	asked    atomic.Bool // the server has sent a request
 
 	ended context.Context // its cause is how the server ended; only the first call of end counts
 	end   context.CancelCauseFunc
@@ -77,6 +81,29 @@ func (l *link) begin(in *tools.Call, out *tools.Output, tool *mcp.Tool) (c *call
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.calls = slices.DeleteFunc(l.calls, func(other *call) bool { return other == c })
+	}
+}
+
+const (
+	// rootsPatience bounds how long the first calls wait for a server to get its client's roots.
+	rootsPatience = 5 * time.Second
+	// rootsPause is what the server may need to look at the folders, which it does not tell.
+	rootsPause = 100 * time.Millisecond
+)
+
+// prepare lets calls come when a new server has the client's roots. A server asks for them as soon as it is told that
+// the client is initialized, and server-filesystem denies every file to a call that comes before. The answer to a ping
+// comes after that question.
+func (l *link) prepare(roots bool) {
+	defer l.ready.Set()
+	if !roots || l.session.stateless() { // a stateless client gets the question in the answer to its next request
+		return
+	}
+	ctx, cancel := context.WithTimeout(l.client.Context(), rootsPatience)
+	defer cancel()
+	_ = l.client.Call(ctx, "ping", nil, nil) // an error is an answer, too
+	if l.client.AwaitAnswers(ctx); l.asked.Load() {
+		pause.For(ctx, rootsPause)
 	}
 }
 
@@ -165,6 +192,7 @@ func (l *link) notification(method string, params json.RawMessage) {
 // call can be found. A client of the stateless era has no session: any of its calls may carry the request, and
 // without one it waits for the next.
 func (l *link) request(ctx context.Context, method string, params json.RawMessage) (any, error) {
+	l.asked.Store(true)
 	stateless := l.session.stateless()
 	c := l.only(params)
 	if c == nil && (stateless || isForm(method, params)) {

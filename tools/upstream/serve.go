@@ -87,7 +87,7 @@ func (s *Set) handle(srv *rpc.Server, era rpc.Era, method string, h rpc.Handler)
 // rootsChanged notifies the servers that the client's roots have changed.
 func (s *Set) rootsChanged() {
 	for _, u := range s.all() {
-		if l := u.up(); l != nil && l.client.Era() == rpc.Handshake && rawjson.Member(u.client.Capabilities, "roots") != nil {
+		if l := u.up(); l != nil && u.showsRoots(l) {
 			_ = l.client.Notify("notifications/roots/list_changed", nil) // fails only when the server is gone
 		}
 	}

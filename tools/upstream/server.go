@@ -13,6 +13,7 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 	"runnel/tools"
 	"runnel/tools/config"
 )
@@ -253,6 +254,7 @@ func (u *Server) serve(learn func(change func(*catalog))) error {
 	var background sync.WaitGroup
 	background.Go(func() { l.silence.watch(client, u.definition) })
 	background.Go(l.listen)
+	background.Go(func() { l.prepare(u.showsRoots(l)) })
 	background.Go(func() {
 		u.session.tellLevel(client.Context(), client, u.log)
 		u.subs.renew(client)
@@ -289,6 +291,11 @@ func (u *Server) serve(learn func(change func(*catalog))) error {
 	}
 	l.end(err)
 	return err
+}
+
+// showsRoots reports whether the server of a connection may ask for the client's roots at any time.
+func (u *Server) showsRoots(l *link) bool {
+	return l.client.Era() == rpc.Handshake && rawjson.Member(u.client.Capabilities, "roots") != nil
 }
 
 // follow reads a list of the server, and again when it has changed, at most once a second. If it cannot be read, it tries a few more times, after

@@ -236,6 +236,11 @@ func (s *Set) enter(ctx context.Context, u *Server, do func(*link) (ran bool, er
 		if err != nil {
 			return nil, err
 		}
+		select {
+		case <-l.ready.Done():
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
 		ran, err := do(l)
 		if wire, ok := errors.AsType[*rpc.Error](err); ran || before != nil || !ok || wire.Code != mcp.CodeSessionEnded {
 			return l, err

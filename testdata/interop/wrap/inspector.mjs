@@ -26,6 +26,7 @@ const entries = (name, args, own, more) => ({
 writeFileSync(config, JSON.stringify({ mcpServers: {
   ...entries('everything', everything, 'never', {}),
   ...entries('files', [...files, home], 'always', {}),
+  ...entries('files of the roots', files, 'always', { roots: [{ uri: 'file://' + home, name: 'home' }] }), // asked for at its start
   ...entries('read-only files', [...files, home], 'always', { env: { READ_ONLY: '1' } }), // the same but for its environment
 } }));
 
@@ -55,6 +56,7 @@ const methods = [
   ['files', ['tools/list'], a => a.tools.some(t => t.name === 'write_file')],
   ['read-only files', ['tools/list'], a => a.tools.length > 5 && !a.tools.some(t => t.name === 'write_file')],
   ['files', call('read_text_file', 'path=' + large), a => a.content[0].text.length >= 600 << 10 && a.structuredContent.content === a.content[0].text],
+  ['files of the roots', call('read_text_file', 'path=' + large), a => a.structuredContent.content.length >= 600 << 10],
   ['files', call('list_tasks'), a => a.content[0].text === 'the tasks of this server'],
 ];
 let different = 0;
