@@ -57,7 +57,11 @@ func (s *Extent) block() (*block, error) {
 		rest = rest[n:]
 		at += m >> 4
 		r := &b.records[i]
-		r.end, r.kind, r.stream, r.more, r.whole = uint32(at), Kind(m&1), Stream(m>>1&1), m&(1<<2) != 0, m&(1<<3) != 0
+		r.end = uint32(at)
+		r.kind = Kind(m & 1)
+		r.stream = Stream(m >> 1 & 1)
+		r.more = m&(1<<2) != 0
+		r.whole = m&(1<<3) != 0
 	}
 	if len(rest) > 0 || at != uint64(len(s.Data)) || len(s.Data) == 0 {
 		return nil, errDamaged

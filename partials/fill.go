@@ -65,7 +65,10 @@ func (f *filling) fit(records []record, at int) int {
 			f.full = true
 			return i
 		}
-		f.chunks, f.size, f.weight, f.last = f.chunks+1, f.size+size, f.weight+weight, *r
+		f.chunks++
+		f.size += size
+		f.weight += weight
+		f.last = *r
 		at = int(r.end)
 		if !r.more {
 			f.whole = f.chunks

@@ -4,7 +4,9 @@ package partials
 // A state uses it for a task that has ended.
 func Stored(b Backing, end int64) *Log {
 	l := NewLog(nil)
-	l.backing, l.end, l.closed = b, end, true
+	l.backing = b
+	l.end = end
+	l.closed = true
 	l.saved.pos, l.saving.pos = end, end
 	return l
 }
@@ -14,7 +16,9 @@ func Stored(b Backing, end int64) *Log {
 func (l *Log) Follow() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.closed, l.followed, l.retain = false, true, min(l.retain, backedRetain)
+	l.closed = false
+	l.followed = true
+	l.retain = min(l.retain, backedRetain)
 }
 
 // grow moves the end of a followed log; Close ends it like any other. tail holds the last extents before the new end, for readers that have
@@ -51,5 +55,7 @@ func (l *Log) grow(end int64, tail []Extent) error {
 func (l *Log) Resume(end int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.end, l.saved.pos, l.saving.pos = end, end, end
+	l.end = end
+	l.saved.pos = end
+	l.saving.pos = end
 }

@@ -117,7 +117,9 @@ func NewLog(o *LogOptions) *Log {
 	if o.Retain > 0 {
 		l.retain = int64(o.Retain)
 	}
-	l.lost, l.spill, l.shared = o.Lost, o.Spill, o.Memory
+	l.lost = o.Lost
+	l.spill = o.Spill
+	l.shared = o.Memory
 	return l
 }
 

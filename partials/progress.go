@@ -75,7 +75,11 @@ func (p *Progress) Pass(dst []byte, params json.RawMessage, done, total float64,
 
 // Passed notes a notification that was passed in another way.
 func (p *Progress) Passed(done, total float64, message string) {
-	p.done, p.total, p.last, p.extra, p.begun = done, total, done, 0, true
+	p.done = done
+	p.total = total
+	p.last = done
+	p.extra = 0
+	p.begun = true
 	p.written++
 	p.remember(message)
 }
@@ -104,7 +108,9 @@ func (p *Progress) Count() int64 { return int64(math.Ceil(min(p.last, math.MaxIn
 
 // Resume implements Dialect: the progress continues to rise. The tool's earlier reports are not known.
 func (p *Progress) Resume(count int64) {
-	p.extra, p.begun, p.last = int(count), count > 0, float64(count)
+	p.extra = int(count)
+	p.begun = count > 0
+	p.last = float64(count)
 }
 
 // Beat appends a notification that is not a report of the tool, with or without a message.
@@ -143,7 +149,10 @@ func (p *Progress) Report(dst []byte, done, total float64, message string) []byt
 	if p.begun && done <= p.last || !finite(done-total) {
 		return dst
 	}
-	p.done, p.total, p.extra, p.reported = done, total, 0, true
+	p.done = done
+	p.total = total
+	p.extra = 0
+	p.reported = true
 	p.begun, p.last = true, done
 	p.remember(message)
 	return p.encode(dst, []byte(message))

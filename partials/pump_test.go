@@ -225,7 +225,10 @@ func TestPumpMissesNoWake(t *testing.T) {
 				if rng.IntN(2) == 0 {
 					l.Back(&savingShelf{log: l})
 				}
-				logs, outs, ended, wrote = append(logs, l), append(outs, &buffer{}), append(ended, 0), append(wrote, 0)
+				logs = append(logs, l)
+				outs = append(outs, &buffer{})
+				ended = append(ended, 0)
+				wrote = append(wrote, 0)
 				p := NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), writer.to(outs[i]), o)
 				p.Start(t.Context(), func(err error) {
 					if ended[i]++; err != nil {

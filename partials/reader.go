@@ -168,7 +168,9 @@ func (r *Reader) load(ctx context.Context) error {
 		l.mu.Unlock()
 		return nil
 	}
-	backing, pos, end := l.backing, r.pos, l.from()
+	backing := l.backing
+	pos := r.pos
+	end := l.from()
 	l.mu.Unlock()
 
 	extents, err := backing.Load(ctx, pos, loadBytes)

@@ -114,7 +114,9 @@ func (d *sep1905) End(dst []byte) []byte {
 		return d.unsent(dst, s.numbers())
 	}
 	s.mu.Lock()
-	told, last, numbers := s.completed || s.ending == nil, s.last, s.numbering
+	told := s.completed || s.ending == nil
+	last := s.last
+	numbers := s.numbering
 	s.completed = s.completed || s.ending != nil
 	s.mu.Unlock()
 	if told {

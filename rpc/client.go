@@ -35,7 +35,10 @@ const maxAnswering = 64
 
 func newClient(opt DialOptions, child *child) *Client {
 	c := &Client{opt: opt, child: child, peer: newPeer(newLineReader(opt.Out, opt.MaxLine).next, pipeOutput{Writer: opt.In}, opt.MaxLine, maxAnswering, opt.Log)}
-	c.role, c.anyBytes, c.eof, c.onLine = c, true, errClosedOutput, opt.OnMessage
+	c.role = c
+	c.anyBytes = true
+	c.eof = errClosedOutput
+	c.onLine = opt.OnMessage
 	c.w.reader = "server"
 	c.incoming.cause = errCancelledByServer
 	c.ctx = c.input

@@ -123,7 +123,9 @@ func (c *Client) discover(ctx context.Context) error {
 		c.version = nil
 		return err
 	}
-	c.server, c.capabilities, c.instructions = r.Meta.Server, r.Capabilities, r.Instructions
+	c.server = r.Meta.Server
+	c.capabilities = r.Capabilities
+	c.instructions = r.Instructions
 	c.declared = rawjson.Member(raw, "capabilities")
 	return nil
 }
@@ -149,7 +151,9 @@ func (c *Client) initialize(ctx context.Context, version *mcp.Version) error {
 		return fmt.Errorf("the server answers with protocol version %.100q, which is unknown", r.ProtocolVersion)
 	}
 	c.version = v
-	c.server, c.capabilities, c.instructions = r.ServerInfo, r.Capabilities, r.Instructions
+	c.server = r.ServerInfo
+	c.capabilities = r.Capabilities
+	c.instructions = r.Instructions
 	c.declared = rawjson.Member(raw, "capabilities")
 	return c.Notify("notifications/initialized", nil)
 }

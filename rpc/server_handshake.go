@@ -9,7 +9,9 @@ import (
 
 // callerOf makes the Caller of a request.
 func (s *session) callerOf(c *call, who Caller) *Caller {
-	who.session, who.head, who.call = s, c.head, c
+	who.session = s
+	who.head = c.head
+	who.call = c
 	if who.Era == Stateless {
 		c.dress = func(e *encoder, begin int, bare bool) error { return s.srv.dress(&who, e, begin, bare) }
 	}

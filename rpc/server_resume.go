@@ -61,6 +61,8 @@ func (c *Session) resume(x *Exchange) {
 		return
 	}
 	caller := c.negotiated
-	caller.session, caller.head, caller.call = c.session, lineHead, &call{w: x.w}
+	caller.session = c.session
+	caller.head = lineHead
+	caller.call = &call{w: x.w}
 	x.begin(x.w.failed, &caller)
 }

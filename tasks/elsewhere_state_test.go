@@ -38,7 +38,10 @@ func (s *elsewhere) Watch(ctx context.Context, _ *Task) error {
 
 func (s *elsewhere) Take(_ context.Context, t Task, _ []byte) (Task, error) {
 	taken := s.task
-	taken.Status, taken.Log, taken.Segments, taken.Attempt = mcp.TaskWorking, t.Log, t.Segments, 2
+	taken.Status = mcp.TaskWorking
+	taken.Log = t.Log
+	taken.Segments = t.Segments
+	taken.Attempt = 2
 	return taken, nil
 }
 

@@ -249,7 +249,9 @@ func (*hearing) Progress(tasks.Progress)               {}
 func TestCancelledWhileItIsStored(t *testing.T) {
 	for name, handle := range map[string]bool{"started": true, "promoted": false} {
 		t.Run(name, func(t *testing.T) {
-			dir, told, client := t.TempDir(), &lives{}, &hearing{}
+			dir := t.TempDir()
+			told := &lives{}
+			client := &hearing{}
 			store := &hasty{State: openStore(t, sqlite.Options{Dir: dir}), other: openStore(t, sqlite.Options{Dir: dir})}
 			store.runner = statetest.NewRunner(t, tasks.Options{State: store, Observer: told})
 			run, err := store.runner.Start(t.Context(), tasks.Spec{Handle: handle, Client: client, Work: func(context.Context, *tasks.Run) tasks.Done {
@@ -361,7 +363,9 @@ func TestLimitsHoldOverProcesses(t *testing.T) {
 	runner := func(owner string) *tasks.Runner {
 		return statetest.NewRunner(t, tasks.Options{State: openStore(t, sqlite.Options{Dir: dir, Limits: limits}), Owner: owner, Limits: limits})
 	}
-	one, two, other := runner("local"), runner("local"), runner("other")
+	one := runner("local")
+	two := runner("local")
+	other := runner("other")
 	var runs []*tasks.Run
 	for _, r := range []*tasks.Runner{one, two, one} {
 		runs = append(runs, statetest.Start(t, r, statetest.UntilDone))

@@ -63,7 +63,10 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 	if cause != nil && handle {
 		outcome.Result.Content = append(lastOutput(context.Background(), r.log), outcome.Result.Content...)
 	}
-	t.Status, t.StatusMessage, t.Outcome, t.UpdatedAt = status, clip(r.secrets.String(message)), outcome, time.Now()
+	t.Status = status
+	t.StatusMessage = clip(r.secrets.String(message))
+	t.Outcome = outcome
+	t.UpdatedAt = time.Now()
 	ours := true
 	if handle {
 		r.storeTimes(&t)

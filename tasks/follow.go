@@ -81,7 +81,9 @@ func (v *View) watchUntilEnd(client Client) (Task, error) {
 		before := t
 		switch err := v.runner.watchStored(v.ctx, &t); {
 		case errors.Is(err, ErrNotFound): // its ttl is over, and the state has forgotten it
-			t.Status, t.StatusMessage, t.UpdatedAt = mcp.TaskFailed, expiredMessage, time.Now()
+			t.Status = mcp.TaskFailed
+			t.StatusMessage = expiredMessage
+			t.UpdatedAt = time.Now()
 			t.Outcome = &Outcome{Result: mcp.ErrorResult("The task's ttl is over.")}
 			return t, errExpired
 		case err != nil:

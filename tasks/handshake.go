@@ -20,7 +20,9 @@ func (r *Run) Handle() mcp.CreateTaskResult {
 	// A handle always shows the status working, even if that has changed since ("Task Status Lifecycle": tasks begin in the working status);
 	// later statuses follow it.
 	t := r.Task()
-	t.Status, t.StatusMessage, t.UpdatedAt = mcp.TaskWorking, "", t.CreatedAt
+	t.Status = mcp.TaskWorking
+	t.StatusMessage = ""
+	t.UpdatedAt = t.CreatedAt
 	return mcp.CreateTaskResult{
 		Task: t.wire(r.runner.o.PollInterval),
 		Meta: map[string]any{mcp.MetaModelResponse: fmt.Sprintf("%s runs as task %s. Its result comes when it is done.", t.Tool, t.ID)},

@@ -106,7 +106,9 @@ func (r *Runner) recordAll() {
 	u := &r.unrecorded
 	u.mu.Lock()
 	calls := u.calls
-	u.calls, u.bytes, u.waiting = nil, 0, false
+	u.calls = nil
+	u.bytes = 0
+	u.waiting = false
 	u.mu.Unlock()
 	for some := range slices.Chunk(calls, recordedAtOnce) {
 		err := r.o.State.(Historian).Record(some...)

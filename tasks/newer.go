@@ -54,7 +54,9 @@ func (t *Task) Update(ctx context.Context, now Newer) (bool, error) {
 		t.Segments.Finish(*now.Ending)
 	}
 	changed := grows || len(ends) > 0 || t.Status != now.Status || t.StatusMessage != now.StatusMessage || !bytes.Equal(t.Variables, now.Variables)
-	now.Log, now.Segments, now.Arguments = t.Log, t.Segments, t.Arguments
+	now.Log = t.Log
+	now.Segments = t.Segments
+	now.Arguments = t.Arguments
 	*t = now.Task
 	return changed, nil
 }

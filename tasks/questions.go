@@ -23,7 +23,9 @@ func (r *Run) Ask(q *Question) error {
 	defer r.changing.Unlock()
 	r.mu.Lock()
 	r.asked++ // "Each request key in inputRequests MUST be unique over the lifetime of a single task" (ext-tasks)
-	q.run, q.view, q.key = r, &r.View, ofAttempt(r.task.Attempt, fmt.Sprint(questionKey, r.asked))
+	q.run = r
+	q.view = &r.View
+	q.key = ofAttempt(r.task.Attempt, fmt.Sprint(questionKey, r.asked))
 	q.answer, q.refused = make(chan json.RawMessage, 1), make(chan error, 1)
 	q.closed, q.close = context.WithCancel(context.Background())
 	r.open = append(r.open, q)
@@ -124,7 +126,9 @@ func (r *Run) updateStatus(changed bool) error {
 	}
 	moved := status != r.task.Status
 	if changed = changed || moved; changed {
-		r.task.Status, r.task.StatusMessage, r.task.UpdatedAt = status, message, time.Now()
+		r.task.Status = status
+		r.task.StatusMessage = message
+		r.task.UpdatedAt = time.Now()
 		defer r.changes.Send()
 	}
 	t, handle := r.task, r.handle

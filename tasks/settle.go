@@ -35,7 +35,9 @@ func (r *Runner) storeEnd(run *Run, t Task) (shown Task, ours bool) {
 	r.o.Log.Error().Err(err).Str("taskId", t.ID).Str("owner", t.Owner).Msg("end of task not stored")
 	if t.Status != mcp.TaskCancelled {
 		message := clip("the end of the task could not be stored: " + err.Error())
-		t.Status, t.StatusMessage, t.Outcome = mcp.TaskFailed, message, &Outcome{Err: rpc.Errorf(mcp.CodeInternalError, "%s", message)}
+		t.Status = mcp.TaskFailed
+		t.StatusMessage = message
+		t.Outcome = &Outcome{Err: rpc.Errorf(mcp.CodeInternalError, "%s", message)}
 	}
 	if errors.Is(err, partials.ErrLost) { // it can be stored without that output
 		if err = r.o.State.Put(context.Background(), t); err == nil {
@@ -58,10 +60,14 @@ func (r *Runner) fencedEnd(t Task) Task {
 	came := t.Status
 	stored, err := r.o.State.Get(context.Background(), t.Owner, t.ID)
 	if err == nil && stored.Status.Terminal() {
-		t.Status, t.StatusMessage, t.Outcome = stored.Status, stored.StatusMessage, stored.Outcome
+		t.Status = stored.Status
+		t.StatusMessage = stored.StatusMessage
+		t.Outcome = stored.Outcome
 	} else {
 		message := ErrFenced.Error() + ", or has deleted it"
-		t.Status, t.StatusMessage, t.Outcome = mcp.TaskFailed, message, &Outcome{Err: rpc.Errorf(mcp.CodeInternalError, "%s", message)}
+		t.Status = mcp.TaskFailed
+		t.StatusMessage = message
+		t.Outcome = &Outcome{Err: rpc.Errorf(mcp.CodeInternalError, "%s", message)}
 	}
 	r.o.Log.Error().Err(ErrFenced).Str("taskId", t.ID).Str("owner", t.Owner).Str("came", string(came)).Str("stored", string(t.Status)).Msg("end of task not stored")
 	return t

@@ -144,7 +144,9 @@ func (r *Runner) detailed(t *Task, open map[string]mcp.InputRequest) mcp.Detaile
 // Use it in the stateless era, and Handle in the handshake one.
 func (r *Run) Created() mcp.DetailedTask {
 	t := r.Task()
-	t.Status, t.StatusMessage, t.UpdatedAt = mcp.TaskWorking, "", t.CreatedAt
+	t.Status = mcp.TaskWorking
+	t.StatusMessage = ""
+	t.UpdatedAt = t.CreatedAt
 	d := r.runner.detailed(&t, nil)
 	d.ResultType = mcp.ResultTask
 	return d

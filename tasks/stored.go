@@ -113,7 +113,9 @@ func (t *Task) CheckStored(kept, stored bool) error {
 // A state calls it where CheckStored, or its own check, has failed.
 func (t *Task) FailDamaged(why error) *partials.Ending {
 	message := "the state is damaged, and the result of this task with it: " + why.Error()
-	t.Status, t.StatusMessage, t.Merge = mcp.TaskFailed, message, false
+	t.Status = mcp.TaskFailed
+	t.StatusMessage = message
+	t.Merge = false
 	t.Outcome = &Outcome{Err: rpc.Errorf(mcp.CodeInternalError, "%s", message)}
 	return &partials.Ending{Rest: []mcp.ContentBlock{mcp.Text(message)}, IsError: true}
 }

@@ -62,7 +62,9 @@ func (s *service) answer(ctx context.Context, e *entry, p *mcp.CallToolParams, d
 // answerSoon answers a client that can take a task with one if the work takes longer than ImmediateWait. Until then no output is written,
 // because the task's handle comes before it, and progress only where it can be seen.
 func (s *service) answerSoon(ctx context.Context, e *entry, p *mcp.CallToolParams, d *delivery) (any, error) {
-	run, worked, soon := d.run, d.run.Worked(), s.immediateWait(d.caller)
+	run := d.run
+	worked := d.run.Worked()
+	soon := s.immediateWait(d.caller)
 	switch {
 	case soon == 0:
 		worked = nil // nothing is done that soon

@@ -62,7 +62,9 @@ func (d *delivery) open() {
 	}
 	// This is not the run's context: what is in the log when that ends is still written before the end is announced.
 	d.ctx, d.end = context.WithCancel(context.Background())
-	c, log, o := d.caller, d.run.Log(), d.o.Pump
+	c := d.caller
+	log := d.run.Log()
+	o := d.o.Pump
 	if len(c.Meta.ProgressToken) > 0 {
 		id := ""
 		if d.handle {
@@ -201,7 +203,9 @@ func (d *delivery) begin() (early func(dst []byte) []byte) {
 	for _, params := range d.passed {
 		_ = d.caller.TryNotify("notifications/progress", params) // fails only if the reader has closed
 	}
-	d.held, d.early, d.passed = nil, nil, nil
+	d.held = nil
+	d.early = nil
+	d.passed = nil
 	return early
 }
 

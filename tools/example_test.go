@@ -288,7 +288,9 @@ func connect(state tasks.State, o rpc.DialOptions, serve func(*rpc.Server, *task
 		_ = server.Serve(context.Background(), requests, out)
 		_ = out.Close()
 	}()
-	o.In, o.Out, o.Info = in, answers, mcp.Implementation{Name: "example", Version: "1"}
+	o.In = in
+	o.Out = answers
+	o.Info = mcp.Implementation{Name: "example", Version: "1"}
 	client, err := rpc.Dial(context.Background(), o)
 	if err != nil {
 		log.Fatal(err)

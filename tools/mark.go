@@ -139,7 +139,9 @@ func parseMark(text string) (p place, err error) {
 		}
 		numbers[i] = int64(n)
 	}
-	p.pos, p.count, p.closing = numbers[0], numbers[1], int(min(numbers[2], closed))
+	p.pos = numbers[0]
+	p.count = numbers[1]
+	p.closing = int(min(numbers[2], closed))
 	return p, nil
 }
 

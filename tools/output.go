@@ -50,7 +50,9 @@ func NewOutput(ctx context.Context, log *partials.Log, progress func(done, total
 
 // hide masks secrets in everything that is written from now on. Call it before the first write.
 func (o *Output) hide(s *secrets.Set) {
-	o.secrets, o.stdout.secrets, o.stderr.secrets = s, s.Stream(), s.Stream()
+	o.secrets = s
+	o.stdout.secrets = s.Stream()
+	o.stderr.secrets = s.Stream()
 }
 
 // Secrets returns what is masked, nil if nothing is. Code that writes to Log directly must mask it first.

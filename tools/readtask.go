@@ -82,7 +82,10 @@ func (s *service) getTaskResult(ctx context.Context, in *Call, p *fallbackParams
 	words := leftOut(s.poller(in.caller), t.ID)
 	if lines != nil {
 		lines.End()
-		words, read, content = text.Gap.Words, last, nil // positions in the selected lines mean nothing
+		// positions in the selected lines mean nothing
+		words = text.Gap.Words
+		read = last
+		content = nil
 	}
 	readsOf(in.caller).set(t.ID, read)
 	output, _ := shaper.Text(shaper.Limit, words)

@@ -141,7 +141,9 @@ func (r *Registry) Replace(with *Registry) (changed bool) {
 			}
 		}
 	}
-	r.own, r.joined, r.grace = with.own, with.joined, max(r.grace, with.grace)
+	r.own = with.own
+	r.joined = with.joined
+	r.grace = max(r.grace, with.grace)
 	changed, _ = r.arrange()
 	r.mu.Unlock()
 	if changed {

@@ -10,7 +10,9 @@ import (
 
 // Asked implements tasks.Client: the worker that runs the call asks something. The question is treated like one of a tool that runs here.
 func (a *audience) Asked(q *tasks.Question) (send func(), err error) {
-	c, method, params := a.caller(), q.Request.Method, q.Request.Params
+	c := a.caller()
+	method := q.Request.Method
+	params := q.Request.Params
 	if !a.canDo(method, params) || a.handedOver(c) || len(params) > maxAsked/maxTurns {
 		return nil, errCannotDo(method)
 	}

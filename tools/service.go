@@ -74,7 +74,9 @@ func (s *service) outlives(c *rpc.Caller, e *entry, handle bool) bool {
 
 // spec returns how a call of a tool runs.
 func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec tasks.Spec) tasks.Spec {
-	spec.Tool, spec.ClientName, spec.Arguments = e.spec.Name, hostName(d.caller), arguments
+	spec.Tool = e.spec.Name
+	spec.ClientName = hostName(d.caller)
+	spec.Arguments = arguments
 	spec.Unrecorded = e.extra || e.forApp
 	spec.Client = d.audience
 	d.audience.relays = e.traits.Relays

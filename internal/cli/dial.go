@@ -72,7 +72,9 @@ func (i *invocation) server(cmd *cobra.Command) (name string, dial dialer, err e
 	}
 	process.TieChildren()
 	return i.target.command[0], func(ctx context.Context, o rpc.DialOptions) (*rpc.Client, error) {
-		o.Command, o.Env, o.Stderr = i.target.command, i.Env, i.Stderr
+		o.Command = i.target.command
+		o.Env = i.Env
+		o.Stderr = i.Stderr
 		o.EndGroup = func(pgid int) { process.EndFamily(pgid, "") }
 		return rpc.Dial(ctx, o)
 	}, nil

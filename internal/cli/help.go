@@ -129,7 +129,9 @@ func (i *invocation) showTopic(topic manual.Topic) error {
 	if words := strings.Fields(pager); len(words) > 0 && i.Getenv("TERM") != "dumb" {
 		if program, err := exec.LookPath(words[0]); err == nil {
 			cmd := exec.Command(program, words[1:]...)
-			cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(page), i.Stdout, i.Stderr
+			cmd.Stdin = strings.NewReader(page)
+			cmd.Stdout = i.Stdout
+			cmd.Stderr = i.Stderr
 			cmd.Env = append([]string{"LESS=FRX"}, i.Env...) // a LESS of the user's own comes later and counts
 			return cmd.Run()
 		}

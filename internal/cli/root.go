@@ -221,7 +221,10 @@ func (i *invocation) command() *cobra.Command {
 	i.Options.Register(i.flags)
 	root.Flags().SortFlags = false
 	i.addServeFlags(root.Flags(), "config", "tool", "set", "state", "http", "no-stdio", "log-level")
-	install, uninstall, doctor, work := i.installCommand(), i.uninstallCommand(), i.doctorCommand(), i.workCommand()
+	install := i.installCommand()
+	uninstall := i.uninstallCommand()
+	doctor := i.doctorCommand()
+	work := i.workCommand()
 	servers := []*cobra.Command{root, i.serveCommand(), i.wrapCommand()}
 	root.AddCommand(servers[1:]...)
 	root.AddCommand(i.initCommand(), install, uninstall, i.toolsCommand(), i.callCommand(), i.tasksCommand(), i.topCommand(), i.uiCommand(), work, i.fleetCommand(),

@@ -46,7 +46,9 @@ stops following, and the task goes on. Output that the command wrote to stderr g
 				}
 				at = b.End
 				for _, c := range b.Chunks() {
-					text, isText, stderr := string(c.Data), true, c.Stream == partials.Stderr
+					text := string(c.Data)
+					isText := true
+					stderr := c.Stream == partials.Stderr
 					if c.Kind == partials.Item {
 						text, isText, stderr = term.Item(c.Data)
 					}

@@ -63,7 +63,9 @@ func TestUI(t *testing.T) {
 		return answer, string(text)
 	}
 	get := func(r *http.Request) {
-		r.Method, r.URL.Path, r.Body = http.MethodGet, "/", http.NoBody
+		r.Method = http.MethodGet
+		r.URL.Path = "/"
+		r.Body = http.NoBody
 		r.ContentLength = 0
 		r.Header.Del("Authorization")
 	}

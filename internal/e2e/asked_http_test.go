@@ -79,7 +79,9 @@ tools:
 		var question struct{ ID json.RawMessage }
 		_ = json.Unmarshal([]byte(until(t, get, `"elicitation/create"`)), &question)
 		client.answer(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{}}}`, question.ID))
-		text, seqs, status := "", 0, ""
+		text := ""
+		seqs := 0
+		status := ""
 		for status != "completed" {
 			var m struct {
 				Method string

@@ -182,7 +182,9 @@ func (a *audit) sentOne(line []byte) {
 		} `json:"capabilities"`
 	}
 	_ = json.Unmarshal(e.Params, &p)
-	r.task, r.taskID, r.token = p.Task != nil, p.TaskID, string(p.Meta.Token)
+	r.task = p.Task != nil
+	r.taskID = p.TaskID
+	r.token = string(p.Meta.Token)
 	var task struct {
 		Modes []string `json:"responseModes"`
 	}

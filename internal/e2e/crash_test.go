@@ -123,7 +123,9 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		return newWitness(t, programCommand(t, "--selftest", "--state", dir, "--fallback-tools", "always", "--tool", "nap=sleep 600"))
 	}
 	var all, recent []*known
-	rounds, completed, cut := crashRounds(t), 0, 0
+	rounds := crashRounds(t)
+	completed := 0
+	cut := 0
 	for range rounds {
 		w := start()
 		for _, k := range recent {
@@ -296,9 +298,14 @@ func TestProcessesShareAState(t *testing.T) {
 		all.Go(func() {
 			rng := rand.New(rand.NewPCG(uint64(n), 7))
 			for time.Now().Before(deadline) {
-				tool, chunks, argument := "stream", rng.IntN(300), "bytes"
+				tool := "stream"
+				chunks := rng.IntN(300)
+				argument := "bytes"
 				if rng.IntN(10) == 0 {
-					tool, chunks, argument = "chunks", rng.IntN(50), "every" // detached
+					// detached
+					tool = "chunks"
+					chunks = rng.IntN(50)
+					argument = "every"
 				}
 				var created mcp.CreateTaskResult
 				w.must(&created, "tools/call", map[string]any{"name": tool, "task": map[string]any{},

@@ -77,7 +77,9 @@ func (h *dayHost) connect() {
 	} else {
 		h.s = process(h.d.t, h.d.command(h.project.dir, append(h.flags, h.project.flags...)...))
 	}
-	h.gone, h.answers, h.chunks = make(chan struct{}), map[string]chan answer{}, map[string]string{}
+	h.gone = make(chan struct{})
+	h.answers = map[string]chan answer{}
+	h.chunks = map[string]string{}
 	h.starts++
 	s, gone := h.s, h.gone
 	h.mu.Unlock()
@@ -283,7 +285,9 @@ func (s *httpServer) connect(d *day) *session {
 	in, out := io.Pipe()
 	c := &carrier{t: d.t, url: s.url}
 	c.s = newSession(d.t, out, nil)
-	c.s.stderr, c.s.streams, c.s.pid = &s.log, true, s.cmd.Process.Pid
+	c.s.stderr = &s.log
+	c.s.streams = true
+	c.s.pid = s.cmd.Process.Pid
 	var cancel context.CancelFunc
 	c.ctx, cancel = context.WithCancel(context.Background())
 	d.t.Cleanup(func() { _ = out.Close(); <-c.s.exited })

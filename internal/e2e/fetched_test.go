@@ -24,7 +24,10 @@ func TestPruneLeavesWhatNobodyFetched(t *testing.T) {
 		return created.Task.TaskID
 	}
 	word := map[string]any{"text": "x"}
-	byHost, byHand, never, runs := start("echo", word), start("echo", word), start("echo", word), start("sleep", map[string]any{"ms": 600000})
+	byHost := start("echo", word)
+	byHand := start("echo", word)
+	never := start("echo", word)
+	runs := start("sleep", map[string]any{"ms": 600000})
 	in := func(args ...string) outcome {
 		return people(t, append(append([]string{"tasks"}, args...), "--state", state)...)
 	}

@@ -286,7 +286,9 @@ func (k *groundTask) saw(c *groundClient, task mcp.Task, by string) {
 	switch {
 	case k.status == "" && !task.Status.Terminal(), k.status == task.Status:
 	case k.status == "":
-		k.status, k.message, k.told = task.Status, task.StatusMessage, fmt.Sprintf("%s in slot %d", by, c.slot.number)
+		k.status = task.Status
+		k.message = task.StatusMessage
+		k.told = fmt.Sprintf("%s in slot %d", by, c.slot.number)
 	case k.troubled && unstored(k.status, k.message) && (!task.Status.Terminal() || recovered(task.StatusMessage)):
 	case k.troubled && recovered(k.message) && unstored(task.Status, task.StatusMessage):
 	default:

@@ -54,7 +54,9 @@ func init() {
 }
 
 func (g *ground) opCall(s *slot, rng *rand.Rand, n int) {
-	count, every, ms := rng.IntN(1<<rng.IntN(9)), 1+rng.IntN(20), rng.IntN(1500)
+	count := rng.IntN(1 << rng.IntN(9))
+	every := 1 + rng.IntN(20)
+	ms := rng.IntN(1500)
 	k := &groundTask{slot: s, owner: s.owner, since: time.Now(), troubled: len(g.faults) > 0, ttl: []int64{2_000, 3600_000, 3600_000, 24 * 3600_000}[rng.IntN(4)]}
 	var arguments map[string]any
 	switch which := rng.IntN(15); which {
@@ -62,35 +64,51 @@ func (g *ground) opCall(s *slot, rng *rand.Rand, n int) {
 		if which == 0 {
 			count *= groundFlood
 		}
-		k.tool, k.chunks, k.want = "stream", count, fmt.Sprintf("streamed %d chunks", count)
+		k.tool = "stream"
+		k.chunks = count
+		k.want = fmt.Sprintf("streamed %d chunks", count)
 		arguments = map[string]any{"count": count, "bytes": knownBytes, "intervalMs": rng.IntN(3)}
 	case 3, 4:
 		k.tool, k.chunks = "lines", count
 		arguments = map[string]any{"count": count, "every": every}
 	case 5, 6:
-		k.tool, k.chunks, k.detached = "detached", count, true
+		k.tool = "detached"
+		k.chunks = count
+		k.detached = true
 		arguments = map[string]any{"count": count, "every": every}
 	case 7:
 		k.tool, k.want = "sleep", fmt.Sprintf("slept %d ms", ms)
 		arguments = map[string]any{"ms": ms}
 	case 8:
-		k.tool, k.chunks, k.fails = "fail", count%40, true
+		k.tool = "fail"
+		k.chunks = count % 40
+		k.fails = true
 		arguments = map[string]any{"afterChunks": k.chunks, "message": "no luck", "intervalMs": rng.IntN(20), "protocol": rng.IntN(2) == 0}
 		k.chunks = -1 // chunks of another size
 	case 9:
-		k.tool, k.chunks, k.endless = []string{"family", "stubborn"}[rng.IntN(2)], -1, true
+		k.tool = []string{"family", "stubborn"}[rng.IntN(2)]
+		k.chunks = -1
+		k.endless = true
 	case 10:
-		k.tool, k.chunks, k.fails = "panic", -1, true
+		k.tool = "panic"
+		k.chunks = -1
+		k.fails = true
 	case 11:
 		k.tool, k.chunks = "noise", -1
 	case 12:
-		k.tool, k.chunks, k.anyEnd = "liar_work", -1, true
+		k.tool = "liar_work"
+		k.chunks = -1
+		k.anyEnd = true
 		arguments = map[string]any{"how": rng.IntN(16)}
 	case 13:
-		k.tool, k.chunks, k.endless = []string{"ask", "steady_ask"}[rng.IntN(2)], -1, true
+		k.tool = []string{"ask", "steady_ask"}[rng.IntN(2)]
+		k.chunks = -1
+		k.endless = true
 		arguments = map[string]any{"message": "well?", "delayMs": rng.IntN(500)}
 	default:
-		k.tool, k.chunks, k.anyEnd = "steady_stream", -1, true
+		k.tool = "steady_stream"
+		k.chunks = -1
+		k.anyEnd = true
 		arguments = map[string]any{"count": count, "intervalMs": rng.IntN(20)}
 	}
 	if arguments == nil {

@@ -300,7 +300,10 @@ func TestHTTPSegments(t *testing.T) {
 	}
 	session = send("POST", strings.Replace(initialize, `"tasks":{`, `"tasks":{"responses":{"modes":["task","immediate","streaming"]},`, 1), "").Header.Get("Mcp-Session-Id")
 	response := send("POST", `{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"stream","arguments":{"count":12,"intervalMs":50},"task":{"responseModes":["streaming"]}}}`, "")
-	next, output, lastEvent, ended := 1, "", "", ""
+	next := 1
+	output := ""
+	lastEvent := ""
+	ended := ""
 	for cut := 3; ended == ""; cut += 4 {
 		lines := bufio.NewScanner(response.Body)
 		for n := 0; n < cut && lines.Scan(); {

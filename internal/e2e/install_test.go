@@ -15,7 +15,9 @@ import (
 // doctor HOST starts what the host would start, in its environment, and says why it would not.
 func TestDoctorOfAnInstalledHost(t *testing.T) {
 	t.Parallel()
-	program, home, project := builtProgram(t), t.TempDir(), t.TempDir()
+	program := builtProgram(t)
+	home := t.TempDir()
+	project := t.TempDir()
 	run := func(args ...string) outcome {
 		cmd := exec.Command(program, args...)
 		cmd.Dir, cmd.Env = project, []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), noConfig}

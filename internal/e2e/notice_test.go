@@ -81,7 +81,9 @@ tools:
   soon: {shell: 'sleep 0.3; echo over'}
   quiet: {shell: 'echo over', notify: never}
 `, program)), "--state", t.TempDir())
-	killed, one, other := newWitness(t, programCommand(t, args...)), newWitness(t, programCommand(t, args...)), newWitness(t, programCommand(t, args...))
+	killed := newWitness(t, programCommand(t, args...))
+	one := newWitness(t, programCommand(t, args...))
+	other := newWitness(t, programCommand(t, args...))
 	lost, cancelled := killed.start("wait", time.Hour, nil), one.start("wait", time.Hour, nil)
 	own, quiet := other.start("soon", time.Hour, nil), other.start("quiet", time.Hour, nil)
 	killed.kill()

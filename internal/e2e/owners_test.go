@@ -200,7 +200,9 @@ func TestLimitsOfAnOwner(t *testing.T) {
 		t.Parallel()
 		flags := []string{"--state", t.TempDir(), "--fallback-tools", "always"}
 		config := "tasks: {maxLive: 2}\ntools:\n  must: {command: [sleep, '600'], task: required}"
-		a, b, other := serve(config, flags...), serve(config, flags...), serve(config, append(flags, "--owner", "other")...)
+		a := serve(config, flags...)
+		b := serve(config, flags...)
+		other := serve(config, append(flags, "--owner", "other")...)
 		var first mcp.CreateTaskResult
 		if err := json.Unmarshal(start(a).Result, &first); err != nil {
 			t.Fatal(err)
@@ -226,7 +228,9 @@ func TestLimitsOfAnOwner(t *testing.T) {
 		t.Parallel()
 		flags := []string{"--state", t.TempDir()}
 		const config = "tasks: {maxStartsPerMinute: 3}\ntools:\n  must: {command: [sleep, '600'], task: required}"
-		a, b, other := serve(config, flags...), serve(config, flags...), serve(config, append(flags, "--owner", "other")...)
+		a := serve(config, flags...)
+		b := serve(config, flags...)
+		other := serve(config, append(flags, "--owner", "other")...)
 		for _, w := range []*witness{a, b, a} {
 			if got := start(w); got.Error != nil {
 				t.Fatalf("%+v", got.Error)

@@ -56,21 +56,32 @@ func newRandomCall(rng *rand.Rand, id string, tasks, quick bool) *randomCall {
 	ms := rng.IntN(1500)
 	switch rng.IntN(12) {
 	case 0:
-		c.tool, c.arguments, c.rest = "sleep", fmt.Sprintf(`{"ms":%d}`, ms), fmt.Sprintf("slept %d ms", ms)
+		c.tool = "sleep"
+		c.arguments = fmt.Sprintf(`{"ms":%d}`, ms)
+		c.rest = fmt.Sprintf("slept %d ms", ms)
 	case 1:
-		c.tool, c.arguments, c.rest, c.protocol = "panic", `{}`, "internal error", true
+		c.tool = "panic"
+		c.arguments = `{}`
+		c.rest = "internal error"
+		c.protocol = true
 	case 2:
 		c.tool, c.arguments = "ask", fmt.Sprintf(`{"message":"%s","delayMs":%d}`, id, rng.IntN(2)*ms)
 		c.rest, c.fails = "this client cannot ask its user: it does not support elicitation", true
 	case 3:
-		c.tool, c.arguments, c.images = "blob", fmt.Sprintf(`{"bytes":%d}`, rng.IntN(2000)), 1
+		c.tool = "blob"
+		c.arguments = fmt.Sprintf(`{"bytes":%d}`, rng.IntN(2000))
+		c.images = 1
 	case 4, 5, 6:
-		c.tool, c.chunks, c.rest = "fail", rng.IntN(40), "no luck"
+		c.tool = "fail"
+		c.chunks = rng.IntN(40)
+		c.rest = "no luck"
 		c.protocol = rng.IntN(3) == 0
 		c.fails = !c.protocol
 		c.arguments = fmt.Sprintf(`{"afterChunks":%d,"intervalMs":%d,"message":"no luck","protocol":%t}`, c.chunks, interval, c.protocol)
 	default:
-		c.tool, c.chunks, c.size = "stream", rng.IntN(60), 40+rng.IntN(1<<rng.IntN(14))
+		c.tool = "stream"
+		c.chunks = rng.IntN(60)
+		c.size = 40 + rng.IntN(1<<rng.IntN(14))
 		c.arguments = fmt.Sprintf(`{"count":%d,"bytes":%d,"intervalMs":%d}`, c.chunks, c.size, interval)
 		c.rest = fmt.Sprintf("streamed %d chunks", c.chunks)
 	}

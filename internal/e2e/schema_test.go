@@ -266,7 +266,9 @@ func flatten(defs, def map[string]any, parts []any) {
 		}
 	}
 	delete(def, "allOf")
-	def["type"], def["properties"], def["required"] = "object", properties, required
+	def["type"] = "object"
+	def["properties"] = properties
+	def["required"] = required
 }
 
 func closeObjects(v any) {

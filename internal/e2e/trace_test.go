@@ -56,7 +56,9 @@ func TestTrace(t *testing.T) {
 // Messages may be secret: their file is the user's alone, whatever it was before, and nobody's link leads it elsewhere.
 func TestTraceIsPrivate(t *testing.T) {
 	dir := t.TempDir()
-	file, link, foreign := filepath.Join(dir, "trace"), filepath.Join(dir, "link"), filepath.Join(dir, "foreign")
+	file := filepath.Join(dir, "trace")
+	link := filepath.Join(dir, "link")
+	foreign := filepath.Join(dir, "foreign")
 	if err := os.Symlink(file, link); err != nil {
 		t.Fatal(err)
 	}

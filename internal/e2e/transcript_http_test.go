@@ -61,7 +61,9 @@ func carried(t *testing.T, args ...string) *session {
 	in, out := io.Pipe()
 	c := &carrier{t: t, url: server.url}
 	c.s = newSession(t, out, nil)
-	c.s.stderr, c.s.streams, c.s.pid = &server.log, true, server.cmd.Process.Pid
+	c.s.stderr = &server.log
+	c.s.streams = true
+	c.s.pid = server.cmd.Process.Pid
 	if i := slices.Index(args, "--config"); i >= 0 {
 		c.s.config = args[i+1]
 	}

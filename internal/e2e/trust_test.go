@@ -49,7 +49,9 @@ func (c *checkout) run(input string, args ...string) outcome {
 	c.t.Helper()
 	cmd := c.command(args...)
 	var stdout, stderr strings.Builder
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &stdout, &stderr
+	cmd.Stdin = strings.NewReader(input)
+	cmd.Stdout = &stdout
+	cmd.Stderr = &stderr
 	var exit *exec.ExitError
 	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
 		c.t.Fatal(err)

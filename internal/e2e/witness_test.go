@@ -60,7 +60,11 @@ func startWitness(w *witness, cmd *exec.Cmd) *witness {
 	t := w.t
 	t.Helper()
 	w.cmd, w.gone = cmd, make(chan struct{})
-	w.answers, w.statuses, w.updates, w.partials, w.acks = map[int]chan answer{}, map[string]mcp.Task{}, map[string]int{}, map[string]int{}, map[int]chan string{}
+	w.answers = map[int]chan answer{}
+	w.statuses = map[string]mcp.Task{}
+	w.updates = map[string]int{}
+	w.partials = map[string]int{}
+	w.acks = map[int]chan string{}
 	in, pipe := pipes(t, cmd)
 	out := io.Reader(pipe)
 	if w.watch != nil {

@@ -25,7 +25,9 @@ type Queue interface {
 func HandedBack(t *testing.T, open func() Queue) {
 	for name, late := range map[string]bool{"stored": false, "stored later": true} {
 		t.Run(name, func(t *testing.T) {
-			front, worker, other := open(), open(), open()
+			front := open()
+			worker := open()
+			other := open()
 			offer := tasks.Offer{Class: "builds", Timeout: time.Minute, Arguments: json.RawMessage(`{}`)}
 			waits := offered(t, front, offer)
 			sp, err := worker.Space(t.Context(), tasks.DefaultOwner)
@@ -72,7 +74,9 @@ func HandedBack(t *testing.T, open func() Queue) {
 
 // HandedBackUnknown shows that a worker that ends before it knows whether it has handed a task back does not end the task, which waits.
 func HandedBackUnknown(t *testing.T, open func() Queue) {
-	front, worker, other := open(), open(), open()
+	front := open()
+	worker := open()
+	other := open()
 	offer := tasks.Offer{Class: "builds", Timeout: time.Minute, Arguments: json.RawMessage(`{}`)}
 	waits := offered(t, front, offer)
 	sp, err := worker.Space(t.Context(), tasks.DefaultOwner)

@@ -81,7 +81,9 @@ func (h *Host) Install(path, name string, s Server, records Records, mode fs.Fil
 		r.Above = system.NearestDir(filepath.Dir(f.path))
 	}
 	if old != nil {
-		r.WithKey, r.Created, r.Above = r.WithKey || old.WithKey, old.Created, old.Above
+		r.WithKey = r.WithKey || old.WithKey
+		r.Created = old.Created
+		r.Above = old.Above
 	}
 	if c.after, r.Piece, err = h.with(base, name, s); err != nil {
 		return nil, wrong(err)

@@ -137,7 +137,9 @@ func mise(d dir) (file string, tools []Tool) {
 		}
 		return ""
 	}
-	all, known, names := scripts{}, map[string]task{}, []string{}
+	all := scripts{}
+	known := map[string]task{}
+	names := []string{}
 	for name, v := range conf.Tasks {
 		t := task{run: list(v)}
 		if m, ok := v.(map[string]any); ok {

@@ -48,8 +48,12 @@ func (s *Setup) frontOptions(conf *config.Config, log zerolog.Logger) (o httpser
 // serveHTTP begins to serve over HTTP; m may be nil. stop ends the requests and their tasks; end sends what is still queued and closes.
 func (s *Setup) serveHTTP(ctx context.Context, m *metrics, log zerolog.Logger) (stop, end func(), err error) {
 	all, o := s.owners, s.front
-	o.Serves, o.CheckHops, o.Owner = all.serves, all.came, all.began.Server.Owner
-	o.MaxLine, o.MaxInFlight, o.Drain = int(all.began.Limits.MaxLine), all.began.Limits.MaxInFlight, max(0, time.Duration(all.began.Limits.Drain))
+	o.Serves = all.serves
+	o.CheckHops = all.came
+	o.Owner = all.began.Server.Owner
+	o.MaxLine = int(all.began.Limits.MaxLine)
+	o.MaxInFlight = all.began.Limits.MaxInFlight
+	o.Drain = max(0, time.Duration(all.began.Limits.Drain))
 	if state, ok := all.store.(*sqlite.State); ok {
 		o.Ended = filepath.Join(state.Dir(), "sessions-ended")
 	}

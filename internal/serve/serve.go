@@ -94,7 +94,9 @@ func (s *Setup) Connect(ctx context.Context, conf *config.Config, set *upstream.
 	stop, end := own.stop, func() {}
 	if s.owners != nil {
 		var err error
-		s.owners.own, s.owners.store, s.owners.observer = own, store, observer
+		s.owners.own = own
+		s.owners.store = store
+		s.owners.observer = observer
 		if stop, end, err = s.serveHTTP(ctx, m, log); err != nil {
 			own.stop()
 			return err

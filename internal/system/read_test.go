@@ -16,7 +16,9 @@ import (
 // A file that others can write may be anything: only a regular one of a bounded size is read, and nothing is waited for.
 func TestReadRegular(t *testing.T) {
 	dir := t.TempDir()
-	pipe, file, empty := filepath.Join(dir, "pipe"), filepath.Join(dir, "file"), filepath.Join(dir, "empty")
+	pipe := filepath.Join(dir, "pipe")
+	file := filepath.Join(dir, "file")
+	empty := filepath.Join(dir, "empty")
 	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.WriteFile(file, []byte("12345678"), 0o600), os.WriteFile(empty, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}

@@ -186,7 +186,9 @@ func (o *output) seek(by, height int) {
 	for n := range o.lines {
 		i := ((o.first.line+by*(n+1))%len(o.lines) + len(o.lines)) % len(o.lines)
 		if at, _ := index(term.Plain(o.lines[i]), o.find); at >= 0 {
-			o.first, o.follow, o.message = position{line: i}, false, ""
+			o.first = position{line: i}
+			o.follow = false
+			o.message = ""
 			return
 		}
 	}

@@ -77,7 +77,9 @@ func givesBack(t *testing.T, how, words string) {
 	}
 	child := exec.Command(program)
 	child.Env = append(os.Environ(), breaks+"="+how, "TERM=xterm", "GOCOVERDIR="+t.TempDir())
-	child.Stdin, child.Stdout, child.Stderr = tty, tty, tty
+	child.Stdin = tty
+	child.Stdout = tty
+	child.Stderr = tty
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +107,9 @@ func givesBack(t *testing.T, how, words string) {
 	}
 	_ = tty.Close()
 	<-read
-	begins, left, at := strings.Index(said.String(), takeIt), strings.Index(said.String(), giveIt), strings.Index(said.String(), words)
+	begins := strings.Index(said.String(), takeIt)
+	left := strings.Index(said.String(), giveIt)
+	at := strings.Index(said.String(), words)
 	if begins < 0 || left < begins || at < left {
 		t.Errorf("taken at %d, given back at %d, words at %d", begins, left, at)
 	}

@@ -119,7 +119,9 @@ func TestEndedIsTorn(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "ended")
 	now := strconv.FormatInt(time.Now().Unix(), 10)
-	first, second, third := sessionKey{"alice", stamp() + "X.e30"}, sessionKey{"alice", stamp() + "Y.e30"}, sessionKey{"alice", stamp() + "Z.e30"}
+	first := sessionKey{"alice", stamp() + "X.e30"}
+	second := sessionKey{"alice", stamp() + "Y.e30"}
+	third := sessionKey{"alice", stamp() + "Z.e30"}
 	for _, torn := range []string{"", now[:4], now, now + " ", now + " 0123"} {
 		_ = os.Remove(file)
 		for _, k := range []sessionKey{first, second} {

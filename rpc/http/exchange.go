@@ -39,7 +39,9 @@ func (c *session) stream(mark string) *exchange {
 	defer c.mu.Unlock()
 	c.last++
 	e := &exchange{stream: newStream(strconv.Itoa(c.last)+c.names, c.standing.inAll), rejoined: resumable(mark)}
-	e.before, e.mark, e.asks = mark, mark, c.forward
+	e.before = mark
+	e.mark = mark
+	e.asks = c.forward
 	c.streams[e.name] = e
 	return e
 }

@@ -49,7 +49,9 @@ func (f *Fresh[T]) Get() T {
 	value, err := f.read()
 	switch {
 	case err == nil:
-		f.value, f.seen, f.said = value, now, ""
+		f.value = value
+		f.seen = now
+		f.said = ""
 		f.log.Info().Strs("files", f.files).Msg("read again")
 	case err.Error() != f.said: // one file may be written before the other
 		f.said = err.Error()

@@ -147,13 +147,17 @@ func (s *Server) unanswered(m *message, c *session) func(http.ResponseWriter) {
 		return nil
 	}
 	return func(w http.ResponseWriter) {
-		status, code, problem := http.StatusOK, mcp.CodeInternalError, "the request was cancelled"
+		status := http.StatusOK
+		code := mcp.CodeInternalError
+		problem := "the request was cancelled"
 		s.mu.Lock()
 		switch {
 		case s.stopped:
 			status, problem = http.StatusServiceUnavailable, errStopped.Error()
 		case c != nil && s.sessions[c.sessionKey] != c:
-			status, code, problem = http.StatusNotFound, mcp.CodeNoSession, "the session has ended: send initialize again"
+			status = http.StatusNotFound
+			code = mcp.CodeNoSession
+			problem = "the session has ended: send initialize again"
 		}
 		s.mu.Unlock()
 		refuse(w, status, m.id, code, problem)

@@ -190,7 +190,9 @@ func TestEndedWhileItIsRevived(t *testing.T) {
 	for _, c := range open {
 		f.close(c)
 	}
-	serves, held, first := f.o.Serves, make(chan struct{}), make(chan struct{})
+	serves := f.o.Serves
+	held := make(chan struct{})
+	first := make(chan struct{})
 	var asked atomic.Int32
 	f.o.Serves = func(owner string) (Served, error) {
 		if asked.Add(1) == 1 { // the first one waits
@@ -241,7 +243,9 @@ func TestFullStreamIsLeft(t *testing.T) {
 	const n, size = 1000, 4000
 	written := make(chan struct{})
 	f := serveLogged(t, Options{}, n, size, nil, written)
-	session, next, last := f.open(), 0, ""
+	session := f.open()
+	next := 0
+	last := ""
 	read := func(body io.ReadCloser, most int) {
 		t.Helper()
 		defer body.Close()

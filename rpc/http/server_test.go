@@ -62,7 +62,9 @@ func serve(t *testing.T, o Options) *front {
 	f := &front{t: t, log: &logged{}, cancelled: make(chan error, 100), waiting: make(chan struct{}, 100)}
 	o.Log = zerolog.New(f.log)
 	o.Owner = "local"
-	o.MaxLine, o.MaxInFlight, o.Drain = 1<<20, cmp.Or(o.MaxInFlight, 16), 50*time.Millisecond
+	o.MaxLine = 1 << 20
+	o.MaxInFlight = cmp.Or(o.MaxInFlight, 16)
+	o.Drain = 50 * time.Millisecond
 	var mu sync.Mutex
 	owners := map[string]Served{}
 	o.Serves = func(owner string) (Served, error) {

@@ -214,7 +214,9 @@ func (s *sender) leave(abandon func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.turn == s.stream.turn {
-		s.read, s.left, s.abandon = false, time.Now(), abandon
+		s.read = false
+		s.left = time.Now()
+		s.abandon = abandon
 		s.change()
 	}
 }

@@ -77,7 +77,9 @@ func (i Implementation) For(v *Version) Implementation {
 		i.Title = ""
 	}
 	if !v.Icons { // all three came with one version
-		i.Description, i.WebsiteURL, i.Icons = "", "", nil
+		i.Description = ""
+		i.WebsiteURL = ""
+		i.Icons = nil
 	}
 	return i
 }

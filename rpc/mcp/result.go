@@ -83,7 +83,9 @@ func (r *CallToolResult) UnmarshalJSON(encoded []byte) error {
 	if err := json.Unmarshal(encoded, &read); err != nil {
 		return err
 	}
-	r.Content, r.StructuredContent, r.IsError = read.Content, read.StructuredContent, read.IsError
+	r.Content = read.Content
+	r.StructuredContent = read.StructuredContent
+	r.IsError = read.IsError
 	r.Meta, r.Others = RawMeta(read.Meta), nil
 	for _, known := range []string{"content", "structuredContent", "isError", "_meta"} {
 		delete(members, known)

@@ -52,7 +52,9 @@ func (sp *space) Alive(ctx context.Context) (alive []string, err error) {
 	}
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
-	before, now, seen := sp.seen, sp.of.Now(), map[string]pulse{}
+	before := sp.seen
+	now := sp.of.Now()
+	seen := map[string]pulse{}
 	if now.Sub(sp.looked) > longPause { // this process slept or could not reach the table, and perhaps nobody could
 		before = nil
 	}

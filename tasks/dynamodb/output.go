@@ -24,7 +24,9 @@ const mostPieces = (mcp.MaxLine + pieceBytes - 1) / pieceBytes
 
 // Append implements engine.Store. Output that is cut out is deleted after the rest was stored.
 func (sp *space) Append(ctx context.Context, r *engine.Record, b *engine.Batch) error {
-	expires, from, bytes := sp.expiry(&r.Task), b.From, 0
+	expires := sp.expiry(&r.Task)
+	from := b.From
+	bytes := 0
 	var items []types.TransactWriteItem
 	add := func(place string, attributes item) {
 		attributes["expires"] = expires
@@ -32,7 +34,9 @@ func (sp *space) Append(ctx context.Context, r *engine.Record, b *engine.Batch) 
 	}
 	send := func(to int64) error {
 		err := sp.append(ctx, r, from, to, b.To, items)
-		from, bytes, items = to, 0, nil
+		from = to
+		bytes = 0
+		items = nil
 		return err
 	}
 	for _, e := range b.Extents {

@@ -206,7 +206,9 @@ func TestPolicy(t *testing.T) {
 	through := func(o *Options) {
 		o.Endpoint, o.Limits = g.URL, tasks.Limits{MaxLive: 9, MaxStartsPerMinute: 99}
 	}
-	ours, elsewhere, theirs := newState(t, s, through), newState(t, s, through), newState(t, s)
+	ours := newState(t, s, through)
+	elsewhere := newState(t, s, through)
+	theirs := newState(t, s)
 	a, b := statetest.NewRunner(t, tasks.Options{State: ours, Owner: "a"}), statetest.NewRunner(t, tasks.Options{State: elsewhere, Owner: "a"})
 	run := statetest.StartDelivered(t, a, statetest.UntilDone)
 	view, release, err := b.Follow(t.Context(), run.ID())

@@ -93,7 +93,9 @@ func (sp *space) page(ctx context.Context, s span, start item) (list []item, n i
 	err = sp.try(ctx, func() error {
 		answer, err := sp.server.client.Query(ctx, q)
 		if err == nil {
-			list, n, next = answer.Items, int(answer.Count), answer.LastEvaluatedKey
+			list = answer.Items
+			n = int(answer.Count)
+			next = answer.LastEvaluatedKey
 		}
 		return err
 	})

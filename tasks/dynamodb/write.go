@@ -42,7 +42,10 @@ func (sp *space) Insert(ctx context.Context, r *engine.Record) error {
 	if err != nil {
 		return err
 	}
-	place, keeper, expires, hidden := sp.placeNow(), text(sp.of.Keeper), sp.expiry(&r.Task), r.Stored.Hidden
+	place := sp.placeNow()
+	keeper := text(sp.of.Keeper)
+	expires := sp.expiry(&r.Task)
+	hidden := r.Stored.Hidden
 	task := with(sp.recordKey(r.ID), item{
 		"record": text(string(record)), "keeper": keeper, "end": number(0), "write": number(1), "place": number(int64(place)), "expires": expires,
 	})

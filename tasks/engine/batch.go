@@ -85,7 +85,9 @@ func (k *keeping) collect() *Batch {
 		b.Extents = append(b.Extents, e)
 		b.after.grow(e.End(), limit)
 	}
-	b.To, b.Head, b.more = b.after.end, b.after.head, len(b.Extents) == mostExtents
+	b.To = b.after.end
+	b.Head = b.after.head
+	b.more = len(b.Extents) == mostExtents
 	k.number(b)
 	if len(b.Extents) == 0 && b.Numbers == nil {
 		return nil

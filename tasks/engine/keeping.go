@@ -157,7 +157,9 @@ func (k *keeping) settle(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	k.record.Revision, k.unsure, k.over = r.Revision, false, r.Terminal()
+	k.record.Revision = r.Revision
+	k.unsure = false
+	k.over = r.Terminal()
 	return nil
 }
 

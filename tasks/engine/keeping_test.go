@@ -137,7 +137,9 @@ func TestEndedIsNotOffered(t *testing.T) {
 	p := &pad{}
 	k := keep(t, p, 0)
 	queue := &noting{}
-	k.sp.Queue, k.sp.live["a"], k.unsure = queue, k, true
+	k.sp.Queue = queue
+	k.sp.live["a"] = k
+	k.unsure = true
 	p.read.Status = mcp.TaskCompleted
 	err := k.sp.Offer(t.Context(), "a", tasks.Offer{Class: "builds"}, func(*tasks.Task) error { return nil })
 	if !errors.Is(err, tasks.ErrFenced) || queue.waits != 0 {

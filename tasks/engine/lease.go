@@ -89,7 +89,9 @@ func (sp *Space) Sweep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	missed, strays, stale := map[string]time.Time{}, map[string]bool{}, map[Mark]time.Time{}
+	missed := map[string]time.Time{}
+	strays := map[string]bool{}
+	stale := map[Mark]time.Time{}
 	for _, m := range marks {
 		switch {
 		case m.Keeper == sp.Keeper && sp.kept(m.ID) != nil:
@@ -118,7 +120,9 @@ func (sp *Space) Sweep(ctx context.Context) error {
 	if sp.Queue != nil {
 		err = cmp.Or(err, sp.tend(ctx, stale))
 	}
-	sp.missed, sp.strays, sp.stale = missed, strays, stale
+	sp.missed = missed
+	sp.strays = strays
+	sp.stale = stale
 	return err
 }
 

@@ -67,7 +67,11 @@ func (sp *Space) Offer(ctx context.Context, id string, o tasks.Offer, body func(
 // putWaiting stores that a task waits from now on.
 func (sp *Space) putWaiting(ctx context.Context, r *Record) error {
 	s, before := &r.Stored, r.Stored.Keeper
-	s.Keeper, s.Writer, s.Work, s.Status, s.Message = QueueKeeper, sp.Keeper, nil, mcp.TaskWorking, ""
+	s.Keeper = QueueKeeper
+	s.Writer = sp.Keeper
+	s.Work = nil
+	s.Status = mcp.TaskWorking
+	s.Message = ""
 	s.Offer.Since, s.Updated = sp.Now().UnixNano(), sp.Now().UnixNano()
 	return sp.Queue.PutWaiting(ctx, r, before)
 }

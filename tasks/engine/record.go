@@ -75,7 +75,11 @@ type Parts struct {
 // EncodeRest encodes what is stored beside Parts.
 func (r *Record) EncodeRest() ([]byte, error) {
 	s := r.Stored
-	s.Keeper, s.Writer, s.Hidden, s.Work, s.End = "", "", false, nil, 0
+	s.Keeper = ""
+	s.Writer = ""
+	s.Hidden = false
+	s.Work = nil
+	s.End = 0
 	return json.Marshal(s)
 }
 
@@ -86,14 +90,20 @@ func (r *Record) DecodeParts(rest []byte, p Parts) {
 		r.Fail(errors.New("it is not known where its output ends"))
 	}
 	s := &r.Stored
-	s.Keeper, s.Writer, s.Hidden, s.Work, s.End = p.Keeper, cmp.Or(p.Keeper, p.Writer), p.Hidden, p.Work, max(p.End, 0)
+	s.Keeper = p.Keeper
+	s.Writer = cmp.Or(p.Keeper, p.Writer)
+	s.Hidden = p.Hidden
+	s.Work = p.Work
+	s.End = max(p.End, 0)
 	r.Check(p.Variables, s.Outcome > 0)
 }
 
 // Check makes the task from what is stored, and checks that runnel could have written it. outcome: the record has one.
 func (r *Record) Check(variables []byte, outcome bool) {
 	t, s := &r.Task, &r.Stored
-	t.CreatedAt, t.UpdatedAt, t.TTL = time.Unix(0, s.Created), time.Unix(0, s.Updated), time.Duration(s.TTL)
+	t.CreatedAt = time.Unix(0, s.Created)
+	t.UpdatedAt = time.Unix(0, s.Updated)
+	t.TTL = time.Duration(s.TTL)
 	if r.Damage != nil {
 		s.Keeper, s.Pieces = "", 0
 		return
@@ -119,23 +129,35 @@ func (r *Record) SetVariables(stored []byte) {
 // take makes the task from what is stored.
 func (r *Record) take() {
 	t, s := &r.Task, &r.Stored
-	t.Tool, t.Status, t.StatusMessage, t.Merge, t.Detached = strings.ToValidUTF8(s.Tool, "�"), s.Status, s.Message, s.Merge, s.Work != nil || s.Offer != nil
+	t.Tool = strings.ToValidUTF8(s.Tool, "�")
+	t.Status = s.Status
+	t.StatusMessage = s.Message
+	t.Merge = s.Merge
+	t.Detached = s.Work != nil || s.Offer != nil
 	t.UpdatedAt, t.Client = time.Unix(0, s.Updated), strings.ToValidUTF8(s.Client, "�")
 	t.Arguments = tasks.DecodeArguments(s.Arguments)
 	r.End = max(s.End, 0)
 	if s.Offer != nil {
 		var work struct{ Host string }
 		_ = json.Unmarshal(s.Work, &work) // it is only for people, and may be missing
-		t.Waiting, t.Attempt, t.Worker = r.Waits(), s.Offer.Attempt, work.Host
+		t.Waiting = r.Waits()
+		t.Attempt = s.Offer.Attempt
+		t.Worker = work.Host
 	}
 }
 
 // put makes what is stored from the task.
 func (r *Record) put(writer string) {
 	t, s := &r.Task, &r.Stored
-	s.Tool, s.Status, s.Message, s.Merge, s.Writer = t.Tool, t.Status, t.StatusMessage, t.Merge, writer
+	s.Tool = t.Tool
+	s.Status = t.Status
+	s.Message = t.StatusMessage
+	s.Merge = t.Merge
+	s.Writer = writer
 	s.Client = t.Client
-	s.Created, s.Updated, s.TTL = t.CreatedAt.UnixNano(), t.UpdatedAt.UnixNano(), int64(t.TTL)
+	s.Created = t.CreatedAt.UnixNano()
+	s.Updated = t.UpdatedAt.UnixNano()
+	s.TTL = int64(t.TTL)
 	if t.Arguments != nil {
 		s.Arguments = t.Arguments
 	}

@@ -40,7 +40,10 @@ func (s *State) Take(ctx context.Context, t tasks.Task, work []byte) (tasks.Task
 		return tasks.Task{}, err
 	}
 	before := r.Stored.Keeper
-	r.Stored.Keeper, r.Stored.Work, r.Stored.Writer, r.Stored.Variables = s.Keeper, work, s.Keeper, nil
+	r.Stored.Keeper = s.Keeper
+	r.Stored.Work = work
+	r.Stored.Writer = s.Keeper
+	r.Stored.Variables = nil
 	if r.Stored.Offer != nil {
 		r.Stored.Offer.Attempt++
 	}

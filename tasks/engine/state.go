@@ -68,7 +68,9 @@ const (
 func (s *State) Space(ctx context.Context, owner string) (*Space, error) {
 	for {
 		s.mu.Lock()
-		sp, opening, err := s.spaces[owner], s.opening[owner], s.refused
+		sp := s.spaces[owner]
+		opening := s.opening[owner]
+		err := s.refused
 		switch {
 		case s.closed:
 			err = errors.New("the state is closed")

@@ -26,7 +26,9 @@ var errSubscriptions = rpc.Errorf(mcp.CodeInternalError, "too many subscriptions
 
 // subscribe answers resources/subscribe (server/resources, "Subscriptions").
 func (s *server) subscribe(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
-	uri, size, id := rawjson.StringMember(params, "uri"), int64(0), ""
+	uri := rawjson.StringMember(params, "uri")
+	size := int64(0)
+	id := ""
 	foreign := s.isForeign(c, uri)
 	if !foreign {
 		t, named, _, err := s.findLog(ctx, c, params)
@@ -36,7 +38,9 @@ func (s *server) subscribe(ctx context.Context, c *rpc.Caller, params json.RawMe
 		if t.Status.Terminal() {
 			return struct{}{}, nil // nothing will change
 		}
-		uri, size, id = named, t.Log.Size(), t.ID
+		uri = named
+		size = t.Log.Size()
+		id = t.ID
 	}
 	key := string(c.Head()) + uri
 	watch, cancel := c.WhileOpen(context.Background())

@@ -37,7 +37,9 @@ func TestStateWhileNodesDie(t *testing.T) {
 		own := func(o *Options) { o.Prefix, o.Replicas = prefix, 3 }
 		return statetest.Patient(newState(t, cluster.URL(), own)), statetest.Patient(newState(t, cluster.URL(), own))
 	}
-	begun, passes, ended := time.Now(), 0, make(chan struct{})
+	begun := time.Now()
+	passes := 0
+	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		for ; time.Since(begun) < length && !t.Failed(); passes++ {

@@ -155,7 +155,9 @@ func (sp *space) fromLeader(ctx context.Context, sequence uint64, subject string
 		if err != nil || m == nil {
 			return list, err
 		}
-		list, sequence, size = append(list, m), m.Sequence+1, size+len(m.Data)
+		list = append(list, m)
+		sequence = m.Sequence + 1
+		size += len(m.Data)
 	}
 	return list, nil
 }

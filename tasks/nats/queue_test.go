@@ -50,7 +50,9 @@ func offer(t *testing.T, s *State, o tasks.Offer) *tasks.Run { return offerTelli
 
 func offerTelling(t *testing.T, s *State, o tasks.Offer, ended func(*tasks.Task)) *tasks.Run {
 	t.Helper()
-	o.Class, o.Timeout, o.Arguments = "builds", time.Minute, json.RawMessage(`{}`)
+	o.Class = "builds"
+	o.Timeout = time.Minute
+	o.Arguments = json.RawMessage(`{}`)
 	r := statetest.NewRunner(t, tasks.Options{State: s, Ended: ended})
 	run := statetest.StartDelivered(t, r, func(ctx context.Context, run *tasks.Run) tasks.Done { return tasks.Done{Err: run.Offer(ctx, o)} })
 	<-run.Detached()
@@ -100,7 +102,10 @@ func TestRetry(t *testing.T) {
 			state := func() *State {
 				return newState(t, url, at(&clock), func(o *Options) { o.Prefix, o.Recovered = prefix, ended })
 			}
-			front, first, second, last := state(), state(), state(), state()
+			front := state()
+			first := state()
+			second := state()
+			last := state()
 			run := offerTelling(t, front, tasks.Offer{Retries: 1}, ended)
 			take(t, first, "first", lines)
 			first.die(t, front, &clock)

@@ -158,7 +158,9 @@ const pieceBytes = 512 << 10
 // Outcome implements engine.Store.
 func (sp *space) Outcome(ctx context.Context, r *engine.Record) ([]byte, error) {
 	var all bytes.Buffer
-	subject, next, n := sp.subject(r.ID, "result."+r.Stored.Attempt), uint64(1), 0
+	subject := sp.subject(r.ID, "result."+r.Stored.Attempt)
+	next := uint64(1)
+	n := 0
 	for n < r.Stored.Pieces {
 		var messages []*jetstream.RawStreamMsg
 		err := sp.caught(ctx, func(from fetch) (_ bool, err error) {

@@ -95,7 +95,9 @@ func (sp *space) fence(r *engine.Record) jetstream.PublishOpt {
 func (sp *space) End(ctx context.Context, r *engine.Record, outcome []byte) error {
 	ended := *r
 	s := &ended.Stored
-	s.Keeper, s.Attempt, s.Pieces = "", uuid.NewString(), 0
+	s.Keeper = ""
+	s.Attempt = uuid.NewString()
+	s.Pieces = 0
 	for piece := range slices.Chunk(outcome, pieceBytes) {
 		m := nats.NewMsg(sp.subject(r.ID, "result."+s.Attempt))
 		m.Header.Set(jetstream.MsgIDHeader, s.Attempt+"."+strconv.Itoa(s.Pieces))

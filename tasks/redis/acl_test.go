@@ -83,7 +83,9 @@ func TestACL(t *testing.T) {
 		}
 		return newState(t, s, func(o *Options) { o.Credentials = file; o.Limits = tasks.Limits{MaxLive: 9, MaxStartsPerMinute: 99} })
 	}
-	ours, elsewhere, theirs := open("a"), open("a"), open("b")
+	ours := open("a")
+	elsewhere := open("a")
+	theirs := open("b")
 	if said := admin.say(t, "ACL", "SETUSER", "default", "off"); said != "+OK" {
 		t.Fatal(said)
 	}

@@ -29,7 +29,9 @@ var scripts = sync.OnceValue(func() map[string]*rueidis.Lua {
 		}
 		return string(b)
 	}
-	all, common, check := map[string]*rueidis.Lua{}, text("common.lua"), text("check.lua")
+	all := map[string]*rueidis.Lua{}
+	common := text("common.lua")
+	check := text("check.lua")
 	for _, name := range []string{"open", "load"} {
 		all[name] = rueidis.NewLuaScript(common + text(name+".lua"))
 	}

@@ -67,7 +67,9 @@ func (sp *space) End(ctx context.Context, r *engine.Record, outcome []byte) erro
 func (sp *space) Append(ctx context.Context, r *engine.Record, b *engine.Batch) error {
 	args := []string{strconv.FormatInt(b.From, 10), strconv.FormatInt(b.To, 10), "", "", "", strconv.Itoa(len(b.Cut))}
 	if b.Numbers != nil {
-		args[2], args[3], args[4] = strconv.Itoa(b.Last), strconv.Itoa(b.First), string(b.Numbers)
+		args[2] = strconv.Itoa(b.Last)
+		args[3] = strconv.Itoa(b.First)
+		args[4] = string(b.Numbers)
 	}
 	for _, end := range b.Cut {
 		args = append(args, strconv.FormatInt(end, 10))

@@ -28,7 +28,9 @@ func scanTask(scan func(...any) error, more ...any) (r row, err error) {
 	var keeper sql.NullString
 	var stored bool
 	err = scan(append([]any{&r.number, &r.ID, &r.Owner, &r.Tool, &r.Client, &r.Status, &r.StatusMessage, &created, &updated, &r.TTL, &r.Merge, &r.Detached, &keeper, &stored}, more...)...)
-	r.CreatedAt, r.UpdatedAt, r.keeper = time.Unix(0, created), time.Unix(0, updated), keeper.String
+	r.CreatedAt = time.Unix(0, created)
+	r.UpdatedAt = time.Unix(0, updated)
+	r.keeper = keeper.String
 	if err == nil {
 		r.check(stored)
 	}
@@ -48,7 +50,9 @@ func (r *row) check(stored bool) {
 // fail makes the task of a damaged row a failed one.
 func (r *row) fail(why error) {
 	if r.damage == "" {
-		r.damage, r.keeper, r.ending = why.Error(), "", r.FailDamaged(why)
+		r.damage = why.Error()
+		r.keeper = ""
+		r.ending = r.FailDamaged(why)
 	}
 }
 

@@ -44,7 +44,9 @@ func (s *State) die() {
 	db := s.db
 	s.db, s.closed = nil, true
 	db.w.mu.Lock()
-	db.w.due, db.w.jobs, db.w.stopping = nil, nil, true
+	db.w.due = nil
+	db.w.jobs = nil
+	db.w.stopping = true
 	db.w.mu.Unlock()
 	db.stopSweeper()
 	db.sweeper.Wait()

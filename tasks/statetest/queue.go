@@ -102,7 +102,9 @@ func runsElsewhere(t *testing.T, front, worker tasks.Queue) {
 // Any process can cancel a waiting task, which ends at once, and no worker gets it.
 func cancelledInLine(t *testing.T, front, worker tasks.Queue) {
 	a, b := NewRunner(t, tasks.Options{State: front, Owner: owner}), NewRunner(t, tasks.Options{State: worker, Owner: owner})
-	here, elsewhere, kept := offer(t, a, tasks.Offer{}), offer(t, a, tasks.Offer{}), offer(t, a, tasks.Offer{})
+	here := offer(t, a, tasks.Offer{})
+	elsewhere := offer(t, a, tasks.Offer{})
+	kept := offer(t, a, tasks.Offer{})
 	if _, err := a.Cancel(t.Context(), here.ID()); err != nil {
 		t.Error(err)
 	}

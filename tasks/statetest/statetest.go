@@ -166,7 +166,9 @@ func head(t *testing.T, s tasks.State) {
 // The arguments and the client of a task are found as long as the task is, also those of one that was hidden first.
 func arguments(t *testing.T, s tasks.State) {
 	const want = `{"a":[1,"two"]}`
-	task, other, late := Working("a"), Working("other"), Working("late")
+	task := Working("a")
+	other := Working("other")
+	late := Working("late")
 	hides := s.Hide(late) == nil
 	task.Arguments, late.Arguments = json.RawMessage(want), json.RawMessage(want)
 	task.Client = "host"

@@ -90,7 +90,9 @@ func durableEcho(dir string, s server) ([]value, error) {
 	first, last := 0, 0
 	err = c.tasks(func(ended int) bool {
 		if began.IsZero() && ended > 1000 {
-			began, cpu, first = time.Now(), c.cpu(), ended
+			began = time.Now()
+			cpu = c.cpu()
+			first = ended
 		}
 		last = ended
 		return !began.IsZero() && time.Since(began) > echoTime

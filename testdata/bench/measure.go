@@ -185,7 +185,9 @@ func echoes(c *session, more string) ([]value, error) {
 			err = call(n)
 		}
 		if began.IsZero() && time.Since(warm) > echoTime/4 {
-			began, cpu, answered = time.Now(), c.cpu(), 0
+			began = time.Now()
+			cpu = c.cpu()
+			answered = 0
 		}
 	}
 	if err != nil {
@@ -474,9 +476,13 @@ func flatOut(s server, n int) (rate, most, memory float64, err error) {
 		return lines%1024 != 0 || time.Since(began) < time.Second
 	})
 	took := time.Since(began).Seconds()
-	sum, largest, smallest := 0, 0, math.MaxInt
+	sum := 0
+	largest := 0
+	smallest := math.MaxInt
 	for _, n := range shares {
-		sum, largest, smallest = sum+*n, max(largest, *n), min(smallest, *n)
+		sum = sum + *n
+		largest = max(largest, *n)
+		smallest = min(smallest, *n)
 	}
 	return float64(sum) / took, float64(largest) / float64(smallest), c.private(), err
 }

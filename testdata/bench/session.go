@@ -40,7 +40,9 @@ func start(s server, more ...string) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirIn, theirOut, os.Stderr
+	cmd.Stdin = theirIn
+	cmd.Stdout = theirOut
+	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}

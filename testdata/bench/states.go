@@ -309,7 +309,9 @@ func stateCost(r *stateRun) ([]value, error) {
 		{"tasks/get elsewhere", got, "ns"},
 		{"tasks/list elsewhere, a page", listed, "ns"},
 	}
-	began, cpu, many := time.Now(), r.cpu(), 0
+	began := time.Now()
+	cpu := r.cpu()
+	many := 0
 	if err := here.tasks(func(ended int) bool { many = ended; return time.Since(began) > 2*echoTime }); err != nil {
 		return nil, err
 	}

@@ -86,7 +86,9 @@ func readLog(dir string, s server, file, tool string, lines int) ([]value, error
 	var pages []time.Duration
 	const most = 100_000_000 // only the end of a longer log is read
 	begin := max(0, lines*50-most)
-	cpu, next, size := c.cpu(), begin, 0
+	cpu := c.cpu()
+	next := begin
+	size := 0
 	for {
 		began, after := time.Now(), next
 		c.send(`{"jsonrpc":"2.0","id":2,"method":"resources/read","params":{"uri":"runnel://tasks/%s/log?after=%d"}}`, id, after)
@@ -201,7 +203,9 @@ func wrapped(dir string, s server) (values []value, err error) {
 			}
 		}
 		for _, percent := range []int{50, 99} {
-			direct, through, name := quantile(took[0], percent), quantile(took[1], percent), fmt.Sprintf("%s, p%d", size.name, percent)
+			direct := quantile(took[0], percent)
+			through := quantile(took[1], percent)
+			name := fmt.Sprintf("%s, p%d", size.name, percent)
 			values = append(values, value{name + ", direct", direct, "ns"}, value{name + ", wrapped", through, "ns"}, value{name + ": added", through - direct, "ns"})
 		}
 	}

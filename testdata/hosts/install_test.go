@@ -194,7 +194,9 @@ func (in installation) play(t *testing.T, h Host, program string, s Scenario) {
 	var file string
 	env := h.Start
 	h.Start = func(s Start) (args, vars []string) {
-		start, before, file = s, in.before(s), filepath.Join(s.Home, in.file)
+		start = s
+		before = in.before(s)
+		file = filepath.Join(s.Home, in.file)
 		aside := s
 		aside.Home = t.TempDir()
 		_, vars = env(aside) // only its variables count here

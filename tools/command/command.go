@@ -362,7 +362,12 @@ const lineBytes = 4 << 10
 // recipe returns the command for the supervisor of a call.
 func (c *Command) recipe() *Recipe {
 	r := &Recipe{Tool: c.name, Config: c.config, Dir: []byte(c.dir), Env: []byte(strings.Join(c.env(), "\x00"))}
-	r.Config.Detach, r.Config.Confirm, r.Config.Dir, r.Config.Command, r.Config.Notify = config.DetachNever, "", "", nil, nil // Dir and Env hold all that is needed of them
+	// Dir and Env hold all that is needed of them
+	r.Config.Detach = config.DetachNever
+	r.Config.Confirm = ""
+	r.Config.Dir = ""
+	r.Config.Command = nil
+	r.Config.Notify = nil
 	for _, element := range c.config.Command {
 		r.Command = append(r.Command, []byte(element))
 	}

@@ -447,7 +447,9 @@ func (g *configMaker) tool() map[string]any {
 	names := []string{"a", "list", "type", "n_1", "Mixed"}
 	g.rng.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 	names = names[:g.rng.IntN(len(names)+1)]
-	input, required, placeholders := map[string]any{}, []string{}, ""
+	input := map[string]any{}
+	required := []string{}
+	placeholders := ""
 	for _, name := range names {
 		input[name] = g.input()
 		if g.rng.IntN(4) == 0 {

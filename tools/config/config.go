@@ -328,9 +328,13 @@ func (c *Config) firstTool(fits func(*Command) bool) string {
 // Locate adds the source to an error about the value at a path: a flag, a variable, or a place in the file. An *Error is about one of the
 // value's keys.
 func (c *Config) Locate(path string, err error) error {
-	problem, hint, key := err.Error(), "", ""
+	problem := err.Error()
+	hint := ""
+	key := ""
 	if about, ok := errors.AsType[*Error](err); ok {
-		problem, hint, key = about.Problem, allow(about.Allowed), about.Key
+		problem = about.Problem
+		hint = allow(about.Allowed)
+		key = about.Key
 	}
 	full := Join(path, key)
 	for at := full; at != ""; at = at[:max(strings.LastIndexAny(at, ".["), 0)] {

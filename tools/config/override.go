@@ -10,7 +10,9 @@ import (
 // Override sets the value of any key, such as tools.test.timeout, which may be in a file or not. The text is the value in YAML.
 func (c *Config) Override(key, text string) error {
 	over := *c // for its own places: errors have none in a file
-	over.file, over.lines, over.places = "", nil, map[string]place{}
+	over.file = ""
+	over.lines = nil
+	over.places = map[string]place{}
 	d := &decoder{config: &over, over: true}
 	var yaml bytes.Buffer
 	indent := ""
@@ -31,7 +33,9 @@ func (c *Config) Override(key, text string) error {
 		return err
 	}
 	values := over.places
-	over.file, over.lines, over.places = c.file, c.lines, c.places
+	over.file = c.file
+	over.lines = c.lines
+	over.places = c.places
 	*c = over
 	if c.set == nil {
 		c.set = map[string]string{}

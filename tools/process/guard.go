@@ -242,7 +242,9 @@ func (g *guard) start() error {
 		_ = w.Close()
 		return err
 	}
-	g.pipe, g.process, g.ended = w, guard.Process, make(chan struct{})
+	g.pipe = w
+	g.process = guard.Process
+	g.ended = make(chan struct{})
 	go g.watch(g.process, g.ended)
 	for thing := range g.held {
 		if err := g.write('+', thing); err != nil {

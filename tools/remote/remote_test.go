@@ -79,7 +79,9 @@ func (s *played) result(m received, format string, args ...any) {
 
 // follow makes a call with o; what becomes of it comes on the channel.
 func follow(ctx context.Context, client *rpc.Client, call Params, o Options) <-chan error {
-	call.Tool, call.Arguments, o.Token = "tool", json.RawMessage(`{}`), json.RawMessage(`"1"`)
+	call.Tool = "tool"
+	call.Arguments = json.RawMessage(`{}`)
+	o.Token = json.RawMessage(`"1"`)
 	r := New(o)
 	ended := make(chan error, 1)
 	go func() {

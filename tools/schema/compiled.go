@@ -162,7 +162,10 @@ func (c *compiled) narrow(wrong *Error, value any) *Error {
 			if depth > 0 {
 				copy(w.Place, wrong.Place[:depth])
 			}
-			wrong, value, alone, found = w, object[name], with, true
+			wrong = w
+			value = object[name]
+			alone = with
+			found = true
 			break
 		}
 		if !found {

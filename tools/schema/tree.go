@@ -128,7 +128,10 @@ func (t *tree) add(s *jsonschema.Schema, place []string, in *resource) error {
 			in.anchors[name] = p
 		}
 	}
-	t.parts, t.of[s], t.names[cmp.Or(s.ID, p.pointer, "root")], t.names[p.pointer] = append(t.parts, p), p, p, p
+	t.parts = append(t.parts, p)
+	t.of[s] = p
+	t.names[cmp.Or(s.ID, p.pointer, "root")] = p
+	t.names[p.pointer] = p
 	for _, inner := range inside(s) {
 		if err := t.add(inner.schema, at(place, inner.place...), in); err != nil {
 			return err

@@ -113,7 +113,9 @@ func inBase64(value string) (list []string) {
 			continue
 		}
 		const end = `\r?(?:\n|\\(?:r\\)?n)?`
-		first, second, third := letters[0], letters[1], letters[2]
+		first := letters[0]
+		second := letters[1]
+		third := letters[2]
 		list = append(list, "(?:"+first+second+end+third+"|"+second+third+")"+end+strings.Join(letters[3:], end))
 	}
 	return list

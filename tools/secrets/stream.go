@@ -196,7 +196,9 @@ func (s *Stream) settle(text []byte, until int) []byte {
 		if end <= at {
 			break
 		}
-		s.out, s.masked, at = append(s.out, text[at:end]...), false, end
+		s.out = append(s.out, text[at:end]...)
+		s.masked = false
+		at = end
 	}
 	s.held = append(s.held[:0], text[at:]...)
 	s.spans = append(s.spans[:0], s.spans[used:]...)

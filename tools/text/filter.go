@@ -79,7 +79,9 @@ func (f *Filter) match(line []byte) {
 		f.before.each(f.pick)
 		f.before = lineRing{}
 		f.pick(line)
-		f.picked, f.skipped, f.after = true, false, f.context
+		f.picked = true
+		f.skipped = false
+		f.after = f.context
 	case f.after > 0:
 		f.after--
 		f.pick(line)

@@ -31,7 +31,9 @@ func (l *assembler) write(p []byte, at int64, take func(line []byte, at int64, w
 					if l.long {
 						take([]byte("\n"), at-1, false)
 					}
-					l.line, l.returns, l.long = l.line[:0], 0, false
+					l.line = l.line[:0]
+					l.returns = 0
+					l.long = false
 				}
 				if len(l.line) == 0 {
 					l.at = at
@@ -40,7 +42,9 @@ func (l *assembler) write(p []byte, at int64, take func(line []byte, at int64, w
 				if l.line = append(l.line, line[:n]...); len(l.line) == l.max {
 					whole := shorten.Whole(l.line)
 					take(l.line[:whole:whole], l.at, false)
-					l.line, l.at, l.long = append(l.line[:0], l.line[whole:]...), l.at+int64(whole), true
+					l.line = append(l.line[:0], l.line[whole:]...)
+					l.at += int64(whole)
+					l.long = true
 				}
 			case line[0] == '\r':
 				l.returns++
@@ -55,7 +59,9 @@ func (l *assembler) write(p []byte, at int64, take func(line []byte, at int64, w
 					l.at = at + 1 - int64(len(end))
 				}
 				take(append(l.line, end...), l.at, !l.long)
-				l.line, l.returns, l.long = l.line[:0], 0, false
+				l.line = l.line[:0]
+				l.returns = 0
+				l.long = false
 			}
 			line, at = line[n:], at+int64(n)
 		}
@@ -89,7 +95,9 @@ func (l *assembler) end(take func(line []byte, at int64, whole bool)) {
 	if len(l.line) > 0 {
 		take(l.line, l.at, false)
 	}
-	l.line, l.returns, l.long = l.line[:0], 0, false
+	l.line = l.line[:0]
+	l.returns = 0
+	l.long = false
 }
 
 // maxFilteredLine is the longest line that is not split, in bytes.

@@ -34,7 +34,9 @@ type Shaper struct {
 
 // Write takes the next piece of the text. It never fails.
 func (s *Shaper) Write(p []byte) (int, error) {
-	s.lines.max, s.lines.frames, s.out.max = s.Limit, s.KeepFrames, s.Limit
+	s.lines.max = s.Limit
+	s.lines.frames = s.KeepFrames
+	s.out.max = s.Limit
 	n := len(p)
 	at := s.pos()
 	s.written += int64(n)
@@ -84,7 +86,9 @@ func (s *Shaper) put(p []byte, at int64, whole bool) {
 		return
 	}
 	for len(p) > 0 {
-		last, begin, end := s.held[:0:0], 0, 0
+		last := s.held[:0:0]
+		begin := 0
+		end := 0
 		if s.count > 0 {
 			last = s.held
 		}
@@ -93,7 +97,9 @@ func (s *Shaper) put(p []byte, at int64, whole bool) {
 			if bytes.Equal(last, p[end:end+n]) && n <= s.Limit {
 				break
 			}
-			last, begin, end = p[end:end+n], end, end+n
+			last = p[end : end+n]
+			begin = end
+			end += n
 		}
 		if end == 0 {
 			s.count++
@@ -105,7 +111,9 @@ func (s *Shaper) put(p []byte, at int64, whole bool) {
 			}
 			s.out.add(p[:begin], at)
 			if begin < end {
-				s.held, s.since, s.count = append(s.held[:0], p[begin:end]...), at+int64(begin), 1
+				s.held = append(s.held[:0], p[begin:end]...)
+				s.since = at + int64(begin)
+				s.count = 1
 			}
 		}
 		p, at = p[end:], at+int64(end)

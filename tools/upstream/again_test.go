@@ -22,7 +22,9 @@ import (
 func TestRestartedServerAtURL(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
-	session, sessions, calls := "", 0, 0
+	session := ""
+	sessions := 0
+	calls := 0
 	far := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var m struct {
 			ID     json.RawMessage

@@ -95,7 +95,9 @@ func (c *catalog) copy() *catalog {
 
 // introduce sets how a server has introduced itself. Its lists are unread.
 func (c *catalog) introduce(client *rpc.Client, hide *secrets.Set) {
-	c.Info, c.Capabilities, c.Declared = client.Server(), *client.Capabilities(), slices.Clone(client.Declared())
+	c.Info = client.Server()
+	c.Capabilities = *client.Capabilities()
+	c.Declared = slices.Clone(client.Declared())
 	if hide.Holds(c.Declared) {
 		c.Declared, c.Capabilities = hide.JSON(c.Declared), mcp.ServerCapabilities{}
 		_ = json.Unmarshal(c.Declared, &c.Capabilities) // an object stays an object

@@ -201,7 +201,9 @@ func fake(t *testing.T, name string, change func(*config.Upstream), tools ...str
 	if err != nil {
 		t.Fatal(err)
 	}
-	u.times.pause, u.times.list, u.times.down = 10*time.Millisecond, watchdog, watchdog
+	u.times.pause = 10 * time.Millisecond
+	u.times.list = watchdog
+	u.times.down = watchdog
 	return u
 }
 

@@ -159,7 +159,9 @@ func (f *forwards) park(r *forwarded, q *asked) (json.RawMessage, error) {
 		r.end(err)
 		return nil, err
 	}
-	r.state, r.asked, r.caller = rand.Text(), q, nil
+	r.state = rand.Text()
+	r.asked = q
+	r.caller = nil
 	state := r.state
 	time.AfterFunc(parkedTTL, func() {
 		f.mu.Lock()
@@ -189,7 +191,9 @@ func (f *forwards) take(again *forwarded, params json.RawMessage) (*forwarded, e
 			return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.inputResponses.%s must be an object: the response to %s", questionKey, r.asked.Method)
 		}
 		r.asked.answer <- bytes.Clone(answer)
-		r.caller, r.state, r.asked = again.caller, "", nil
+		r.caller = again.caller
+		r.state = ""
+		r.asked = nil
 		return r, nil
 	}
 	return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.requestState is not known: it has expired, was used before, or was never given; send the request again without it")

@@ -148,7 +148,9 @@ func full(t *testing.T, name string, env ...string) *Server {
 	t.Helper()
 	u := fake(t, name, func(u *config.Upstream) {
 		command := child("full", name)
-		u.Command, u.Env, u.Prefix = command.Command, command.Env, name+"_"
+		u.Command = command.Command
+		u.Env = command.Env
+		u.Prefix = name + "_"
 		for i := 0; i < len(env); i += 2 {
 			u.Env[env[i]] = env[i+1]
 		}
@@ -436,7 +438,9 @@ func TestStatelessUpstreamsPrompt(t *testing.T) {
 // A server's catalog is known when runnel starts again, before the server is there; changes since then are told.
 func TestCatalogIsKept(t *testing.T) {
 	t.Parallel()
-	dir, gate, more := t.TempDir(), processtest.NewGate(t), filepath.Join(t.TempDir(), "more")
+	dir := t.TempDir()
+	gate := processtest.NewGate(t)
+	more := filepath.Join(t.TempDir(), "more")
 	opened := make(chan struct{})
 	go func() { defer close(opened); _ = os.WriteFile(gate, []byte("go\n"), 0) }()
 	first := speak(t, dir, full(t, "a", "GATE", gate, "MORE", more))

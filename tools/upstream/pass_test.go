@@ -22,7 +22,9 @@ func mirrorMain([]string) {
 	say := func(format string, args ...any) { _, _ = fmt.Fprintf(os.Stdout, format+"\n", args...) }
 	stateless := os.Getenv("STATELESS") != ""
 	const capabilities = `{"tools":{},"prompts":{},"resources":{},"logging":{},"experimental":{"claude/channel":{"n":1}},"extensions":{"io.modelcontextprotocol/skills":{"n":12345678901234567890},"io.modelcontextprotocol/tasks":{},"runnel/task-partials":{}},"x-capability":{"n":1}}`
-	hello, asked, level := "", "", ""
+	hello := ""
+	asked := ""
+	level := ""
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Buffer(nil, 64<<20); lines.Scan(); {
 		var m struct {
@@ -426,7 +428,9 @@ func TestUnknownMethodAmongUpstreams(t *testing.T) {
 	mirror := func(name string) *Server {
 		return fake(t, name, func(u *config.Upstream) {
 			command := child("mirror")
-			u.Command, u.Env, u.Prefix = command.Command, command.Env, name+"_"
+			u.Command = command.Command
+			u.Env = command.Env
+			u.Prefix = name + "_"
 		})
 	}
 	const unknown = `"code":-32601`

@@ -41,7 +41,9 @@ const WrappedName = "wrapped"
 // Serve is tools.Serve for the tools of the set, and adds the methods that only upstreams need. With wraps, the server stands in front of
 // the upstream named WrappedName, and introduces itself as that one.
 func (s *Set) Serve(srv *rpc.Server, runner *tasks.Runner, wraps bool, o tools.ServeOptions) {
-	o.Source, o.Others, s.beat = s, s, o.Heartbeat
+	o.Source = s
+	o.Others = s
+	s.beat = o.Heartbeat
 	tools.Serve(srv, s.Tools, runner, o)
 	srv.Declare(s.declare)
 	if wraps {

@@ -361,7 +361,9 @@ func (u *Server) connected(ctx context.Context, before *link) (*link, error) {
 	defer late.Stop()
 	for {
 		u.mu.Lock()
-		l, down, changed := u.link, u.down, u.changed
+		l := u.link
+		down := u.down
+		changed := u.changed
 		u.mu.Unlock()
 		if l != nil && l != before {
 			return l, nil

@@ -358,7 +358,9 @@ func TestUpstreamDescribes(t *testing.T) {
 func TestUpstreamLeavesOut(t *testing.T) {
 	t.Parallel()
 	odd := fake(t, "a", func(u *config.Upstream) {
-		u.Env["ODD"], u.Allow, u.Prefix = "1", []string{"x", "two words", "text", "none", "missing", "odd-output", "odd-icons", "odd-meta", "nulls"}, "p."
+		u.Env["ODD"] = "1"
+		u.Allow = []string{"x", "two words", "text", "none", "missing", "odd-output", "odd-icons", "odd-meta", "nulls"}
+		u.Prefix = "p."
 	}, "x", "y")
 	b := newBehind(t, fake(t, "c", nil, "p.x", "z", "own"), odd, fake(t, "b", func(u *config.Upstream) { u.Deny = []string{"secret"} }, "z", "secret", "w"))
 	own := tools.Func("own", "", func(context.Context, struct{}, *tools.Output) (*mcp.CallToolResult, error) {

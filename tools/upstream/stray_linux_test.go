@@ -19,7 +19,9 @@ func TestStrayEndsWithItsServer(t *testing.T) {
 	line := processtest.NewLifeline(t)
 	ready := filepath.Join(t.TempDir(), "ready")
 	b := newBehind(t, fake(t, "fake", func(u *config.Upstream) {
-		u.Env["LINE"], u.Env["READY"], u.Env["PROGRAM"] = line.Path, ready, u.Command[0]
+		u.Env["LINE"] = line.Path
+		u.Env["READY"] = ready
+		u.Env["PROGRAM"] = u.Command[0]
 		u.Command = []string{"sh", "-c", `mkfifo "$READY"; setsid -f sh -c 'exec 9>"$LINE"; exec >"$READY" 2>&1; sleep 600'; : < "$READY"; exec "$PROGRAM" pid`}
 	}))
 	b.mustCall("pid")

@@ -63,7 +63,9 @@ func record(runnel string) (*recording, error) {
 
 	before, shown, _ := strings.Cut(script, "# ----\n")
 	setUp := exec.Command("sh", "-e", "-c", before)
-	setUp.Dir, setUp.Env, setUp.Stderr = project, env, os.Stderr
+	setUp.Dir = project
+	setUp.Env = env
+	setUp.Stderr = os.Stderr
 	if err := setUp.Run(); err != nil {
 		return nil, fmt.Errorf("setting up: %w", err)
 	}

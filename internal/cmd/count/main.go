@@ -125,7 +125,9 @@ func printRooms(rooms []*room) {
 			r.exported = r.names()
 			r.refs, r.up = r.references()
 			all.files = append(all.files, r.files...)
-			all.exported, all.refs, all.up = all.exported+r.exported, all.refs+r.refs, all.up+r.up
+			all.exported += r.exported
+			all.refs += r.refs
+			all.up += r.up
 		}
 		large := slices.MaxFunc(r.files, func(a, b *file) int { return a.code - b.code })
 		fmt.Printf(row, r.path, len(r.files), lines, r.exported, r.refs, r.up, r.up*100/max(r.refs, 1), fmt.Sprintf("%s %d", large.name, large.code))
@@ -262,7 +264,9 @@ func (c counts) at(file string, pos token.Pos) int {
 func session(dir string, calls []string) counts {
 	covered := must(os.MkdirTemp(dir, ""))
 	cmd := exec.Command(filepath.Join(dir, "runnel"), "--selftest", "--state", "memory", "--pace", "0", "--log-level", "error")
-	cmd.Dir, cmd.Stderr, cmd.Env = dir, os.Stderr, append(os.Environ(), "GOCOVERDIR="+covered, "XDG_CONFIG_HOME="+covered)
+	cmd.Dir = dir
+	cmd.Stderr = os.Stderr
+	cmd.Env = append(os.Environ(), "GOCOVERDIR="+covered, "XDG_CONFIG_HOME="+covered)
 	in, out := must(cmd.StdinPipe()), bufio.NewReader(must(cmd.StdoutPipe()))
 	must(0, cmd.Start())
 	ask := func(method, params string) {

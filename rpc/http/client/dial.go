@@ -27,7 +27,10 @@ func Dial(ctx context.Context, o Options, d rpc.DialOptions) (*rpc.Client, error
 		if t, err = Open(o); err != nil {
 			return nil, err
 		}
-		d.Version, d.In, d.Out, d.Unordered = version, t, t, true
+		d.Version = version
+		d.In = t
+		d.Out = t
+		d.Unordered = true
 		client, err := rpc.Dial(ctx, d)
 		if err == nil {
 			return client, nil

@@ -59,7 +59,9 @@ type request struct {
 func (l *link) newRequest(line []byte) *request {
 	c := &request{link: l, line: line, sent: make(chan struct{})}
 	if _, ok := rawjson.Scan(line); ok && rawjson.IsObject(line) {
-		c.id, c.method, c.params = rawjson.Member(line, "id"), rawjson.StringMember(line, "method"), rawjson.Member(line, "params")
+		c.id = rawjson.Member(line, "id")
+		c.method = rawjson.StringMember(line, "method")
+		c.params = rawjson.Member(line, "params")
 	}
 	c.sentID = c.id
 	c.markSent = sync.OnceFunc(func() { close(c.sent) })
@@ -105,9 +107,13 @@ func (c *request) refuse(code int, err error) {
 
 // exchange sends the line once, or resumes its stream, and delivers what arrives. again reports whether the line may be sent again after err.
 func (c *request) exchange() (again bool, err error) {
-	method, body, header := http.MethodPost, c.line, c.header
+	method := http.MethodPost
+	body := c.line
+	header := c.header
 	if resumes := c.lastEvent != ""; resumes || c.standing {
-		method, body, header = http.MethodGet, nil, http.Header{"Accept": {eventStream}}
+		method = http.MethodGet
+		body = nil
+		header = http.Header{"Accept": {eventStream}}
 		if resumes {
 			header.Set("Last-Event-Id", c.lastEvent)
 		}
