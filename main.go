@@ -26,10 +26,12 @@ func main() {
 	stdout := os.Stdout
 	os.Stdout = os.Stderr // stdout carries MCP messages: nothing that prints by accident may get there
 
-	// A client that has gone is an error of write, not the end of the process before its children are stopped.
+	// A client that has gone is an error of write, not the end of the process before its children are
+	// stopped.
 	system.KeepWriteErrors()
 
-	// The signals first: one that ended the process later would leave the pipes non-blocking for whoever shares them.
+	// The signals first: one that ended the process later would leave the pipes non-blocking for whoever
+	// shares them.
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	hangups := make(chan os.Signal, 1)

@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// Append adds the chunks of one write, copying their data. It waits while the slowest reader, or the backing if there is one, lags too far,
-// and fails with the cause of ctx if that ends first. The chunks stay together, and calls stay in order.
+// Append adds the chunks of one write, copying their data. It waits while the slowest reader, or the backing
+// if there is one, lags too far, and fails with the cause of ctx if that ends first. The chunks stay
+// together, and calls stay in order.
 func (l *Log) Append(ctx context.Context, chunks ...Chunk) error {
 	size := int64(0)
 	for i := range chunks {
@@ -43,8 +44,8 @@ func (l *Log) admit(ctx context.Context, size int64) error {
 	}
 }
 
-// hasRoom reports whether size more bytes may be appended without anyone lagging too far. A write larger than maxPending waits until
-// everything has been read. l.mu is held.
+// hasRoom reports whether size more bytes may be appended without anyone lagging too far. A write larger than
+// maxPending waits until everything has been read. l.mu is held.
 func (l *Log) hasRoom(size int64) bool {
 	pending := l.pending()
 	return !l.spilling && (pending == 0 || pending+size <= l.maxPending) && !l.wouldLose()
@@ -61,8 +62,9 @@ func (l *Log) spillNow() {
 	l.wakeAppends()
 }
 
-// wouldLose reports whether a reader lags so far that the backing is about to discard output that it has not read: a log with a limit loses
-// its middle. Append then waits for that reader, however slow it is. l.mu is held.
+// wouldLose reports whether a reader lags so far that the backing is about to discard output that it has not
+// read: a log with a limit loses its middle. Append then waits for that reader, however slow it is. l.mu is
+// held.
 func (l *Log) wouldLose() bool {
 	far := max(l.limit/4, dueBytes) // the backing keeps more of the end than this
 	return l.backing != nil && l.limit > 0 && slices.ContainsFunc(l.readers, func(r *cursor) bool { return l.end-r.pos > far })

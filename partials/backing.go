@@ -6,21 +6,24 @@ import (
 	"sync/atomic"
 )
 
-// With a backing, Append waits for the backing and not for slow readers: a reader that lags or comes late reads what the backing has saved.
-// Append only waits for a reader that would otherwise lose output (SetLimit).
+// With a backing, Append waits for the backing and not for slow readers: a reader that lags or comes late
+// reads what the backing has saved. Append only waits for a reader that would otherwise lose output
+// (SetLimit).
 //
 //	Append ─▶ Log ─ Unsaved ─▶ the backing's owner writes ─ MarkSaved ─▶ memory is released
 //	           └─ Next ─ Reader ◀─ Load ─ backing
 
 const (
-	// loadBytes is how much a lagging reader takes from the backing at once: a full partial of the default size.
+	// loadBytes is how much a lagging reader takes from the backing at once: a full partial of the default
+	// size.
 	loadBytes = 64 << 10
 	// dueBytes is how much unsaved output makes Due urgent: well before Append waits.
 	dueBytes = 128 << 10
 )
 
-// Back gives the log a backing for everything that memory still holds and everything that follows. A log has one backing at a time; one that
-// comes back after Unback continues after what it has saved. Back may be called while the log is written and read.
+// Back gives the log a backing for everything that memory still holds and everything that follows. A log has
+// one backing at a time; one that comes back after Unback continues after what it has saved. Back may be
+// called while the log is written and read.
 // A state calls it when it first stores the task.
 func (l *Log) Back(b Backing) {
 	l.mu.Lock()
@@ -54,8 +57,8 @@ func (l *Log) Backed() bool {
 	return l.backing != nil
 }
 
-// SetLimit limits how many bytes a backing keeps of the log: its head and its tail, each more than a quarter of the limit.
-// Call it before the work starts.
+// SetLimit limits how many bytes a backing keeps of the log: its head and its tail, each more than a quarter
+// of the limit. Call it before the work starts.
 func (l *Log) SetLimit(bytes int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,7 +73,8 @@ func (l *Log) Limit() int64 {
 	return l.limit
 }
 
-// announceDue calls Due if there is output to save: once for each urgency until Unsaved has returned everything. l.mu is held.
+// announceDue calls Due if there is output to save: once for each urgency until Unsaved has returned
+// everything. l.mu is held.
 func (l *Log) announceDue() {
 	if l.backing == nil || l.failed != nil || l.saved.pos == l.end {
 		return
@@ -85,8 +89,9 @@ func (l *Log) announceDue() {
 	}
 }
 
-// Unsaved returns the next extent that the backing does not have, of about limit bytes. The backing's owner calls it until there is none,
-// writes the extents, and then calls MarkSaved or, if it could not write them, Retry or Fail.
+// Unsaved returns the next extent that the backing does not have, of about limit bytes. The backing's owner
+// calls it until there is none, writes the extents, and then calls MarkSaved or, if it could not write them,
+// Retry or Fail.
 func (l *Log) Unsaved(limit int) (Extent, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -157,8 +162,8 @@ func (l *Log) Failed() error {
 	return l.failed
 }
 
-// Memory limits how much all logs of a process that have no backing keep for later readers. Each keeps at least as much as a log with a
-// backing, and a log that has ended keeps what it has.
+// Memory limits how much all logs of a process that have no backing keep for later readers. Each keeps at
+// least as much as a log with a backing, and a log that has ended keeps what it has.
 // Set the same one as LogOptions.Memory of all these logs; a tasks.Runner does.
 type Memory struct {
 	long atomic.Int64 // logs that are still written and hold more than backedRetain
@@ -166,9 +171,11 @@ type Memory struct {
 
 const (
 	defaultRetain = 8 << 20
-	// backedRetain is what memory keeps of a log with a backing, so that a reader that has almost caught up needs no disk.
+	// backedRetain is what memory keeps of a log with a backing, so that a reader that has almost caught up
+	// needs no disk.
 	backedRetain = 256 << 10
-	// sharedRetain is more than a single log keeps, so that a log which is the only long one, or a short one, is not affected.
+	// sharedRetain is more than a single log keeps, so that a log which is the only long one, or a short one,
+	// is not affected.
 	sharedRetain = 10 << 20
 )
 

@@ -207,7 +207,8 @@ func TestAppendWaitsForWhoWouldLose(t *testing.T) {
 	})
 }
 
-// Whether an extent is taken from a block as it stands, or made of what a reader reads, it has the same chunks.
+// Whether an extent is taken from a block as it stands, or made of what a reader reads, it has the same
+// chunks.
 func TestUnsavedIsWhatIsRead(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	for round := range 300 {
@@ -346,7 +347,8 @@ func TestGapIsMarked(t *testing.T) {
 	}
 }
 
-// lockless is a shelf that is read while nobody holds the lock of some segments: Encode waits for that, and all output for Encode.
+// lockless is a shelf that is read while nobody holds the lock of some segments: Encode waits for that, and
+// all output for Encode.
 type lockless struct {
 	shelf
 	t        *testing.T
@@ -467,7 +469,8 @@ func TestFollowedLogGrows(t *testing.T) {
 	}
 }
 
-// A followed log takes the end of what is new into memory, if it has no gap there; all else is read from the backing.
+// A followed log takes the end of what is new into memory, if it has no gap there; all else is read from the
+// backing.
 func TestFollowedLogHasATail(t *testing.T) {
 	s := &shelf{}
 	l := followed(s, 0)
@@ -546,7 +549,8 @@ func TestPagesKeepTheirLimit(t *testing.T) {
 	}
 }
 
-// Output that cannot be read at the moment is neither left out nor reported as gone: who asks again gets all of it.
+// Output that cannot be read at the moment is neither left out nor reported as gone: who asks again gets all
+// of it.
 func TestSegmentsThatCannotBeReadAreAnError(t *testing.T) {
 	broken := errors.New("no connection")
 	for _, numbered := range []bool{true, false} {

@@ -31,7 +31,8 @@ type record struct {
 // tooLong reports whether a chunk of n bytes is text that must be cut to fit into limit.
 func (r *record) tooLong(n, limit int) bool { return r.kind == Text && !r.whole && n > limit }
 
-// continues reports whether a chunk continues the text of the one before: adjacent text of one stream is one item.
+// continues reports whether a chunk continues the text of the one before: adjacent text of one stream is one
+// item.
 func (r *record) continues(before *record) bool {
 	return r.kind == Text && before.kind == Text && r.stream == before.stream
 }
@@ -48,8 +49,8 @@ func NewBatch(start int64, chunks ...Chunk) Batch {
 	return b
 }
 
-// LostWords is the text that replaces output that is no longer kept. It is empty for less than a character, since a reader inside a
-// character begins after it.
+// LostWords is the text that replaces output that is no longer kept. It is empty for less than a character,
+// since a reader inside a character begins after it.
 func LostWords(bytes int64) string {
 	if bytes < utf8.UTFMax {
 		return ""

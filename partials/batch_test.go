@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Whatever is written and however much is read at once, batches follow each other and carry all of it; what is cut and put together
-// again is the same.
+// Whatever is written and however much is read at once, batches follow each other and carry all of it; what
+// is cut and put together again is the same.
 func FuzzBatches(f *testing.F) {
 	for seed := range uint64(30) {
 		f.Add(seed, uint16(200*seed))

@@ -13,7 +13,8 @@ const (
 	maxText    = mcp.MaxText / 2 // longer text is cut when it is appended
 )
 
-// block holds consecutive chunks. data never grows beyond its capacity, so what a reader holds of it stays in place.
+// block holds consecutive chunks. data never grows beyond its capacity, so what a reader holds of it stays in
+// place.
 type block struct {
 	start   int64
 	cost    int64 // the cost of the log up to the end of this block
@@ -101,8 +102,9 @@ func (h *inMemory) next(b *block, n int) *block {
 	return b
 }
 
-// place finds a position, or the next one at which a chunk or a character begins. It returns the block that holds it with those after it,
-// the number of the chunk in that block, and the offset in its data. If there is no such position it returns no blocks.
+// place finds a position, or the next one at which a chunk or a character begins. It returns the block that
+// holds it with those after it, the number of the chunk in that block, and the offset in its data. If there
+// is no such position it returns no blocks.
 func place(blocks []*block, pos int64) (from []*block, n, at int) {
 	if len(blocks) == 0 || pos >= blocks[len(blocks)-1].end() {
 		return nil, 0, 0

@@ -32,7 +32,8 @@ type Chunk struct {
 	Whole  bool // Text that must not be cut, such as a line; at most 64 KiB
 }
 
-// cutText returns how much of data to take, at most limit bytes: whole lines if there are any, otherwise whole characters.
+// cutText returns how much of data to take, at most limit bytes: whole lines if there are any, otherwise
+// whole characters.
 func cutText(data []byte, limit int) int {
 	if i := bytes.LastIndexByte(data[:limit], '\n'); i >= 0 {
 		return i + 1

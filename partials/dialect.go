@@ -9,21 +9,24 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// Dialect spells output as lines of one client's protocol. It is pure: it starts nothing, waits for nothing and reads no clock. It numbers
-// lines as it encodes them, and everything that it encodes is written.
+// Dialect spells output as lines of one client's protocol. It is pure: it starts nothing, waits for nothing
+// and reads no clock. It numbers lines as it encodes them, and everything that it encodes is written.
 // Implement it for a protocol that is not here yet; the pump does the rest.
 type Dialect interface {
 	// Encode appends one line, with its newline, that carries b; or nothing, if b has nothing for it.
 	Encode(dst []byte, b Batch) []byte
 	// End appends the line that marks the end of the output, if the dialect has one.
 	End(dst []byte) []byte
-	// Count returns the state of its numbers, for a mark from which a stream can be resumed, even by another process.
+	// Count returns the state of its numbers, for a mark from which a stream can be resumed, even by another
+	// process.
 	Count() int64
-	// Resume lets a new Dialect of the same kind continue from a Count. It is called before anything is encoded.
+	// Resume lets a new Dialect of the same kind continue from a Count. It is called before anything is
+	// encoded.
 	Resume(count int64)
 }
 
-// EndlessDialect makes a Dialect of its Encode function. Use it for one without numbers and without an end mark.
+// EndlessDialect makes a Dialect of its Encode function. Use it for one without numbers and without an end
+// mark.
 type EndlessDialect func(dst []byte, b Batch) []byte
 
 // Encode implements Dialect.
@@ -45,7 +48,8 @@ func appendContent(dst []byte, b *Batch) []byte {
 	return append(appendItems(append(dst, '['), b, mcp.MaxPassed), ']')
 }
 
-// appendItems appends the items of a batch, separated by commas. A note replaces one of more than longest bytes that is not text.
+// appendItems appends the items of a batch, separated by commas. A note replaces one of more than longest
+// bytes that is not text.
 func appendItems(dst []byte, b *Batch, longest int) []byte {
 	first := true
 	for c := range b.Items() {

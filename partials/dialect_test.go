@@ -443,8 +443,9 @@ func TestPumpTellsWhatIsNoLongerKept(t *testing.T) {
 	}
 }
 
-// Output that is lost, in the middle of what is kept or before the reader came, has one number at every pace: the one that who asks
-// for it gets, and what follows has the next. It may be more than an int of 32 bits can count.
+// Output that is lost, in the middle of what is kept or before the reader came, has one number at every pace:
+// the one that who asks for it gets, and what follows has the next. It may be more than an int of 32 bits can
+// count.
 func TestLostOutputIsOneSegment(t *testing.T) {
 	const far = 3 << 30
 	for _, pace := range []time.Duration{0, 1} {

@@ -1,10 +1,13 @@
-// Package partials carries a task's output, while it is written, from the tool that writes it to everyone who reads it.
+// Package partials carries a task's output, while it is written, from the tool that writes it to everyone who
+// reads it.
 //
-// A tool appends to its task's [Log]. Everything that leaves the process is read by a [Reader] with its own position in that log: a slow
-// reader lags, catches up with larger batches, and slows no other. A [Pump] moves what one reader reads through a [Dialect] to a [Lane], at
-// a given pace. A dialect is a spelling: SEP-2679 (https://github.com/modelcontextprotocol/modelcontextprotocol/pull/2679) and progress
-// notifications, for example, differ in a method name, a counter and an end mark. A dialect numbers a line when it is written, never
-// before, so no number can be skipped, repeated or out of order. The client's half is in package tracker.
+// A tool appends to its task's [Log]. Everything that leaves the process is read by a [Reader] with its own
+// position in that log: a slow reader lags, catches up with larger batches, and slows no other. A [Pump]
+// moves what one reader reads through a [Dialect] to a [Lane], at a given pace. A dialect is a spelling:
+// SEP-2679 (https://github.com/modelcontextprotocol/modelcontextprotocol/pull/2679) and progress
+// notifications, for example, differ in a method name, a counter and an end mark. A dialect numbers a line
+// when it is written, never before, so no number can be skipped, repeated or out of order. The client's half
+// is in package tracker.
 //
 //	tool ─ Append ─▶ Log ─ wakes ─▶ Pump ─ enters ─▶ Lane, which pulls in turn: Reader.Next ─ Dialect.Encode ─▶ output
 //	                  └─ Unsaved ─▶ Backing ─ Load ─▶ Reader
@@ -19,12 +22,12 @@
 //
 // Memory holds chunks in blocks, which are not visible outside the log.
 //
-// Goroutines: there are no permanent ones. Append and Wait run on their callers' goroutines. A [Pump] continues on the goroutine that wakes
-// it, and its lines are encoded on the goroutine that writes them. Only a pump that has to read from a backing starts a goroutine, which
-// ends when it has read.
+// Goroutines: there are no permanent ones. Append and Wait run on their callers' goroutines. A [Pump]
+// continues on the goroutine that wakes it, and its lines are encoded on the goroutine that writes them. Only
+// a pump that has to read from a backing starts a goroutine, which ends when it has read.
 //
-// Locks, in the order in which they are taken: Pump.mu, Segments.mu, Log.mu, the lane's own. Nothing waits for the client or the disk while
-// it holds one of them, except where SEP-1905 must read stored output again.
+// Locks, in the order in which they are taken: Pump.mu, Segments.mu, Log.mu, the lane's own. Nothing waits
+// for the client or the disk while it holds one of them, except where SEP-1905 must read stored output again.
 //
 // Where things stand:
 //

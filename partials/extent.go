@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Extent is a part of a log that a backing keeps in one piece: whole chunks, and whole writes unless they are very long.
-// A state stores Start, Marks and Data, and returns them from Backing.Load.
+// Extent is a part of a log that a backing keeps in one piece: whole chunks, and whole writes unless they are
+// very long. A state stores Start, Marks and Data, and returns them from Backing.Load.
 type Extent struct {
 	Start int64  // position of the first byte of Data
 	Marks []byte // where the chunks end and what they are, as Unsaved gave them
@@ -69,8 +69,8 @@ func (s *Extent) block() (*block, error) {
 	return b, nil
 }
 
-// Check returns an error if a stored extent is damaged: the marks must cover all the data, text must be UTF-8, and items must be JSON on
-// one line.
+// Check returns an error if a stored extent is damaged: the marks must cover all the data, text must be
+// UTF-8, and items must be JSON on one line.
 // A state calls it on each extent that it reads, before Backing.Load returns it.
 func (s *Extent) Check() error {
 	b, err := s.block()

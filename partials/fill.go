@@ -4,8 +4,9 @@ import "runnel/rpc/mcp"
 
 const itemOverhead = 64 // bytes of an item around its text
 
-// fill makes a batch of at most limit bytes from blocks, starting at offset at in chunk n of the first one: whole writes where they fit.
-// perChunk is how much each chunk counts in addition to its data. A batch from a single block is not copied; others are built in buffer.
+// fill makes a batch of at most limit bytes from blocks, starting at offset at in chunk n of the first one:
+// whole writes where they fit. perChunk is how much each chunk counts in addition to its data. A batch from a
+// single block is not copied; others are built in buffer.
 func fill(blocks []*block, n, at, limit, perChunk int, buffer *Batch) (b Batch) {
 	f := filling{limit: limit, perChunk: perChunk}
 	for i, block := range blocks {

@@ -146,7 +146,8 @@ func floods(t *testing.T, rng *rand.Rand) {
 	clients.Wait()
 }
 
-// checkFlood checks that what came is numbered without a gap and has all that each tool has written, in order.
+// checkFlood checks that what came is numbered without a gap and has all that each tool has written, in
+// order.
 func checkFlood(t *testing.T, client int, got []byte, written []int) {
 	t.Helper()
 	var text []byte

@@ -11,8 +11,8 @@ func Stored(b Backing, end int64) *Log {
 	return l
 }
 
-// Follow makes a new or a Stored log one that another process writes. Segments.Grow then says how far it has come.
-// Use it in a process that shows the task but does not run it.
+// Follow makes a new or a Stored log one that another process writes. Segments.Grow then says how far it has
+// come. Use it in a process that shows the task but does not run it.
 func (l *Log) Follow() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -21,8 +21,8 @@ func (l *Log) Follow() {
 	l.retain = min(l.retain, backedRetain)
 }
 
-// grow moves the end of a followed log; Close ends it like any other. tail holds the last extents before the new end, for readers that have
-// almost caught up; without them those read from the backing.
+// grow moves the end of a followed log; Close ends it like any other. tail holds the last extents before the
+// new end, for readers that have almost caught up; without them those read from the backing.
 func (l *Log) grow(end int64, tail []Extent) error {
 	blocks, err := decode(tail)
 	if err != nil {
@@ -50,8 +50,8 @@ func (l *Log) grow(end int64, tail []Extent) error {
 	return nil
 }
 
-// Resume makes a new log continue at position end. The output before that is kept by the backing that the log gets next (Back).
-// A state calls it when a worker takes a task that another one has begun.
+// Resume makes a new log continue at position end. The output before that is kept by the backing that the log
+// gets next (Back). A state calls it when a worker takes a task that another one has begun.
 func (l *Log) Resume(end int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -16,12 +16,15 @@ var errClosed = errors.New("the task's log is closed")
 type LogOptions struct {
 	MaxPending int // how many bytes the slowest reader may lag before Append waits; 0 = DefaultMaxPending
 	Retain     int // bytes that memory keeps for later readers, beyond what present ones need; 0 = 8 MiB
-	// Memory is shared by logs without a backing: the more of them are long, the less each keeps. nil = not shared.
+	// Memory is shared by logs without a backing: the more of them are long, the less each keeps. nil = not
+	// shared.
 	Memory *Memory
-	// Lost is called when the log's backing has failed (Log.Fail) and nothing more can be appended. It must not block.
+	// Lost is called when the log's backing has failed (Log.Fail) and nothing more can be appended. It must
+	// not block.
 	Lost func(reason error)
-	// Spill is called once, by an Append that waits for it, before memory releases output that no backing has. It may give the log a
-	// backing (Back). If it does not, later readers miss what is released from then on.
+	// Spill is called once, by an Append that waits for it, before memory releases output that no backing
+	// has. It may give the log a backing (Back). If it does not, later readers miss what is released from
+	// then on.
 	Spill func()
 }
 
@@ -31,12 +34,13 @@ const DefaultMaxPending = 1 << 20
 // Backing keeps the output of one log beyond what memory holds of it (backing.go).
 // Implement it in a state that stores output, and pass it to Log.Back.
 type Backing interface {
-	// Due announces output that the backing does not have; full means that Append may soon have to wait for the backing. Due is called under
-	// the log's lock, so it must neither block nor call the log.
+	// Due announces output that the backing does not have; full means that Append may soon have to wait for
+	// the backing. Due is called under the log's lock, so it must neither block nor call the log.
 	Due(full bool)
 
-	// Load returns consecutive extents, about limit bytes in total, beginning with the one that holds position pos or, if that is gone, the
-	// next one. It returns none if nothing from pos on is kept, and an error only if another try may succeed: damaged extents count as gone.
+	// Load returns consecutive extents, about limit bytes in total, beginning with the one that holds
+	// position pos or, if that is gone, the next one. It returns none if nothing from pos on is kept, and an
+	// error only if another try may succeed: damaged extents count as gone.
 	Load(ctx context.Context, pos int64, limit int) ([]Extent, error)
 }
 
@@ -49,8 +53,9 @@ type Backing interface {
 //   - A reader waits for output (watch). Append, grow and Close wake it (wakeReaders).
 //   - The backing's owner waits for Due, which Append calls.
 //
-// The log's lock also guards its readers' cursors. It is the innermost: Pump.mu and Segments.mu are taken before it, in this order. Nothing
-// waits while it is held, and nothing is called but Backing.Due and what wakes a reader.
+// The log's lock also guards its readers' cursors. It is the innermost: Pump.mu and Segments.mu are taken
+// before it, in this order. Nothing waits while it is held, and nothing is called but Backing.Due and what
+// wakes a reader.
 // Make one for each task with NewLog, or with Stored for output that a state keeps.
 type Log struct {
 	maxPending int64
@@ -123,8 +128,9 @@ func NewLog(o *LogOptions) *Log {
 	return l
 }
 
-// await returns nil when c has at least n bytes to read, or fewer and the log is closed; io.EOF when everything is read and the log is
-// closed; or the cause of ctx. If there already is enough to read, it returns nil even when ctx has ended.
+// await returns nil when c has at least n bytes to read, or fewer and the log is closed; io.EOF when
+// everything is read and the log is closed; or the cause of ctx. If there already is enough to read, it
+// returns nil even when ctx has ended.
 func (l *Log) await(ctx context.Context, c *cursor, n int64) error {
 	grown := make(chan struct{})
 	w := &waiter{wake: func() { close(grown) }}
@@ -186,7 +192,8 @@ func (l *Log) wakeReaders() {
 	})
 }
 
-// awaitRoom waits for wakeAppends, and reports false if ctx ends first. l.mu is held before and after, but not while it waits.
+// awaitRoom waits for wakeAppends, and reports false if ctx ends first. l.mu is held before and after, but
+// not while it waits.
 func (l *Log) awaitRoom(ctx context.Context) bool {
 	if l.room == nil {
 		l.room = make(chan struct{})
@@ -210,7 +217,8 @@ func (l *Log) wakeAppends() {
 	}
 }
 
-// pending is the cost of what the slowest has not read: the backing if there is one, otherwise a reader. l.mu is held.
+// pending is the cost of what the slowest has not read: the backing if there is one, otherwise a reader. l.mu
+// is held.
 func (l *Log) pending() int64 {
 	if l.backing != nil {
 		return l.cost - l.saved.cost
@@ -224,7 +232,8 @@ func (l *Log) pending() int64 {
 	return most
 }
 
-// slowest is the position of the backing if there is one, otherwise of the reader that lags most. l.mu is held.
+// slowest is the position of the backing if there is one, otherwise of the reader that lags most. l.mu is
+// held.
 func (l *Log) slowest() int64 {
 	if l.backing != nil {
 		return l.saved.pos

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// One log keeps as much as ever. Of many that are written at once each keeps less, and all of them little more than sharedRetain;
-// when they have ended the next one keeps all again.
+// One log keeps as much as ever. Of many that are written at once each keeps less, and all of them little
+// more than sharedRetain; when they have ended the next one keeps all again.
 func TestSharedMemory(t *testing.T) {
 	var m Memory
 	chunk := Chunk{Data: make([]byte, maxBlock)}
@@ -52,7 +52,8 @@ func TestSharedMemory(t *testing.T) {
 	alone()
 }
 
-// Logs that might get a backing, and then do not, keep no more together than others do, however little each has written.
+// Logs that might get a backing, and then do not, keep no more together than others do, however little each
+// has written.
 func TestSharedMemoryWithoutSpill(t *testing.T) {
 	const n = 100
 	var m Memory

@@ -29,7 +29,8 @@ type Ending struct {
 	IsError bool
 }
 
-// numbering says where the segments of a log end. Reading them may wait for the disk, so it is done with a copy and without a lock.
+// numbering says where the segments of a log end. Reading them may wait for the disk, so it is done with a
+// copy and without a lock.
 type numbering struct {
 	log    *Log
 	ends   []int64 // ends[n-1] is where segment n ends in the log
@@ -56,8 +57,8 @@ func (s numbering) upTo(end int64) numbering {
 	return numbering{log: s.log, ends: s.ends[:after]}
 }
 
-// item is segment n, from the log, which r reads, or from the ending. A note replaces one that has more than longest bytes, is no longer kept
-// or, with an error, could not be read.
+// item is segment n, from the log, which r reads, or from the ending. A note replaces one that has more than
+// longest bytes, is no longer kept or, with an error, could not be read.
 func (s *numbering) item(r *Reader, n int64, longest int) ([]byte, error) {
 	if rest := int(n) - len(s.ends) - 1; rest >= 0 {
 		return appendItem(nil, s.ending.Rest[rest], longest), nil
@@ -66,7 +67,8 @@ func (s *numbering) item(r *Reader, n int64, longest int) ([]byte, error) {
 	return appendItems(nil, &b, longest), err
 }
 
-// page returns the segments after number last, of about limit bytes. With an error the page ends before a segment that could not be read.
+// page returns the segments after number last, of about limit bytes. With an error the page ends before a
+// segment that could not be read.
 func (s *numbering) page(last int64, limit int) (_ Page, err error) {
 	c := collector{page: Page{Content: []byte{'['}}, limit: limit}
 	total, ended := int64(len(s.ends)), s.ended()

@@ -6,16 +6,17 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// pr383 is PR #383: partial results inside progress notifications. They share a counter with the tool's progress reports, since both are
-// notifications for the same token.
+// pr383 is PR #383: partial results inside progress notifications. They share a counter with the tool's
+// progress reports, since both are notifications for the same token.
 type pr383 struct {
 	progress *Progress
 	ending   func() Ending
 	begun    bool
 }
 
-// NewPR383 makes the dialect of PR #383 (https://github.com/modelcontextprotocol/modelcontextprotocol/pull/383) on top of the progress of
-// the same request. ending is called once, at the end of the output, for the part of the result beyond it.
+// NewPR383 makes the dialect of PR #383
+// (https://github.com/modelcontextprotocol/modelcontextprotocol/pull/383) on top of the progress of the same
+// request. ending is called once, at the end of the output, for the part of the result beyond it.
 // Use it for a client that understands partialResult in progress notifications.
 func NewPR383(progress *Progress, ending func() Ending) Dialect {
 	return &pr383{progress: progress, ending: ending}
@@ -28,7 +29,8 @@ func (d *pr383) Encode(dst []byte, b Batch) []byte {
 	return d.chunk(dst, appendContent(nil, &b), false)
 }
 
-// End appends the last chunk, whose content may be empty. Content that does not fit into its line goes before it.
+// End appends the last chunk, whose content may be empty. Content that does not fit into its line goes before
+// it.
 func (d *pr383) End(dst []byte) []byte {
 	content := []byte{'['}
 	for _, item := range d.ending().Rest {

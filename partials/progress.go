@@ -13,8 +13,9 @@ import (
 	"runnel/tools/text"
 )
 
-// Progress is the dialect of clients that only know notifications/progress: a rising number and, if the protocol version allows, the last
-// line of output as the message. It shows only the latest output, so it goes with a tail reader (Log.NewTail).
+// Progress is the dialect of clients that only know notifications/progress: a rising number and, if the
+// protocol version allows, the last line of output as the message. It shows only the latest output, so it
+// goes with a tail reader (Log.NewTail).
 // Use it for a request with a progressToken whose client knows no partials.
 type Progress struct {
 	head    []byte // a line up to the progress
@@ -38,12 +39,13 @@ type Progress struct {
 // maxMessage is the longest message, in bytes: hosts show it on one line.
 const maxMessage = 256
 
-// extraSteps is how many notifications between two reports of the tool raise the progress by as much as its last report (or by 1). Each
-// raises it so little that the tool's next report is still above them.
+// extraSteps is how many notifications between two reports of the tool raise the progress by as much as its
+// last report (or by 1). Each raises it so little that the tool's next report is still above them.
 const extraSteps = 1e6
 
-// NewProgress makes the progress dialect of one request. token is its progressToken as it was sent, taskID the task's id if the client
-// knows it, else "". message says whether the protocol version has messages in progress notifications.
+// NewProgress makes the progress dialect of one request. token is its progressToken as it was sent, taskID
+// the task's id if the client knows it, else "". message says whether the protocol version has messages in
+// progress notifications.
 // Use it for a request with a progressToken, alone or under NewPR383.
 func NewProgress(head []byte, token json.RawMessage, taskID string, message bool) *Progress {
 	h := fmt.Appendf(nil, `%s,"method":"notifications/progress","params":{`, head)
@@ -55,8 +57,9 @@ func NewProgress(head []byte, token json.RawMessage, taskID string, message bool
 	return &Progress{head: fmt.Appendf(h, `"progressToken":%s,"progress":`, token), message: message, scale: 1}
 }
 
-// Relay makes it pass on the notifications of another server (Pass), which are numbered there. All others, such as heartbeats, then raise the
-// progress by so little that the server's next number is still above them, and show no lines of the log.
+// Relay makes it pass on the notifications of another server (Pass), which are numbered there. All others,
+// such as heartbeats, then raise the progress by so little that the server's next number is still above them,
+// and show no lines of the log.
 // Call it first.
 func (p *Progress) Relay() { p.relays, p.reported = true, true }
 
@@ -84,7 +87,8 @@ func (p *Progress) Passed(done, total float64, message string) {
 	p.remember(message)
 }
 
-// Encode implements Dialect: it shows the last line that is not blank or, in a version without messages, that there is one.
+// Encode implements Dialect: it shows the last line that is not blank or, in a version without messages, that
+// there is one.
 func (p *Progress) Encode(dst []byte, b Batch) []byte {
 	if p.relays {
 		b = NewBatch(b.Start, slices.DeleteFunc(b.Chunks(), func(c Chunk) bool { return c.Stream == Stderr })...)
@@ -120,7 +124,8 @@ func (p *Progress) Beat(dst, message []byte) []byte {
 	return p.encode(dst, message)
 }
 
-// tick raises the progress: by one while it only counts notifications, by very little after a report of the tool.
+// tick raises the progress: by one while it only counts notifications, by very little after a report of the
+// tool.
 func (p *Progress) tick() {
 	p.extra++
 	p.begun, p.last = true, float64(p.extra)
@@ -129,8 +134,8 @@ func (p *Progress) tick() {
 	}
 }
 
-// Report appends the progress that a tool reports, or nothing if it does not rise: "The progress value MUST increase with each
-// notification" (basic/utilities/progress). A total of 0 means that it is unknown.
+// Report appends the progress that a tool reports, or nothing if it does not rise: "The progress value MUST
+// increase with each notification" (basic/utilities/progress). A total of 0 means that it is unknown.
 // Call it for each report of the tool.
 func (p *Progress) Report(dst []byte, done, total float64, message string) []byte {
 	if !finite(done - total) {
@@ -177,7 +182,8 @@ func (p *Progress) encode(dst, message []byte) []byte {
 	return append(dst, '}', '}', '\n')
 }
 
-// appendValue appends the progress, with the total unless the progress is past it: heartbeats continue after that.
+// appendValue appends the progress, with the total unless the progress is past it: heartbeats continue after
+// that.
 func (p *Progress) appendValue(dst []byte) []byte {
 	dst = appendNumber(dst, p.last)
 	if p.total > 0 && p.last <= p.total {

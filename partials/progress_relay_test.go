@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// What another server reports passes as it is; a sign of life in between is above it, and below what comes next.
+// What another server reports passes as it is; a sign of life in between is above it, and below what comes
+// next.
 func TestProgressRelays(t *testing.T) {
 	p := NewProgress([]byte(`{"jsonrpc":"2.0"`), json.RawMessage(`"t"`), "", true)
 	p.Relay()

@@ -14,19 +14,24 @@ import (
 // Lane is an output that several writers share.
 // rpc.Caller is one; implement it to send output somewhere else.
 type Lane interface {
-	// Turns registers a writer. enter asks for its next turn, once the last one has begun. In a turn, encode is called, and what it appends
-	// to dst is written. If there will be no turn, over is called with the reason. leave withdraws the request if it is not too late.
-	// enter and leave do not wait, and do not call encode or over themselves: both may be called under locks, and from within encode.
+	// Turns registers a writer. enter asks for its next turn, once the last one has begun. In a turn, encode
+	// is called, and what it appends to dst is written. If there will be no turn, over is called with the
+	// reason. leave withdraws the request if it is not too late.
+	// enter and leave do not wait, and do not call encode or over themselves: both may be called under locks,
+	// and from within encode.
 	Turns(encode func(dst []byte) []byte, over func(err error)) (enter, leave func())
 }
 
 // PumpOptions configure a Pump.
 type PumpOptions struct {
-	// Pace is the shortest time between two notifications. 0: each write to the log is a notification of its own.
+	// Pace is the shortest time between two notifications. 0: each write to the log is a notification of its
+	// own.
 	Pace time.Duration
-	// MaxBytes limits the content of a notification; a full batch is sent at once, without waiting for the pace. 0 = DefaultMaxBytes.
+	// MaxBytes limits the content of a notification; a full batch is sent at once, without waiting for the
+	// pace. 0 = DefaultMaxBytes.
 	MaxBytes int
-	// Sparse applies the pace to both ends, too: the first notification waits, and what is left at the end is not written.
+	// Sparse applies the pace to both ends, too: the first notification waits, and what is left at the end is
+	// not written.
 	Sparse bool
 }
 
@@ -35,18 +40,19 @@ const (
 	DefaultPace = 50 * time.Millisecond
 	// DefaultMaxBytes is the default of PumpOptions.MaxBytes: 64 KiB.
 	DefaultMaxBytes = mcp.MaxText / 2
-	// lineOverhead is about how much longer a line is than its content: at pace 0, a turn on the lane takes as many lines as fit into
-	// MaxBytes.
+	// lineOverhead is about how much longer a line is than its content: at pace 0, a turn on the lane takes
+	// as many lines as fit into MaxBytes.
 	lineOverhead = 256
 )
 
-// Pump moves a task's output from a reader through a dialect to a lane: the first of it at once, then at most one notification per pace.
-// While the client does not read, the lane waits, and the next notification carries more.
+// Pump moves a task's output from a reader through a dialect to a lane: the first of it at once, then at most
+// one notification per pace. While the client does not read, the lane waits, and the next notification
+// carries more.
 // Make one for each request that is answered with output as it comes.
 //
-// A pump has no goroutine of its own, so that thousands of them take little memory and a chunk costs no switch between goroutines: the
-// goroutine that appends to the log, or a timer, asks for a turn on the lane, which calls encode. At any time one of these will continue the
-// pump:
+// A pump has no goroutine of its own, so that thousands of them take little memory and a chunk costs no
+// switch between goroutines: the goroutine that appends to the log, or a timer, asks for a turn on the lane,
+// which calls encode. At any time one of these will continue the pump:
 //
 //	the log (wake) ─▶ the lane (encode) ─▶ the log and, with a pace, a timer (paceOver), which lets the log wake it at the next byte
 //	  └─▶ load, a goroutine, if only the backing has what comes next ─▶ the lane
@@ -87,8 +93,9 @@ func NewPump(r *Reader, d Dialect, lane Lane, o PumpOptions) *Pump {
 // errStopped is the reason for the end of a pump that was stopped.
 var errStopped = errors.New("pump stopped")
 
-// Start writes what is appended to the log until the log is closed and all of it is written, until Stop, or until the lane is gone. Then it
-// calls done, once, with nil or the reason; done must not wait. The end of ctx stops reads from a backing: cancel it after Stop.
+// Start writes what is appended to the log until the log is closed and all of it is written, until Stop, or
+// until the lane is gone. Then it calls done, once, with nil or the reason; done must not wait. The end of
+// ctx stops reads from a backing: cancel it after Stop.
 func (p *Pump) Start(ctx context.Context, done func(error)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -142,7 +149,8 @@ func (p *Pump) end(err error) {
 // await asks for the next turn when there are n bytes to write, or at the end.
 func (p *Pump) await(n int64) { p.r.log.watch(&p.waiter, &p.r.cursor, n) }
 
-// awaitPaced asks for the next turn when the pace is over, or before that for a full batch or the end. mu is held.
+// awaitPaced asks for the next turn when the pace is over, or before that for a full batch or the end. mu is
+// held.
 func (p *Pump) awaitPaced() {
 	p.next = time.Now().Add(p.o.Pace)
 	if p.timer == nil {
@@ -176,13 +184,14 @@ func (p *Pump) wake() {
 }
 
 const (
-	// loadTries is how often reading is tried, and loadRetry the time between two tries: a process may be out of file descriptors for a
-	// moment.
+	// loadTries is how often reading is tried, and loadRetry the time between two tries: a process may be out
+	// of file descriptors for a moment.
 	loadTries = 100
 	loadRetry = 100 * time.Millisecond
 )
 
-// load reads what comes next, and asks for a turn. Output that cannot be read in all tries is left out, with a note to the client.
+// load reads what comes next, and asks for a turn. Output that cannot be read in all tries is left out, with
+// a note to the client.
 func (p *Pump) load() {
 	for range loadTries {
 		if p.r.load(p.ctx) == nil {
@@ -197,7 +206,8 @@ func (p *Pump) load() {
 	p.enter()
 }
 
-// encode is called by the lane. It reads as late as possible, when its line is written: a slow client gets larger batches.
+// encode is called by the lane. It reads as late as possible, when its line is written: a slow client gets
+// larger batches.
 func (p *Pump) encode(dst []byte) []byte {
 	p.mu.Lock()
 	over := p.endWritten
@@ -211,8 +221,8 @@ func (p *Pump) encode(dst []byte) []byte {
 	return dst
 }
 
-// write writes what there is and asks for the next turn. After the end it asks for one last turn, which comes when the lane has taken
-// everything. mu is held.
+// write writes what there is and asks for the next turn. After the end it asks for one last turn, which comes
+// when the lane has taken everything. mu is held.
 func (p *Pump) write(dst []byte) []byte {
 	unwanted := p.o.Sparse && p.r.log.Closed() && time.Now().Before(p.next)
 	b, ok := Batch{}, false

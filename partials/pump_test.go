@@ -40,7 +40,8 @@ func TestStopEndsAPumpThatWaits(t *testing.T) {
 	})
 }
 
-// A pump that waits for its time is not woken by what a tool writes meanwhile, which may be a thousand lines: it shows the last.
+// A pump that waits for its time is not woken by what a tool writes meanwhile, which may be a thousand lines:
+// it shows the last.
 func TestTailWaitsForItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLog(nil)
@@ -64,7 +65,8 @@ func TestTailWaitsForItsTime(t *testing.T) {
 	})
 }
 
-// Nobody waits for a pump that was stopped before it ran, as one is whose client got a handle and reads elsewhere.
+// Nobody waits for a pump that was stopped before it ran, as one is whose client got a handle and reads
+// elsewhere.
 func TestAppendWaitsForNoStoppedPump(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLog(&LogOptions{MaxPending: 10})
@@ -114,7 +116,8 @@ func (f failing) Load(ctx context.Context, pos int64, limit int) ([]Extent, erro
 	return f.shelf.Load(ctx, pos, limit)
 }
 
-// A backing that cannot be read for a moment ends no delivery; what it cannot give back at all is left out, and the client is told.
+// A backing that cannot be read for a moment ends no delivery; what it cannot give back at all is left out,
+// and the client is told.
 func TestPumpReadsAgain(t *testing.T) {
 	long := strings.Repeat("x", maxText)
 	for name, c := range map[string]struct {
@@ -208,8 +211,9 @@ func (l *oneWriterLane) Turns(encode func(dst []byte) []byte, _ func(error)) (en
 	return enter, func() {}
 }
 
-// A chunk that is appended while the log, the lane, the timer or a load has the pump is never left lying: when nobody has anything to do, everything
-// is written; with a pace, when its time has passed; and so is the end, once.
+// A chunk that is appended while the log, the lane, the timer or a load has the pump is never left lying:
+// when nobody has anything to do, everything is written; with a pace, when its time has passed; and so is the
+// end, once.
 func TestPumpMissesNoWake(t *testing.T) {
 	for seed := range uint64(60) {
 		synctest.Test(t, func(t *testing.T) {
@@ -315,7 +319,8 @@ func TestPumpOfTheShortestPace(t *testing.T) {
 	}
 }
 
-// A reader of a followed log may be further than that has grown, by what the backing holds already. If the log ends there, the output does, too.
+// A reader of a followed log may be further than that has grown, by what the backing holds already. If the
+// log ends there, the output does, too.
 func TestPumpEndsBeyondAFollowedLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		there, s := NewLog(nil), &shelf{}

@@ -5,13 +5,14 @@ import (
 	"math"
 )
 
-// ReaderAt returns a reader that starts at position pos, for use with Read. Append does not wait for it, and it need not be closed.
-// Use it to read from a position on without delaying the tool, such as for a viewer.
+// ReaderAt returns a reader that starts at position pos, for use with Read. Append does not wait for it, and
+// it need not be closed. Use it to read from a position on without delaying the tool, such as for a viewer.
 func (l *Log) ReaderAt(pos int64) *Reader { return &Reader{log: l, cursor: cursor{pos: max(pos, 0)}} }
 
-// Read returns up to limit bytes of whole chunks, at least one chunk if there is any, and moves past them. It never waits for output, only
-// for the backing. It skips output that is no longer kept: Batch.Start says where the batch begins. The batch is valid until the next call.
-// Use it with ReaderAt, and Wait and Next with NewReader.
+// Read returns up to limit bytes of whole chunks, at least one chunk if there is any, and moves past them. It
+// never waits for output, only for the backing. It skips output that is no longer kept: Batch.Start says
+// where the batch begins. The batch is valid until the next call. Use it with ReaderAt, and Wait and Next
+// with NewReader.
 func (r *Reader) Read(ctx context.Context, limit int) (Batch, error) {
 	for {
 		if err := r.load(ctx); err != nil {
@@ -41,8 +42,9 @@ func (l *Log) Tail(n int) Batch {
 	return b
 }
 
-// between returns the output from position begin to end, or a note in its place if a part of it is no longer kept. An error says that it
-// could not be read, and the note is wrong. Calls that follow each other through the log share what is loaded.
+// between returns the output from position begin to end, or a note in its place if a part of it is no longer
+// kept. An error says that it could not be read, and the note is wrong. Calls that follow each other through
+// the log share what is loaded.
 func (r *Reader) between(begin, end int64) (Batch, error) {
 	all := Batch{Start: begin, End: begin}
 	for r.pos = begin; all.End < end; {
@@ -55,7 +57,8 @@ func (r *Reader) between(begin, end int64) (Batch, error) {
 	return all, nil
 }
 
-// lostTo is the first position that can still be read: memory has released the output before it, and nothing backs it.
+// lostTo is the first position that can still be read: memory has released the output before it, and nothing
+// backs it.
 func (l *Log) lostTo() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -23,8 +23,8 @@ type Reader struct {
 	buffer Batch // memory for batches of more than one block
 }
 
-// NewReader returns a reader that starts at position pos. Without a backing, Append waits for it. The caller must close it.
-// Use it for a delivery that must miss nothing; for a viewer use ReaderAt.
+// NewReader returns a reader that starts at position pos. Without a backing, Append waits for it. The caller
+// must close it. Use it for a delivery that must miss nothing; for a viewer use ReaderAt.
 func (l *Log) NewReader(pos int64) *Reader {
 	r := &Reader{log: l, cursor: cursor{pos: pos}}
 	l.mu.Lock()
@@ -39,8 +39,8 @@ func (l *Log) NewReader(pos int64) *Reader {
 	return r
 }
 
-// Expect makes Append wait for a reader that is about to come, as for one that has read nothing yet, but not longer than patience.
-// Use it where the client opens its stream only after it has got the handle.
+// Expect makes Append wait for a reader that is about to come, as for one that has read nothing yet, but not
+// longer than patience. Use it where the client opens its stream only after it has got the handle.
 func (l *Log) Expect(patience time.Duration) {
 	r := l.NewReader(0)
 	l.mu.Lock()
@@ -49,8 +49,8 @@ func (l *Log) Expect(patience time.Duration) {
 	time.AfterFunc(patience, r.Close)
 }
 
-// NewTail returns a reader that only shows the end of the output (about 4 KiB) each time it reads. Append does not wait for it.
-// Use it where only the latest output matters, such as progress messages.
+// NewTail returns a reader that only shows the end of the output (about 4 KiB) each time it reads. Append
+// does not wait for it. Use it where only the latest output matters, such as progress messages.
 func (l *Log) NewTail() *Reader {
 	return &Reader{log: l, tail: true}
 }
@@ -58,8 +58,8 @@ func (l *Log) NewTail() *Reader {
 // tailBytes is how much of the end a tail reader reads: enough for a last line.
 const tailBytes = 4 << 10
 
-// Next returns up to limit bytes of what comes next, whole writes where they fit, and moves past it. It returns false if there is nothing
-// at the moment. The batch is valid until the next call.
+// Next returns up to limit bytes of what comes next, whole writes where they fit, and moves past it. It
+// returns false if there is nothing at the moment. The batch is valid until the next call.
 // Call it after Wait.
 func (r *Reader) Next(limit int) (Batch, bool) {
 	r.log.mu.Lock()
@@ -85,7 +85,8 @@ func (r *Reader) Next(limit int) (Batch, bool) {
 	return b, ok
 }
 
-// next is Next for what is in memory or loaded: it returns false if that has nothing at r.pos. log.mu is held.
+// next is Next for what is in memory or loaded: it returns false if that has nothing at r.pos. log.mu is
+// held.
 func (r *Reader) next(limit int) (Batch, bool) {
 	source := r.source()
 	blocks, n, at := place(source, r.pos)
@@ -101,8 +102,8 @@ func (r *Reader) next(limit int) (Batch, bool) {
 	return b, true
 }
 
-// last reads about n bytes at the end of the log and returns the last batch of them. That is nearly always the only one; an item of which
-// they hold only the end is another. log.mu is held.
+// last reads about n bytes at the end of the log and returns the last batch of them. That is nearly always
+// the only one; an item of which they hold only the end is another. log.mu is held.
 func (r *Reader) last(n int64) (b Batch, ok bool) {
 	r.pos = max(r.log.end-n, 0)
 	for b, ok = r.next(math.MaxInt); ok && r.pos < r.log.end; {
@@ -114,9 +115,9 @@ func (r *Reader) last(n int64) (b Batch, ok bool) {
 	return b, ok
 }
 
-// Wait returns nil when there are at least n bytes to read, or fewer and the log is closed, and has then loaded what memory does not hold;
-// io.EOF when everything is read and the log is closed; or an error of ctx or the backing. If there already is enough to read, it does not
-// matter whether ctx has ended.
+// Wait returns nil when there are at least n bytes to read, or fewer and the log is closed, and has then
+// loaded what memory does not hold; io.EOF when everything is read and the log is closed; or an error of ctx
+// or the backing. If there already is enough to read, it does not matter whether ctx has ended.
 func (r *Reader) Wait(ctx context.Context, n int64) error {
 	if err := r.log.await(ctx, &r.cursor, n); err != nil {
 		return err
@@ -153,14 +154,16 @@ func (r *Reader) needsLoad() bool {
 	return !r.tail && r.log.backing != nil && r.pos < r.log.end && r.gap <= r.pos && r.source() == nil
 }
 
-// ended reports whether the log is closed and read to its end. What is loaded of a followed log may go beyond that end.
+// ended reports whether the log is closed and read to its end. What is loaded of a followed log may go beyond
+// that end.
 func (r *Reader) ended() bool {
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()
 	return r.log.closed && r.pos >= r.log.end
 }
 
-// load reads what r needs next from the backing, if memory does not have it. It must not be called under a lock.
+// load reads what r needs next from the backing, if memory does not have it. It must not be called under a
+// lock.
 func (r *Reader) load(ctx context.Context) error {
 	l := r.log
 	l.mu.Lock()
@@ -200,7 +203,8 @@ func (r *Reader) skipUnloaded() {
 	r.gap = r.log.from()
 }
 
-// source returns the blocks that hold what r reads next: those that it has loaded, or those in memory; nil if it has to load. log.mu is held.
+// source returns the blocks that hold what r reads next: those that it has loaded, or those in memory; nil if
+// it has to load. log.mu is held.
 func (r *Reader) source() []*block {
 	if n := len(r.loaded); n > 0 {
 		if r.pos >= r.loaded[0].start && r.pos < r.loaded[n-1].end() {

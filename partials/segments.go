@@ -10,9 +10,9 @@ import (
 	"sync"
 )
 
-// Segments numbers a task's output for SEP-1905: segment n, counting from 1, is one item. An item gets its number when it is first sent, by
-// any mechanism, or earlier, when it is stored (Number). From then on it does not change: every request gets the same bytes under the same
-// number ("Sequence Number Requirements").
+// Segments numbers a task's output for SEP-1905: segment n, counting from 1, is one item. An item gets its
+// number when it is first sent, by any mechanism, or earlier, when it is stored (Number). From then on it
+// does not change: every request gets the same bytes under the same number ("Sequence Number Requirements").
 type Segments struct {
 	mu sync.Mutex // taken before the log's
 	numbering
@@ -25,30 +25,30 @@ type Segments struct {
 // Make them with the log of a new task.
 func NewSegments(log *Log) *Segments { return &Segments{numbering: numbering{log: log}} }
 
-// RestoreSegments makes the segments of a stored log, with the numbers that were given and the way the output ended (nil if it has not).
-// A state uses it for a task that it has read.
+// RestoreSegments makes the segments of a stored log, with the numbers that were given and the way the output
+// ended (nil if it has not). A state uses it for a task that it has read.
 func RestoreSegments(log *Log, ends []int64, ending *Ending) *Segments {
 	return &Segments{numbering: numbering{log: log, ends: ends, ending: ending}}
 }
 
-// Continue sets the numbers that the output of a resumed log has already got (Log.Resume), by where its segments end.
-// A state calls it after Log.Resume.
+// Continue sets the numbers that the output of a resumed log has already got (Log.Resume), by where its
+// segments end. A state calls it after Log.Resume.
 func (s *Segments) Continue(ends []int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ends = ends
 }
 
-// Follow leaves numbering to the process that writes the log until the output has ended; Grow brings the numbers.
-// Use it with Log.Follow.
+// Follow leaves numbering to the process that writes the log until the output has ended; Grow brings the
+// numbers. Use it with Log.Follow.
 func (s *Segments) Follow() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.frozen = true
 }
 
-// Grow moves the end of a followed log (Log.grow), and adds the numbers that were given up to there, by where segments end.
-// Task.Update of package tasks calls it.
+// Grow moves the end of a followed log (Log.grow), and adds the numbers that were given up to there, by where
+// segments end. Task.Update of package tasks calls it.
 func (s *Segments) Grow(end int64, tail []Extent, ends []int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,8 +59,8 @@ func (s *Segments) Grow(end int64, tail []Extent, ends []int64) error {
 	return nil
 }
 
-// Number gives numbers to at least everything that the log holds up to position end, as far as it can be read.
-// Use it before Given, to store the numbers with the output.
+// Number gives numbers to at least everything that the log holds up to position end, as far as it can be
+// read. Use it before Given, to store the numbers with the output.
 func (s *Segments) Number(end int64) {
 	_ = s.numberTo(end)
 }
@@ -69,8 +69,9 @@ func (s *Segments) numberTo(end int64) error {
 	return s.numberWhile(func() bool { return s.end() < end })
 }
 
-// numberWhile gives numbers while more, which is called with s.mu held, returns true. Reading what is to be numbered may wait for the disk,
-// so it happens without s.mu: Encode would wait for that, and all other output with it.
+// numberWhile gives numbers while more, which is called with s.mu held, returns true. Reading what is to be
+// numbered may wait for the disk, so it happens without s.mu: Encode would wait for that, and all other
+// output with it.
 func (s *Segments) numberWhile(more func() bool) error {
 	for {
 		s.mu.Lock()
@@ -109,8 +110,8 @@ func (s *Segments) EndOf(n int64) int64 {
 	return s.begin(min(n, int64(len(s.ends))) + 1)
 }
 
-// Given returns where the segments from number n+1 on end in the log, as far as they have numbers and end at position end or before.
-// Numbers never change once given, so this is how they are stored.
+// Given returns where the segments from number n+1 on end in the log, as far as they have numbers and end at
+// position end or before. Numbers never change once given, so this is how they are stored.
 // A state calls it when it stores output.
 func (s *Segments) Given(n int, end int64) []int64 {
 	s.mu.Lock()
@@ -140,9 +141,9 @@ func (s *Segments) Finish(e Ending) {
 	}
 }
 
-// After returns the segments after number last, of about limit bytes, and numbers those that have no number yet. "the server returns
-// segments starting from lastSeqNr + 1" ("Resuming Streaming"). They include what another mechanism has already sent. It fails if the output
-// cannot be read, and may succeed later.
+// After returns the segments after number last, of about limit bytes, and numbers those that have no number
+// yet. "the server returns segments starting from lastSeqNr + 1" ("Resuming Streaming"). They include what
+// another mechanism has already sent. It fails if the output cannot be read, and may succeed later.
 // Use it to see the segments themselves, and Resume for the result of a request.
 func (s *Segments) After(last int64, limit int) (Page, error) {
 	if err := s.numberFor(last, limit); err != nil {
@@ -157,8 +158,8 @@ func (s *Segments) After(last int64, limit int) (Page, error) {
 	return page, nil
 }
 
-// Merged returns all segments in order with "the seqNr field removed", as a JSON array of at most about limit bytes. The middle of a longer
-// output is left out: cut reports it, and an item says so. It fails like After.
+// Merged returns all segments in order with "the seqNr field removed", as a JSON array of at most about limit
+// bytes. The middle of a longer output is left out: cut reports it, and an item says so. It fails like After.
 func (s *Segments) Merged(limit int) (items []byte, cut bool, err error) {
 	if err := s.numberTo(math.MaxInt64); err != nil { // the tail is found from the end
 		return nil, false, err

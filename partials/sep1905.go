@@ -9,7 +9,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// sep1905 is SEP-1905 streaming: responses with the call's own id, whose results carry partial-content. The last one says isComplete: true.
+// sep1905 is SEP-1905 streaming: responses with the call's own id, whose results carry partial-content. The
+// last one says isComplete: true.
 type sep1905 struct {
 	segments *Segments
 	head     []byte // a line up to the result's members
@@ -23,8 +24,9 @@ type sep1905 struct {
 	completed bool  // isComplete: true was sent
 }
 
-// NewSEP1905 makes the dialect of SEP-1905 (https://github.com/modelcontextprotocol/modelcontextprotocol/pull/1905) for one call; id is that
-// of its request. Segments.Finish must be called before the log is closed.
+// NewSEP1905 makes the dialect of SEP-1905
+// (https://github.com/modelcontextprotocol/modelcontextprotocol/pull/1905) for one call; id is that of its
+// request. Segments.Finish must be called before the log is closed.
 // Use it for a call in streaming mode.
 func NewSEP1905(head []byte, id json.RawMessage, taskID string, segments *Segments) Dialect {
 	return &sep1905{
@@ -34,8 +36,8 @@ func NewSEP1905(head []byte, id json.RawMessage, taskID string, segments *Segmen
 	}
 }
 
-// Encode appends a response with the numbered segments up to the end of b that were not sent yet ("Never send the same seqNr through
-// multiple mechanisms"), or several responses if they would not fit into one line.
+// Encode appends a response with the numbered segments up to the end of b that were not sent yet ("Never send
+// the same seqNr through multiple mechanisms"), or several responses if they would not fit into one line.
 func (d *sep1905) Encode(dst []byte, b Batch) []byte {
 	s := d.segments
 	if d.resumed {
@@ -78,8 +80,8 @@ func (d *sep1905) close(c collector) []byte {
 	return append(dst, '}', '}', '\n')
 }
 
-// keepUnsent keeps what was read until its whole segment has been read: a segment that got its number when it was stored may end in a later
-// batch.
+// keepUnsent keeps what was read until its whole segment has been read: a segment that got its number when it
+// was stored may end in a later batch.
 func (d *sep1905) keepUnsent(b Batch) {
 	switch {
 	case b.Lost:
@@ -105,8 +107,8 @@ func (d *sep1905) item(n int64) []byte {
 	return item
 }
 
-// End appends what has not been sent yet and the end mark, unless the first response already had it: as one last response, or as several if
-// they would not fit into one line.
+// End appends what has not been sent yet and the end mark, unless the first response already had it: as one
+// last response, or as several if they would not fit into one line.
 func (d *sep1905) End(dst []byte) []byte {
 	s := d.segments
 	s.Number(math.MaxInt64) // without all numbers the end mark is left out, and the client asks for the rest
@@ -123,8 +125,8 @@ func (d *sep1905) End(dst []byte) []byte {
 		return dst
 	}
 	if last == 0 && len(numbers.ends) == 0 && numbers.ending.IsError {
-		// "If no partial results were generated or only an error message is available, the response SHOULD use
-		// standard content format with the error message"
+		// "If no partial results were generated or only an error message is available, the response SHOULD
+		// use standard content format with the error message"
 		if page := numbers.standard(); len(page.Content) <= mcp.MaxContent {
 			return d.end(dst, "content", page)
 		}
@@ -182,8 +184,8 @@ func appendResult(dst []byte, member string, page Page, meta []byte) []byte {
 	return append(dst, '}')
 }
 
-// First returns the result of the streaming call itself: the task and its _meta, both encoded, and about limit bytes of the output so far.
-// complete reports whether that is all.
+// First returns the result of the streaming call itself: the task and its _meta, both encoded, and about
+// limit bytes of the output so far. complete reports whether that is all.
 // Use it to answer a call in streaming mode; what follows is written by NewSEP1905.
 func (s *Segments) First(task, meta []byte, limit int) (response json.RawMessage, complete bool) {
 	_ = s.numberFor(0, limit)

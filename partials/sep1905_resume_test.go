@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// A client that resumes from far back gets no more at once than is read at once: a line for each batch, after which it can resume again.
+// A client that resumes from far back gets no more at once than is read at once: a line for each batch, after
+// which it can resume again.
 func TestResumedSEP1905IsReadInBatches(t *testing.T) {
 	t.Parallel()
 	log := NewLog(&LogOptions{MaxPending: 8 << 20})

@@ -6,7 +6,8 @@ import (
 	"strconv"
 )
 
-// sep2998 is SEP-2998: notifications/tools/partial_result on plain calls of the stateless era. The response still carries the whole result.
+// sep2998 is SEP-2998: notifications/tools/partial_result on plain calls of the stateless era. The response
+// still carries the whole result.
 type sep2998 struct {
 	head []byte // a line up to the seq
 	seq  int64

@@ -7,7 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// A line says the same when it is read as when it was written: token, seq, content, and on the last line that it is the last.
+// A line says the same when it is read as when it was written: token, seq, content, and on the last line that
+// it is the last.
 func FuzzSEP2998(f *testing.F) {
 	f.Add("token", int64(0), "some output\n", "warning", uint8(3))
 	f.Add("", int64(-1), "\x00", "", uint8(0))

@@ -5,14 +5,15 @@ import (
 	"sync/atomic"
 )
 
-// maxBatch bounds the messages of a batch: 16 MiB of "1,1,1," would otherwise be answered with a gigabyte of errors.
+// maxBatch bounds the messages of a batch: 16 MiB of "1,1,1," would otherwise be answered with a gigabyte of
+// errors.
 const maxBatch = 1000
 
-// batch collects the answers to the members of a JSON-RPC batch, which are sent as one array when all are there (JSON-RPC 2.0, section 6).
-// Only 2025-03-26 has batches.
+// batch collects the answers to the members of a JSON-RPC batch, which are sent as one array when all are
+// there (JSON-RPC 2.0, section 6). Only 2025-03-26 has batches.
 //
-// A batch is refused while more than maxUnread bytes of answers are unread, whether they wait for the rest of their batch or for the
-// client.
+// A batch is refused while more than maxUnread bytes of answers are unread, whether they wait for the rest of
+// their batch or for the client.
 type batch struct {
 	w     *writer
 	held  *atomic.Int64 // bytes of answers in all incomplete batches
@@ -73,8 +74,8 @@ func (b *batch) leave() {
 	}
 }
 
-// start starts the calls of the batch. The reader leaves first: After.Do, which runs when the answers are sent, must not run on the reader's
-// goroutine.
+// start starts the calls of the batch. The reader leaves first: After.Do, which runs when the answers are
+// sent, must not run on the reader's goroutine.
 func (b *batch) start() {
 	b.leave()
 	for _, run := range b.calls {

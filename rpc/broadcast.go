@@ -9,8 +9,9 @@ import (
 	"runnel/internal/pause"
 )
 
-// Broadcast wakes all watchers of something, such as the list of tools, when it changes. Use it where the watchers then read it anew, so
-// that one wake-up can stand for several changes. The zero value has no watchers.
+// Broadcast wakes all watchers of something, such as the list of tools, when it changes. Use it where the
+// watchers then read it anew, so that one wake-up can stand for several changes. The zero value has no
+// watchers.
 type Broadcast struct {
 	mu       sync.Mutex
 	watchers []chan struct{}
@@ -46,12 +47,13 @@ func trySend[T any](c chan<- T, value T) {
 	}
 }
 
-// ListPace is the shortest time between two notifications that a list has changed: a client reads the list again after each one. Whatever
-// leads to such a notification need not be faster.
+// ListPace is the shortest time between two notifications that a list has changed: a client reads the list
+// again after each one. Whatever leads to such a notification need not be faster.
 const ListPace = time.Second
 
-// Announce calls tell when changed receives a value, at most once per [ListPace]: changes in between are combined. It returns when ctx ends
-// or tell fails. Use it with the channel of a Watch to send list_changed notifications to a client.
+// Announce calls tell when changed receives a value, at most once per [ListPace]: changes in between are
+// combined. It returns when ctx ends or tell fails. Use it with the channel of a Watch to send list_changed
+// notifications to a client.
 func Announce(ctx context.Context, changed <-chan struct{}, tell func() error) {
 	for {
 		select {

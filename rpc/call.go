@@ -9,7 +9,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// start answers an admitted request in its own goroutine. The requests of a batch start after the whole batch has been read.
+// start answers an admitted request in its own goroutine. The requests of a batch start after the whole batch
+// has been read.
 func (c *call) start(h func(context.Context) (any, error)) {
 	run := func() {
 		GrowStack()
@@ -24,8 +25,9 @@ func (c *call) start(h func(context.Context) (any, error)) {
 
 // answer sends the response.
 //
-// It does not use Conn.Reply, which would encode the result three times (5 µs, a fifth of an echo), write "<" as six bytes, and know neither
-// the other side's own id nor batches. The Conn keeps nothing of a request that it has passed on, so it does not miss the reply.
+// It does not use Conn.Reply, which would encode the result three times (5 µs, a fifth of an echo), write "<"
+// as six bytes, and know neither the other side's own id nor batches. The Conn keeps nothing of a request
+// that it has passed on, so it does not miss the reply.
 func (c *call) answer(result any, err error) {
 	wanted := c.incoming.finish(c)
 	defer c.incoming.leave(c)
@@ -75,7 +77,8 @@ func (c *call) handle(h func(context.Context) (any, error)) (result any, err err
 	return h(c.ctx)
 }
 
-// failure turns a handler's error into the error that the client gets, nil for nil. It is the only place where an error gets its code.
+// failure turns a handler's error into the error that the client gets, nil for nil. It is the only place
+// where an error gets its code.
 func (c *call) failure(err error) *Error {
 	if err == nil {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// Client is a connection to a server. Use it to call another server's tools, from a command line or from a runnel that stands before that
-// server. Several goroutines may call its methods at once.
+// Client is a connection to a server. Use it to call another server's tools, from a command line or from a
+// runnel that stands before that server. Several goroutines may call its methods at once.
 type Client struct {
 	*peer
 	opt   DialOptions
@@ -30,7 +30,8 @@ type Client struct {
 	closing sync.Once
 }
 
-// maxAnswering is how many requests of the server may be answered at once. Few servers ask more than one thing at a time.
+// maxAnswering is how many requests of the server may be answered at once. Few servers ask more than one
+// thing at a time.
 const maxAnswering = 64
 
 func newClient(opt DialOptions, child *child) *Client {
@@ -59,8 +60,8 @@ func (c *Client) Era() Era {
 	return Handshake
 }
 
-// InOrder reports whether messages arrive in the order in which they were sent. They may not in the stateless era, where each subscription
-// can have its own stream.
+// InOrder reports whether messages arrive in the order in which they were sent. They may not in the stateless
+// era, where each subscription can have its own stream.
 func (c *Client) InOrder() bool { return !c.opt.Unordered && c.Era() == Handshake }
 
 // Version is the negotiated protocol version; its fields say what a message may hold.
@@ -69,7 +70,8 @@ func (c *Client) Version() *mcp.Version { return c.version }
 // Server is the server's name and version, to show to a user.
 func (c *Client) Server() mcp.Implementation { return c.server }
 
-// Capabilities are the server's capabilities, as far as runnel knows them. Do not use anything that is not declared.
+// Capabilities are the server's capabilities, as far as runnel knows them. Do not use anything that is not
+// declared.
 func (c *Client) Capabilities() *mcp.ServerCapabilities { return &c.capabilities }
 
 // Declared are the server's capabilities as it wrote them; nil if it wrote none.
@@ -78,16 +80,16 @@ func (c *Client) Declared() json.RawMessage { return c.declared }
 // Instructions are the server's instructions for a model, "" if it gave none.
 func (c *Client) Instructions() string { return c.instructions }
 
-// Context ends when the server sends nothing more; its cause is the reason. Derive from it any work that only makes sense while the server
-// is there.
+// Context ends when the server sends nothing more; its cause is the reason. Derive from it any work that only
+// makes sense while the server is there.
 func (c *Client) Context() context.Context { return c.input }
 
-// Err returns the reason why the server sends nothing more, nil while it still may. Look at it after a failed call to decide whether to
-// dial again.
+// Err returns the reason why the server sends nothing more, nil while it still may. Look at it after a failed
+// call to decide whether to dial again.
 func (c *Client) Err() error { return context.Cause(c.input) }
 
-// Call sends a request, waits for its answer and decodes that into result (nil if it is not wanted). Use it for most requests, and
-// [Client.Do] for raw results or several responses.
+// Call sends a request, waits for its answer and decodes that into result (nil if it is not wanted). Use it
+// for most requests, and [Client.Do] for raw results or several responses.
 func (c *Client) Call(ctx context.Context, method string, params, result any) error {
 	raw, err := c.Do(ctx, &Request{Method: method, Params: params})
 	if err != nil || result == nil {
@@ -99,9 +101,10 @@ func (c *Client) Call(ctx context.Context, method string, params, result any) er
 	return nil
 }
 
-// Do sends a request and returns its first response as it was written. Use it instead of Call for the raw result, or where there may be
-// several responses. It returns the server's error as an *[Error], and an error that wraps [ErrClosed] if the server can no longer answer.
-// If ctx ends first, Do sends notifications/cancelled and returns the cause of ctx.
+// Do sends a request and returns its first response as it was written. Use it instead of Call for the raw
+// result, or where there may be several responses. It returns the server's error as an *[Error], and an error
+// that wraps [ErrClosed] if the server can no longer answer. If ctx ends first, Do sends
+// notifications/cancelled and returns the cause of ctx.
 func (c *Client) Do(ctx context.Context, r *Request) (json.RawMessage, error) {
 	params, err := c.params(r)
 	if err != nil {
@@ -115,14 +118,15 @@ func (c *Client) Do(ctx context.Context, r *Request) (json.RawMessage, error) {
 	return answer, err
 }
 
-// A lost subscription is made again after listenPause, which doubles up to longestListenPause while streams are lost sooner than that.
+// A lost subscription is made again after listenPause, which doubles up to longestListenPause while streams
+// are lost sooner than that.
 const (
 	listenPause        = 200 * time.Millisecond
 	longestListenPause = 5 * time.Second
 )
 
-// Listen is Do for a subscription. If the transport loses the stream, Listen calls lost, since something may have been missed, and
-// subscribes again.
+// Listen is Do for a subscription. If the transport loses the stream, Listen calls lost, since something may
+// have been missed, and subscribes again.
 func (c *Client) Listen(ctx context.Context, r *Request, lost func()) error {
 	for rest := listenPause; ; rest = min(2*rest, longestListenPause) {
 		began := time.Now()
@@ -155,17 +159,19 @@ type Request struct {
 	Method string
 	Params any // encodes to an object; nil = none
 
-	// Capabilities replace those of DialOptions for this request, in the stateless era; nil = those of DialOptions.
+	// Capabilities replace those of DialOptions for this request, in the stateless era; nil = those of
+	// DialOptions.
 	Capabilities any
 
-	// OnResponse, if set, gets all responses in the order on the wire, on the goroutine that reads; the first one before Do returns. It
-	// reports whether more may come with the same id, as in SEP-1905.
+	// OnResponse, if set, gets all responses in the order on the wire, on the goroutine that reads; the first
+	// one before Do returns. It reports whether more may come with the same id, as in SEP-1905.
 	OnResponse func(Response) (more bool)
 	// Until ends the wait for more responses; nil = never.
 	Until context.Context
 }
 
-// params encodes the params of a request, nil if there are none. In the stateless era it adds to _meta what initialize would have said.
+// params encodes the params of a request, nil if there are none. In the stateless era it adds to _meta what
+// initialize would have said.
 func (c *Client) params(r *Request) (any, error) {
 	stateless := c.version != nil && c.version.Stateless
 	if r.Params == nil && !stateless {

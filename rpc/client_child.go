@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// closeGrace is how long a server may take to exit after its stdin was closed: it may have children to end.
+	// closeGrace is how long a server may take to exit after its stdin was closed: it may have children to
+	// end.
 	closeGrace = 5 * time.Second
 	// termGrace is how long it may take after TERM: longer than the 5 s that a runnel gives its own children.
 	termGrace = 6 * time.Second
@@ -35,8 +36,8 @@ type child struct {
 	endGroup func(pgid int)
 }
 
-// startChild starts the server in its own process group and session: a Ctrl-C in the terminal does not reach it, it cannot read from the
-// terminal, and its children can be ended with it.
+// startChild starts the server in its own process group and session: a Ctrl-C in the terminal does not reach
+// it, it cannot read from the terminal, and its children can be ended with it.
 func startChild(o *DialOptions) (*child, error) {
 	stdout, out, err := system.Pipe() // not cmd.StdoutPipe: Wait would close it, with what it still holds
 	if err != nil {
@@ -65,8 +66,9 @@ func startChild(o *DialOptions) (*child, error) {
 	return c, nil
 }
 
-// childOutput is what a server writes. It ends with the pipe or, if another process still holds that open, with the server's process. The
-// process's exit sets a deadline, after which only what is already in the pipe is read: a helper that outlives its server answers no calls.
+// childOutput is what a server writes. It ends with the pipe or, if another process still holds that open,
+// with the server's process. The process's exit sets a deadline, after which only what is already in the pipe
+// is read: a helper that outlives its server answers no calls.
 type childOutput struct {
 	*os.File
 	wide bool // the pipe holds readSize bytes
@@ -74,8 +76,8 @@ type childOutput struct {
 	rest int  // bytes read since then
 }
 
-// fullPipe is what a Linux pipe holds from the start. One that was full is widened: a result of 7 MiB passes with half of the switches
-// between the two processes.
+// fullPipe is what a Linux pipe holds from the start. One that was full is widened: a result of 7 MiB passes
+// with half of the switches between the two processes.
 const fullPipe = 64 << 10
 
 // maxRest is as much as a pipe can hold. Reading ends there even if a helper keeps writing.
@@ -110,7 +112,8 @@ func (c *child) end() {
 	pgid := c.cmd.Process.Pid
 	// "First, closing the input stream to the child process (the server)"
 	wake(c.cmd.Process)
-	// "Waiting for the server to exit, or sending SIGTERM if the server does not exit within a reasonable time"
+	// "Waiting for the server to exit, or sending SIGTERM if the server does not exit within a reasonable
+	// time"
 	term := time.AfterFunc(closeGrace, func() { terminate(c.cmd.Process); wake(c.cmd.Process) })
 	// "Sending SIGKILL if the server does not exit within a reasonable time after SIGTERM"
 	kill := time.AfterFunc(closeGrace+termGrace, func() { kill(c.cmd.Process) })

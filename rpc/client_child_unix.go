@@ -7,11 +7,12 @@ import (
 	"syscall"
 )
 
-// newGroup makes a child the leader of a process group and of a session without a terminal. In the host's terminal, the system would stop a
-// server that asks for a password there.
+// newGroup makes a child the leader of a process group and of a session without a terminal. In the host's
+// terminal, the system would stop a server that asks for a password there.
 func newGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
-// wake continues a server that was stopped, with its group: it sees neither the end of its input nor TERM otherwise.
+// wake continues a server that was stopped, with its group: it sees neither the end of its input nor TERM
+// otherwise.
 func wake(p *os.Process) { _ = syscall.Kill(-p.Pid, syscall.SIGCONT) }
 
 // terminate asks a server and its whole group to exit. It fails if they already have.

@@ -14,7 +14,8 @@ import (
 )
 
 func init() {
-	// "stopped" has no terminal, and can be stopped as the system stops a program that reads from one in the background.
+	// "stopped" has no terminal, and can be stopped as the system stops a program that reads from one in the
+	// background.
 	if os.Getenv(asServer) != "stopped" {
 		return
 	}

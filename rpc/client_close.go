@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Close ends the connection, and stops the server if Dial started it: it writes what has been queued, closes the server's stdin, waits,
-// sends TERM to its process group, waits, and sends KILL. It returns an error if the server's process failed or did not end. Requests
-// without an answer fail with [ErrClosed].
+// Close ends the connection, and stops the server if Dial started it: it writes what has been queued, closes
+// the server's stdin, waits, sends TERM to its process group, waits, and sends KILL. It returns an error if
+// the server's process failed or did not end. Requests without an answer fail with [ErrClosed].
 func (c *Client) Close() error {
 	c.closing.Do(c.close)
 	if c.child == nil {
@@ -46,8 +46,8 @@ func (c *Client) close() {
 	}
 }
 
-// Abandon gives up on a server that does not answer: requests fail with [ErrClosed] and the reason, and whatever still arrives is dropped.
-// Call Close as well.
+// Abandon gives up on a server that does not answer: requests fail with [ErrClosed] and the reason, and
+// whatever still arrives is dropped. Call Close as well.
 func (c *Client) Abandon(reason error) { c.endInput(reason) }
 
 // AwaitAnswers waits until the server's requests that have come are answered, or ctx ends.

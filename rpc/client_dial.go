@@ -13,16 +13,17 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// probeTime is how long a server may take to answer server/discover before initialize is tried. A server that only knows
-// the handshake answers an unknown method right away or never; one that starts slowly only gets initialize a little later.
+// probeTime is how long a server may take to answer server/discover before initialize is tried. A server that
+// only knows the handshake answers an unknown method right away or never; one that starts slowly only gets
+// initialize a little later.
 const probeTime = 10 * time.Second
 
-// Dial starts a server, or takes its pipes, and negotiates a protocol version with it. ctx bounds only the negotiation: the connection
-// lasts until [Client.Close], or until the server ends it.
+// Dial starts a server, or takes its pipes, and negotiates a protocol version with it. ctx bounds only the
+// negotiation: the connection lasts until [Client.Close], or until the server ends it.
 //
-// The newest era is tried first: "A client that supports both eras [...] sends server/discover first", and if the server does not
-// understand that, Dial falls back to initialize (2026-07-28 basic/versioning). A server that exits because of the unknown request is
-// started a second time.
+// The newest era is tried first: "A client that supports both eras [...] sends server/discover first", and if
+// the server does not understand that, Dial falls back to initialize (2026-07-28 basic/versioning). A server
+// that exits because of the unknown request is started a second time.
 func Dial(ctx context.Context, o DialOptions) (*Client, error) {
 	version := mcp.LookupVersion(o.Version)
 	switch {
@@ -63,7 +64,8 @@ func Dial(ctx context.Context, o DialOptions) (*Client, error) {
 	return c, nil
 }
 
-// giveUp closes a connection that could not be opened, and returns the reason: if the server's process has ended, how it ended.
+// giveUp closes a connection that could not be opened, and returns the reason: if the server's process has
+// ended, how it ended.
 func (c *Client) giveUp(err error) error {
 	if ended := c.Close(); ended != nil && errors.Is(err, ErrClosed) {
 		return ended
@@ -130,7 +132,8 @@ func (c *Client) discover(ctx context.Context) error {
 	return nil
 }
 
-// sameAs are versions from before the first one, which official clients still take, and the version that they are read as.
+// sameAs are versions from before the first one, which official clients still take, and the version that they
+// are read as.
 var sameAs = map[string]string{"2024-10-07": mcp.Versions[0].Name}
 
 // initialize opens a session of the handshake era (basic/lifecycle, "Initialization").

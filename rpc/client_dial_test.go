@@ -174,8 +174,8 @@ func TestCloseLeavesNothing(t *testing.T) {
 	}
 }
 
-// The end of a server's process ends its session, though a helper holds its output open; what it has said before is not lost, however
-// slowly it is taken.
+// The end of a server's process ends its session, though a helper holds its output open; what it has said
+// before is not lost, however slowly it is taken.
 func TestServerDiesBeforeItsHelper(t *testing.T) {
 	o := serverProcess(t, "mortal")
 	o.Version = newest()
@@ -259,7 +259,8 @@ func (s *scripted) send(lines ...string) {
 	_, _ = io.WriteString(s.out, strings.Join(lines, "\n")+"\n")
 }
 
-// Several responses to one request all come, in their order among the notifications; what is not a message is dropped.
+// Several responses to one request all come, in their order among the notifications; what is not a message is
+// dropped.
 func TestSeveralResponses(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -334,7 +335,8 @@ func TestCancelOnTheWire(t *testing.T) {
 	})
 }
 
-// Requests that are given up are forgotten, here and in the Conn, though the server only tells of something else.
+// Requests that are given up are forgotten, here and in the Conn, though the server only tells of something
+// else.
 func TestRecalledRequestsAreForgotten(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const many = 10
@@ -477,7 +479,8 @@ func TestServersMembersTwice(t *testing.T) {
 	})
 }
 
-// A server that does not read what it asks for fills no memory: pings are dropped, and answers and requests wait.
+// A server that does not read what it asks for fills no memory: pings are dropped, and answers and requests
+// wait.
 func TestServerThatDoesNotRead(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const many = 10_000
@@ -566,7 +569,8 @@ func TestServersRequests(t *testing.T) {
 	})
 }
 
-// A panic of who takes what the server sends leaves nothing waiting: neither the server for its answer, nor a call for its own.
+// A panic of who takes what the server sends leaves nothing waiting: neither the server for its answer, nor a
+// call for its own.
 func TestPanicLeavesNothingWaiting(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := play(t, DialOptions{
@@ -684,7 +688,8 @@ func TestListenPauses(t *testing.T) {
 	})
 }
 
-// A server that never answers the probe is asked by initialize; one that answers nothing is given up with the context.
+// A server that never answers the probe is asked by initialize; one that answers nothing is given up with the
+// context.
 func TestProbeOfASilentServer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		for _, knowsHandshake := range []bool{true, false} {
@@ -769,8 +774,8 @@ func TestServerTakesNothing(t *testing.T) {
 	})
 }
 
-// A server that starts slowly gets initialize after a while. A client that wants the newest era only has nothing else to
-// try, and waits.
+// A server that starts slowly gets initialize after a while. A client that wants the newest era only has
+// nothing else to try, and waits.
 func TestSlowDiscover(t *testing.T) {
 	for _, version := range []string{"", mcp.Versions[len(mcp.Versions)-1].Name} {
 		synctest.Test(t, func(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// DialOptions tell [Dial] which server to reach, how, and as which client. Either Command, or both In and Out must be set; everything else
-// is optional.
+// DialOptions tell [Dial] which server to reach, how, and as which client. Either Command, or both In and Out
+// must be set; everything else is optional.
 type DialOptions struct {
 	Command []string  // the server's program and its arguments
 	Env     []string  // the server's environment, "NAME=value"; nil = that of this process
@@ -18,7 +18,8 @@ type DialOptions struct {
 
 	// OnStart, if set, is called before each start of the server; there may be two (see Dial).
 	OnStart func()
-	// Guard, if set, gets the process group of each server that is started. The function that it returns is called when the group is gone.
+	// Guard, if set, gets the process group of each server that is started. The function that it returns is
+	// called when the group is gone.
 	Guard func(pgid int) (release func())
 	// EndGroup ends what still runs in the process group of a server that has exited; nil = KILL.
 	EndGroup func(pgid int)
@@ -36,8 +37,9 @@ type DialOptions struct {
 	MaxLine      int // bytes of the longest incoming line; 0 = 16 MiB
 	Log          zerolog.Logger
 
-	// The functions below are called by the one goroutine that reads, in the order on the wire; nothing more is read until they return.
-	// They must not wait for an answer of the server, and must not keep the bytes that they get.
+	// The functions below are called by the one goroutine that reads, in the order on the wire; nothing more
+	// is read until they return. They must not wait for an answer of the server, and must not keep the bytes
+	// that they get.
 
 	// OnMessage, if set, sees every message before anything else does.
 	OnMessage func(line []byte)
@@ -45,7 +47,8 @@ type DialOptions struct {
 	OnGarbage func(line []byte)
 	// OnNotification, if set, gets the server's notifications. params is nil if there are none.
 	OnNotification func(method string, params json.RawMessage)
-	// OnRequest answers the server's requests, each in its own goroutine, and may keep params; nil = -32601. Its errors are sent as
-	// those of a [Handler] are, other errors with their text. ctx ends when the server cancels the request and when the connection ends.
+	// OnRequest answers the server's requests, each in its own goroutine, and may keep params; nil = -32601.
+	// Its errors are sent as those of a [Handler] are, other errors with their text. ctx ends when the server
+	// cancels the request and when the connection ends.
 	OnRequest func(ctx context.Context, method string, params json.RawMessage) (any, error)
 }

@@ -12,9 +12,10 @@ import (
 // array lets the peer read an array of messages, which some servers send on one line.
 func (c *Client) array([]byte) (*batch, *Error) { return nil, nil }
 
-// refuse drops a line that is not a message. "The server MUST NOT write anything to its stdout that is not a valid MCP message"
-// (basic/transports), but a banner is not a reason to give up. If the line looks like the answer to a request, that request fails: it would
-// wait for ever for a better one. A log line may have an id and an error, too.
+// refuse drops a line that is not a message. "The server MUST NOT write anything to its stdout that is not a
+// valid MCP message" (basic/transports), but a banner is not a reason to give up. If the line looks like the
+// answer to a request, that request fails: it would wait for ever for a better one. A log line may have an id
+// and an error, too.
 func (c *Client) refuse(m *message, line []byte) *Error {
 	switch {
 	case m.problem.Code == mcp.CodeParseError:
@@ -36,8 +37,8 @@ func (c *Client) refuse(m *message, line []byte) *Error {
 	return nil
 }
 
-// answerIn returns the id of the answer that a line was meant to be, such as one with NaN in it or with other text around it; nil if there is
-// none.
+// answerIn returns the id of the answer that a line was meant to be, such as one with NaN in it or with other
+// text around it; nil if there is none.
 func answerIn(line []byte) []byte {
 	begin, end := bytes.IndexByte(line, '{'), bytes.LastIndexByte(line, '}')
 	if begin < 0 || !bytes.Contains(line, []byte(`"jsonrpc"`)) || !bytes.Contains(line, []byte(`"result"`)) && !bytes.Contains(line, []byte(`"error"`)) {

@@ -1,7 +1,8 @@
 // Package rpc speaks MCP's stdio transport: JSON-RPC 2.0, one message a line, on two pipes
 // (https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio).
-// It knows nothing of tools and tasks; the rooms above it register their methods on a [Server], as on net/http. [Dial] is the other side: a
-// [Client] starts a server, or takes its pipes, and speaks the newest era that both know.
+// It knows nothing of tools and tasks; the rooms above it register their methods on a [Server], as on
+// net/http. [Dial] is the other side: a [Client] starts a server, or takes its pipes, and speaks the newest
+// era that both know.
 //
 // Both are roles of one peer. The path of a line:
 //
@@ -11,9 +12,11 @@
 //	out ◀─ writer ◀─ control: replies, notifications, requests ◀────────────────────────────┘
 //	          └◀──── lanes: streams, pulled in turn
 //
-// A [Session] is a client without pipes, for other transports: they pass each line to it, and each line has a writer and an output of its own.
+// A [Session] is a client without pipes, for other transports: they pass each line to it, and each line has a
+// writer and an output of its own.
 //
-// incoming holds the other side's requests that are being answered; outgoing holds our own that wait for an answer.
+// incoming holds the other side's requests that are being answered; outgoing holds our own that wait for an
+// answer.
 //
 // Goroutines of a [Server.Serve] or a [Client]:
 //
@@ -23,11 +26,11 @@
 //  3. One for each request in flight, which runs its [Handler].
 //  4. Serve's own, which waits for the end and then drains, cancels and flushes. A client with a child has one that waits for the child.
 //
-// Locks: incoming.mu, outgoing.mu and writer.mu are never held together, nor across I/O or a call to another package's code. writer.mu may
-// be taken under locks of the rooms above (see [Caller.Turns]).
+// Locks: incoming.mu, outgoing.mu and writer.mu are never held together, nor across I/O or a call to another
+// package's code. writer.mu may be taken under locks of the rooms above (see [Caller.Turns]).
 //
-// Words: a slot is room for one request in flight; a turn is a lane's place in the writer's round; the head of a line is what all
-// lines for one caller begin with.
+// Words: a slot is room for one request in flight; a turn is a lane's place in the writer's round; the head
+// of a line is what all lines for one caller begin with.
 //
 // Where things stand:
 //

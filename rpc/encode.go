@@ -54,7 +54,8 @@ func (e *encoder) member(name string, value any) error {
 	return nil
 }
 
-// value appends a value. One that writes itself may hold JSON with line ends, such as a command's, which a line must not have.
+// value appends a value. One that writes itself may hold JSON with line ends, such as a command's, which a
+// line must not have.
 func (e *encoder) value(value any) error {
 	own, ok := value.(interface{ WriteJSON(to *bytes.Buffer) error })
 	if !ok {
@@ -87,8 +88,9 @@ func (e *encoder) raw(name string, value []byte) {
 	e.buf.Write(value)
 }
 
-// response encodes a response with its newline. dress, if set, adds what the era requires of the result that begins at begin; a bare result
-// has none of it yet. If the result cannot be encoded, the response is an internal error, and the cause is returned too.
+// response encodes a response with its newline. dress, if set, adds what the era requires of the result that
+// begins at begin; a bare result has none of it yet. If the result cannot be encoded, the response is an
+// internal error, and the cause is returned too.
 func (e *encoder) response(head, id []byte, result any, failure *Error, dress func(e *encoder, begin int, bare bool) error) (err error) {
 	e.buf.Write(head)
 	if id != nil {

@@ -8,8 +8,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Error is an error that reaches the client with its own code (JSON-RPC 2.0, section 5.1). Any other error from a handler is logged,
-// and the client gets -32603 "internal error".
+// Error is an error that reaches the client with its own code (JSON-RPC 2.0, section 5.1). Any other error
+// from a handler is logged, and the client gets -32603 "internal error".
 type Error struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
@@ -19,8 +19,8 @@ type Error struct {
 // maxMessage bounds the message of an error, in bytes: it may quote something as long as a line.
 const maxMessage = 4 << 10
 
-// Errorf makes an Error from a code of package mcp and a formatted message, which is cut at 4 KiB. A handler returns it for mistakes of the
-// client, and for anything that the client can do something about.
+// Errorf makes an Error from a code of package mcp and a formatted message, which is cut at 4 KiB. A handler
+// returns it for mistakes of the client, and for anything that the client can do something about.
 func Errorf(code int, format string, args ...any) *Error {
 	return &Error{Code: code, Message: shorten.Clip(fmt.Sprintf(format, args...), maxMessage)}
 }
@@ -29,15 +29,17 @@ func Errorf(code int, format string, args ...any) *Error {
 func (e *Error) Error() string { return fmt.Sprintf("%s (code %d)", e.Message, e.Code) }
 
 var (
-	// ErrClosed is returned by writes to a session that has ended, and by requests to a side that can no longer answer. Test for it with
-	// errors.Is: there is nobody left to report to.
+	// ErrClosed is returned by writes to a session that has ended, and by requests to a side that can no
+	// longer answer. Test for it with errors.Is: there is nobody left to report to.
 	ErrClosed = errors.New("session is closed")
 
-	// ErrCancelled is the cause of a request's context after the client's notifications/cancelled. Compare it with context.Cause where a
-	// call that the client cancelled is treated differently from one that the server ended.
+	// ErrCancelled is the cause of a request's context after the client's notifications/cancelled. Compare it
+	// with context.Cause where a call that the client cancelled is treated differently from one that the
+	// server ended.
 	ErrCancelled = errors.New("cancelled by the client")
 
-	// ErrShutdown is the cause of a request's context when the server stops. Compare it with context.Cause where work must go on elsewhere.
+	// ErrShutdown is the cause of a request's context when the server stops. Compare it with context.Cause
+	// where work must go on elsewhere.
 	ErrShutdown = errors.New("server is shutting down")
 )
 

@@ -11,10 +11,12 @@ import (
 // readSize holds any usual line, and everything that a Linux pipe holds.
 const readSize = 256 << 10
 
-// errLineTooLong is returned by lineReader.next once for each line over the limit, with the line's id if one was found.
+// errLineTooLong is returned by lineReader.next once for each line over the limit, with the line's id if one
+// was found.
 var errLineTooLong = errors.New("line too long")
 
-// lineReader splits a stream into lines. It holds at most one line and readSize bytes after it; of a line over the limit, only the edges.
+// lineReader splits a stream into lines. It holds at most one line and readSize bytes after it; of a line
+// over the limit, only the edges.
 type lineReader struct {
 	r     io.Reader
 	max   int    // bytes of a line without its newline
@@ -34,8 +36,9 @@ func newLineReader(r io.Reader, max int) *lineReader {
 
 var bom = []byte("\xef\xbb\xbf")
 
-// next returns the next line that is not blank, without its newline and surrounding blanks. The line is valid until the next call or, if it
-// is longer than keepBuffer, for ever; then its memory is at most twice as long. The last line needs no newline.
+// next returns the next line that is not blank, without its newline and surrounding blanks. The line is valid
+// until the next call or, if it is longer than keepBuffer, for ever; then its memory is at most twice as
+// long. The last line needs no newline.
 func (l *lineReader) next() ([]byte, error) {
 	for {
 		line, err := l.line()
@@ -72,7 +75,8 @@ func (l *lineReader) line() ([]byte, error) {
 	}
 }
 
-// piece returns what has been read of the current line, and reports whether it ends there. The first seen bytes have no newline.
+// piece returns what has been read of the current line, and reports whether it ends there. The first seen
+// bytes have no newline.
 func (l *lineReader) piece(seen int) (line []byte, ended bool) {
 	line = l.buf[l.at:]
 	if n := bytes.IndexByte(line[seen:], '\n'); n >= 0 {
@@ -81,7 +85,8 @@ func (l *lineReader) piece(seen int) (line []byte, ended bool) {
 	return line, false
 }
 
-// fill reads more of the current line. It reads into the line's own memory: a copy of 7 MiB takes longer than all checks of it.
+// fill reads more of the current line. It reads into the line's own memory: a copy of 7 MiB takes longer than
+// all checks of it.
 func (l *lineReader) fill() {
 	if l.at > 0 {
 		l.buf, l.at = append(l.buf[:0], l.buf[l.at:]...), 0
@@ -115,7 +120,8 @@ func (l *lineReader) skip(line []byte, ended bool) (id []byte) {
 	}
 }
 
-// edge is how many bytes are kept of either end of a line that is too long: enough for an id and what surrounds it.
+// edge is how many bytes are kept of either end of a line that is too long: enough for an id and what
+// surrounds it.
 const edge = 2 * maxID
 
 // drop keeps the edges of a line that arrives in pieces.
@@ -125,8 +131,9 @@ func (l *lineReader) drop(piece []byte) {
 	l.tail = l.tail[max(0, len(l.tail)-edge):]
 }
 
-// findID is the id of a line of which only the edges can be read, so that its request gets an answer; nil if none was found. It looks where the
-// id is written: before the params or the result, at most after the method, or after them with only short members following.
+// findID is the id of a line of which only the edges can be read, so that its request gets an answer; nil if
+// none was found. It looks where the id is written: before the params or the result, at most after the
+// method, or after them with only short members following.
 func findID(head, tail []byte) []byte {
 	const id, text = `"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+)\s*`, `"\w+"\s*:\s*"[^"\\]*"\s*`
 	first := regexp.MustCompile(`^\s*\{\s*(?:` + text + `,\s*)*` + id + `,`).FindSubmatch(head)

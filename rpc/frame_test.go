@@ -79,7 +79,8 @@ func TestEndlessLine(t *testing.T) {
 	}
 }
 
-// A long line is for whoever takes it: what follows does not change it, and it does not hold much more memory than it needs.
+// A long line is for whoever takes it: what follows does not change it, and it does not hold much more memory
+// than it needs.
 func TestLongLinesStay(t *testing.T) {
 	var in strings.Builder
 	sizes := []int{5 << 20, 5<<20 + 7, keepBuffer + 1, 3 << 20, 100, 2 << 20}

@@ -13,7 +13,8 @@ import (
 	"unicode/utf8"
 )
 
-// Whatever a line is, a good one after it is answered, everything that is written is JSON-RPC, and the session ends as it should.
+// Whatever a line is, a good one after it is answered, everything that is written is JSON-RPC, and the
+// session ends as it should.
 func FuzzLines(f *testing.F) {
 	for _, line := range []string{
 		``, "\r", `{}`, `[]`, `[1,{"jsonrpc":"2.0","id":1,"method":"ping"}]`, `null`, `{"jsonrpc":"2.0","id":1.0,"method":"ping"}`,
@@ -95,7 +96,8 @@ func (r readAfter) Read(p []byte) (int, error) {
 	return r.Reader.Read(p)
 }
 
-// checkLine checks that a line is one JSON-RPC response or a batch of them: the fuzzed server says nothing else.
+// checkLine checks that a line is one JSON-RPC response or a batch of them: the fuzzed server says nothing
+// else.
 func checkLine(t *testing.T, line string) {
 	if !strings.HasSuffix(line, "\n") || !utf8.ValidString(line) || strings.ContainsAny(line[:len(line)-1], "\r\n") {
 		t.Errorf("not a line: %q", line)

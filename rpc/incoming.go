@@ -13,8 +13,9 @@ import (
 
 // incoming holds the other side's requests that are being answered.
 //
-// An id is in flight until the last response to it is about to be sent or, if none is sent, until its handler has returned. A slot is taken
-// until the writer takes the first response, so a side that does not read cannot pile up responses.
+// An id is in flight until the last response to it is about to be sent or, if none is sent, until its handler
+// has returned. A slot is taken until the writer takes the first response, so a side that does not read
+// cannot pile up responses.
 type incoming struct {
 	max      int   // slots
 	maxBytes int64 // limit for the params of all running requests
@@ -55,17 +56,20 @@ type call struct {
 	dress  func(e *encoder, begin int, bare bool) error // see encoder.response
 }
 
-// slotPatience is how recently a slot must have been taken or freed for the reader to wait for the next one: a script that writes all its
-// calls at once sends quick calls faster than they are answered. If no slot became free for that long, calls are long, and further ones are
-// refused at once. With 50 ms, a busy machine of two cores refused 5 % of a burst of echo calls: a process may not run for that long. A
-// longer time hurts where slots become free only now and then: everything after the waiting call, such as a cancellation, waits with it.
+// slotPatience is how recently a slot must have been taken or freed for the reader to wait for the next one:
+// a script that writes all its calls at once sends quick calls faster than they are answered. If no slot
+// became free for that long, calls are long, and further ones are refused at once. With 50 ms, a busy machine
+// of two cores refused 5 % of a burst of echo calls: a process may not run for that long. A longer time hurts
+// where slots become free only now and then: everything after the waiting call, such as a cancellation, waits
+// with it.
 const slotPatience = 250 * time.Millisecond
 
-// maxWaits is how many requests of a session may wait: each takes some 10 KiB, and its response is small or waits for its turn.
+// maxWaits is how many requests of a session may wait: each takes some 10 KiB, and its response is small or
+// waits for its turn.
 const maxWaits = 1000
 
-// admit takes a slot for a request, whose id must not be in flight. The handler must then run, and leave must follow. It waits for a slot
-// while slots become free (slotPatience).
+// admit takes a slot for a request, whose id must not be in flight. The handler must then run, and leave must
+// follow. It waits for a slot while slots become free (slotPatience).
 func (f *incoming) admit(c *call) *Error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -132,7 +136,8 @@ func (f *incoming) stream(key string, more bool) {
 	}
 }
 
-// cancel cancels a request by its id. Unknown ids are ignored: the answer may already be on its way (basic/utilities/cancellation).
+// cancel cancels a request by its id. Unknown ids are ignored: the answer may already be on its way
+// (basic/utilities/cancellation).
 func (f *incoming) cancel(key string) {
 	f.mu.Lock()
 	c := f.byID[key]
@@ -142,8 +147,8 @@ func (f *incoming) cancel(key string) {
 	}
 }
 
-// finish frees the id of a request whose response is about to be sent. If the response is not wanted, because the other side has cancelled
-// the request, it must not be sent.
+// finish frees the id of a request whose response is about to be sent. If the response is not wanted, because
+// the other side has cancelled the request, it must not be sent.
 func (f *incoming) finish(c *call) (wanted bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -2,8 +2,8 @@ package rpc
 
 import "sync/atomic"
 
-// Latch is set once and stays set. Use it instead of a channel where most are never waited for: its channel is only made when it is asked
-// for. The zero value is not set.
+// Latch is set once and stays set. Use it instead of a channel where most are never waited for: its channel
+// is only made when it is asked for. The zero value is not set.
 type Latch struct {
 	done atomic.Pointer[chan struct{}] // nil: not asked for yet; &closed: set
 }

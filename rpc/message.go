@@ -14,8 +14,9 @@ import (
 // maxID bounds ids and session ids, in bytes as written: every line that belongs to a request repeats them.
 const maxID = 4 << 10
 
-// message is a message from the other side: its top-level members as they stand in the line; nil = absent. They are valid until the next
-// line is read. With an id and a method it is a request, without an id a notification, without a method a response.
+// message is a message from the other side: its top-level members as they stand in the line; nil = absent.
+// They are valid until the next line is read. With an id and a method it is a request, without an id a
+// notification, without a method a response.
 type message struct {
 	jsonrpc, id, method, params, result, err, sessionID []byte
 
@@ -23,8 +24,8 @@ type message struct {
 	problem *Error // why it is not a valid message
 }
 
-// maxValues bounds the values in a line, nested ones included: millions of values of a byte or two each would take hundreds of MiB once
-// decoded.
+// maxValues bounds the values in a line, nested ones included: millions of values of a byte or two each would
+// take hundreds of MiB once decoded.
 const maxValues = 100_000
 
 // parseError describes what is wrong with a line that rawjson.Scan has refused.
@@ -108,8 +109,8 @@ func (m *message) check() string {
 	return checkID(m.id)
 }
 
-// answerID is the id for the answer to an invalid message, nil if there is no usable one. The id of a response is one of our own: sent
-// back, it would answer a request of the client with the same number.
+// answerID is the id for the answer to an invalid message, nil if there is no usable one. The id of a
+// response is one of our own: sent back, it would answer a request of the client with the same number.
 func (m *message) answerID() []byte {
 	if m.id == nil || checkID(m.id) != "" || (m.method == nil && (m.result != nil || m.err != nil)) {
 		return nil
@@ -117,7 +118,8 @@ func (m *message) answerID() []byte {
 	return m.id
 }
 
-// Refusal encodes an error response without its newline, for a carrier that answers a request itself. An id that cannot be one is left out.
+// Refusal encodes an error response without its newline, for a carrier that answers a request itself. An id
+// that cannot be one is left out.
 func Refusal(id []byte, failure *Error) []byte {
 	if checkID(id) != "" {
 		id = nil
@@ -128,8 +130,8 @@ func Refusal(id []byte, failure *Error) []byte {
 	return bytes.Clone(bytes.TrimSuffix(e.buf.Bytes(), []byte("\n")))
 }
 
-// head is the beginning of every line that belongs to the message. Only a request with a sessionId gets it back: the official TypeScript
-// client rejects unknown top-level members.
+// head is the beginning of every line that belongs to the message. Only a request with a sessionId gets it
+// back: the official TypeScript client rejects unknown top-level members.
 func (m *message) head() []byte {
 	if m.sessionID == nil || checkID(m.sessionID) != "" {
 		return lineHead
@@ -137,8 +139,9 @@ func (m *message) head() []byte {
 	return slices.Clip(bytes.Join([][]byte{lineHead, m.sessionID}, []byte(`,"sessionId":`)))
 }
 
-// checkID returns the reason why a value cannot be an id, "" if it can: "The request ID MUST be a string or integer", "MUST NOT be null"
-// (MCP, basic, Requests). The value is valid JSON, or a piece of an unchecked line.
+// checkID returns the reason why a value cannot be an id, "" if it can: "The request ID MUST be a string or
+// integer", "MUST NOT be null" (MCP, basic, Requests). The value is valid JSON, or a piece of an unchecked
+// line.
 func checkID(raw []byte) string {
 	switch {
 	case len(raw) > maxID:

@@ -46,7 +46,8 @@ type request struct {
 	answer   Response // the first one
 }
 
-// sent registers a request that is about to be written. The Conn would drop an earlier answer, and the sender would wait for ever.
+// sent registers a request that is about to be written. The Conn would drop an earlier answer, and the sender
+// would wait for ever.
 func (o *outgoing) sent(req *request) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -60,8 +61,9 @@ func (o *outgoing) forget(req *request) {
 	delete(o.waiting, req.id)
 }
 
-// withdraw takes back a request whose answer nobody waits for any more. It reports false if the answer is already on its way to the sender.
-// The Conn forgets a request only with its answer, and the other side does not answer a cancelled one, so the reader makes one up.
+// withdraw takes back a request whose answer nobody waits for any more. It reports false if the answer is
+// already on its way to the sender. The Conn forgets a request only with its answer, and the other side does
+// not answer a cancelled one, so the reader makes one up.
 func (o *outgoing) withdraw(req *request) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -84,8 +86,8 @@ func (o *outgoing) withdrawnAnswer() []byte {
 	return connAnswer(id)
 }
 
-// take takes an answer from the other side. For the first answer to a request it returns what the Conn gets, otherwise nil. An answer to no
-// request is ignored.
+// take takes an answer from the other side. For the first answer to a request it returns what the Conn gets,
+// otherwise nil. An answer to no request is ignored.
 func (o *outgoing) take(id []byte, r Response) []byte {
 	number := answeredID(id)
 	o.mu.Lock()
@@ -111,7 +113,8 @@ func (o *outgoing) take(id []byte, r Response) []byte {
 	return connAnswer(number)
 }
 
-// answeredID returns the id of ours that an answer means, 0 if it is none of them. Some servers write it as a string, or as 1.0.
+// answeredID returns the id of ours that an answer means, 0 if it is none of them. Some servers write it as a
+// string, or as 1.0.
 func answeredID(id []byte) uint64 {
 	text := cmp.Or(rawjson.Unquote(id), string(id))
 	if number, err := strconv.ParseUint(text, 10, 64); err == nil {
@@ -124,14 +127,14 @@ func answeredID(id []byte) uint64 {
 	return uint64(number)
 }
 
-// connAnswer is the answer that the Conn gets; the real one is kept in the request. The Conn would decode it into an any, which loses the
-// precision of large numbers and turns 16 MiB of "1,1,1" into hundreds of MiB.
+// connAnswer is the answer that the Conn gets; the real one is kept in the request. The Conn would decode it
+// into an any, which loses the precision of large numbers and turns 16 MiB of "1,1,1" into hundreds of MiB.
 func connAnswer(id uint64) []byte {
 	return append(strconv.AppendUint([]byte(`{"id":`), id, 10), `,"result":true}`...)
 }
 
-// readError reads the other side's error. A member of the wrong type reads as absent. Data stays encoded: as an any it would take twenty
-// times the memory.
+// readError reads the other side's error. A member of the wrong type reads as absent. Data stays encoded: as
+// an any it would take twenty times the memory.
 func readError(raw []byte) *Error {
 	var e struct {
 		Code    int             `json:"code"`

@@ -18,12 +18,12 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// peer is one end of a connection. It reads what the other side sends, matches answers with requests, and writes. Its role, server (session)
-// or client ([Client]), decides how it treats a request.
+// peer is one end of a connection. It reads what the other side sends, matches answers with requests, and
+// writes. Its role, server (session) or client ([Client]), decides how it treats a request.
 //
-// Requests and answers pass through a jsonrpc2.Conn, which reads them with ReadObject and calls Handle on the reading goroutine. Directly
-// on the pipes, the Conn would close the connection at the first malformed line, and it knows no batches, no negative ids and no second
-// answer to a request. So the Conn gets
+// Requests and answers pass through a jsonrpc2.Conn, which reads them with ReadObject and calls Handle on the
+// reading goroutine. Directly on the pipes, the Conn would close the connection at the first malformed line,
+// and it knows no batches, no negative ids and no second answer to a request. So the Conn gets
 //
 //   - requests with their method and a number as the id. Under that number the peer keeps the other side's own id, byte for byte, and the
 //     params, which would take the Conn's decoder ten times as long as all other work on them;
@@ -68,10 +68,11 @@ type role interface {
 	request(c *call)
 	// notification gets a notification, which is valid until it returns.
 	notification(m *message)
-	// array gets an array of messages before the peer goes through it. The batch collects the answers; nil if they are not collected.
+	// array gets an array of messages before the peer goes through it. The batch collects the answers; nil if
+	// they are not collected.
 	array(line []byte) (*batch, *Error)
-	// refuse gets an invalid message, and its line if that was short enough to keep. If it was meant as an answer, refuse returns an error
-	// for the request that waits for it, else nil.
+	// refuse gets an invalid message, and its line if that was short enough to keep. If it was meant as an
+	// answer, refuse returns an error for the request that waits for it, else nil.
 	refuse(m *message, line []byte) *Error
 }
 
@@ -100,8 +101,8 @@ const inFlightLines = 4
 // connStream is the side of a peer that the Conn sees.
 type connStream struct{ *peer }
 
-// ReadObject gives the Conn the next request or answer, and handles everything else itself. At the end of the input it waits until what the
-// Conn would forget is no longer needed.
+// ReadObject gives the Conn the next request or answer, and handles everything else itself. At the end of the
+// input it waits until what the Conn would forget is no longer needed.
 func (p connStream) ReadObject(v any) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -239,8 +240,9 @@ func (p *peer) next() (m message, line []byte, err error) {
 	}
 }
 
-// cancelled handles notifications/cancelled: the handler's context ends and no response is sent ("Receivers of a cancellation notification
-// SHOULD ... Not send a response for the cancelled request"). Ids that are not in flight are ignored.
+// cancelled handles notifications/cancelled: the handler's context ends and no response is sent ("Receivers
+// of a cancellation notification SHOULD ... Not send a response for the cancelled request"). Ids that are not
+// in flight are ignored.
 func (p *peer) cancelled(params []byte) {
 	var c mcp.CancelledParams
 	if rawjson.Unmarshal(params, &c) != nil || checkID(c.RequestID) != "" {

@@ -13,9 +13,9 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// send sends a request as soon as the other side has read what came before it, and waits for the first answer. It returns the other side's
-// error as an *[Error], and an error that wraps [ErrClosed] if no answer can come. If ctx ends first, send sends notifications/cancelled and
-// returns the cause of ctx.
+// send sends a request as soon as the other side has read what came before it, and waits for the first
+// answer. It returns the other side's error as an *[Error], and an error that wraps [ErrClosed] if no answer
+// can come. If ctx ends first, send sends notifications/cancelled and returns the cause of ctx.
 func (p *peer) send(ctx context.Context, req *request) (json.RawMessage, error) {
 	wait, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -47,8 +47,8 @@ func (p *peer) send(ctx context.Context, req *request) (json.RawMessage, error) 
 	return nil, err
 }
 
-// dispatch sends a request when its turn has come. Only one request at a time waits for its turn, and its line is built after that: many
-// lines that got their turn together could fill memory.
+// dispatch sends a request when its turn has come. Only one request at a time waits for its turn, and its
+// line is built after that: many lines that got their turn together could fill memory.
 func (p *peer) dispatch(ctx context.Context, req *request) (waiter jsonrpc2.Waiter, err error) {
 	select {
 	case p.sendTurn <- struct{}{}:

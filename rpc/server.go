@@ -12,8 +12,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Era is the kind of protocol that a request speaks. It is decided once, when the request is admitted; after that, code asks what the
-// caller can do.
+// Era is the kind of protocol that a request speaks. It is decided once, when the request is admitted; after
+// that, code asks what the caller can do.
 type Era uint8
 
 // The eras of MCP.
@@ -42,12 +42,14 @@ const (
 	DefaultDrain       = 2 * time.Second // enough for a call that is nearly done; hosts do not wait long after closing the pipe
 )
 
-// Handler answers a request in its own goroutine; its result is encoded as JSON. ctx ends when the client cancels the request (cause
-// [ErrCancelled]; then nothing is sent, whatever the handler returns), when the server stops (cause [ErrShutdown]), and at the latest when
-// the request has been answered. params is what the client sent, nil if nothing; the handler may keep it.
+// Handler answers a request in its own goroutine; its result is encoded as JSON. ctx ends when the client
+// cancels the request (cause [ErrCancelled]; then nothing is sent, whatever the handler returns), when the
+// server stops (cause [ErrShutdown]), and at the latest when the request has been answered. params is what
+// the client sent, nil if nothing; the handler may keep it.
 type Handler func(ctx context.Context, c *Caller, params json.RawMessage) (any, error)
 
-// Server holds the method table. Register everything before its first client: before [Server.Serve] or [Server.NewSession].
+// Server holds the method table. Register everything before its first client: before [Server.Serve] or
+// [Server.NewSession].
 type Server struct {
 	opt     Options
 	methods map[methodKey]Handler
@@ -90,8 +92,8 @@ func NewServer(o *Options) *Server {
 	return s
 }
 
-// Handle registers the handler of a method in one era; call it once for each era that has the method. A method without a handler is
-// answered with -32601.
+// Handle registers the handler of a method in one era; call it once for each era that has the method. A
+// method without a handler is answered with -32601.
 func (s *Server) Handle(era Era, method string, h Handler) {
 	k := methodKey{era, method}
 	if s.methods[k] != nil || slices.Contains(builtin, k) {
@@ -100,19 +102,20 @@ func (s *Server) Handle(era Era, method string, h Handler) {
 	s.methods[k] = h
 }
 
-// Declare adds to the capabilities that initialize and server/discover announce: each room declares what it registers. f gets
-// the caller and declares only what the negotiated version knows.
+// Declare adds to the capabilities that initialize and server/discover announce: each room declares what it
+// registers. f gets the caller and declares only what the negotiated version knows.
 func (s *Server) Declare(f func(c *Caller, caps *mcp.ServerCapabilities)) {
 	s.declare = append(s.declare, f)
 }
 
-// HandleNotification registers the handler of a notification from a session's client. The reader calls f, so it must not wait.
+// HandleNotification registers the handler of a notification from a session's client. The reader calls f, so
+// it must not wait.
 func (s *Server) HandleNotification(method string, f func(c *Caller, params json.RawMessage)) {
 	s.notices[method] = f
 }
 
-// HandleOthers registers what answers the requests and takes the notifications whose methods are in no era's table, such as another server that
-// knows them. The reader calls notification, so it must not wait.
+// HandleOthers registers what answers the requests and takes the notifications whose methods are in no era's
+// table, such as another server that knows them. The reader calls notification, so it must not wait.
 func (s *Server) HandleOthers(request func(ctx context.Context, c *Caller, method string, params json.RawMessage) (any, error),
 	notification func(c *Caller, method string, params json.RawMessage)) {
 	s.other, s.others = request, notification
@@ -128,14 +131,14 @@ func (s *Server) knows(method string) bool {
 	return false
 }
 
-// Introduce lets f replace the Info and Instructions of Options each time they are sent to a client. It is called before the functions of
-// Declare, and must not wait.
+// Introduce lets f replace the Info and Instructions of Options each time they are sent to a client. It is
+// called before the functions of Declare, and must not wait.
 func (s *Server) Introduce(f func(c *Caller, info mcp.Implementation, instructions string) (mcp.Implementation, string)) {
 	s.about = f
 }
 
-// Prepare registers a function that must return before initialize and server/discover are answered, such as one that waits for another
-// server's capabilities. Other requests do not wait for it.
+// Prepare registers a function that must return before initialize and server/discover are answered, such as
+// one that waits for another server's capabilities. Other requests do not wait for it.
 func (s *Server) Prepare(f func(ctx context.Context, c *Caller)) { s.prepare = f }
 
 // introduction returns the server's info and instructions.
@@ -148,19 +151,20 @@ func (s *Server) introduction(c *Caller) (info mcp.Implementation, instructions 
 	return info.For(c.Version), instructions
 }
 
-// OnDrain registers a function that EOF waits for if Options.Drain is negative, such as one that waits for running tasks. f returns when it
-// is done or ctx ends.
+// OnDrain registers a function that EOF waits for if Options.Drain is negative, such as one that waits for
+// running tasks. f returns when it is done or ctx ends.
 func (s *Server) OnDrain(f func(ctx context.Context)) { s.onDrain = append(s.onDrain, f) }
 
-// OnStop registers a function that ends work after the handlers have ended, such as tasks; their last messages are still written. f returns
-// when the work has ended.
+// OnStop registers a function that ends work after the handlers have ended, such as tasks; their last
+// messages are still written. f returns when the work has ended.
 func (s *Server) OnStop(f func()) { s.onStop = append(s.onStop, f) }
 
-// OnSession registers a function that runs when initialize has opened a session. Its Caller belongs to no request, so it may only notify. f
-// must not block.
+// OnSession registers a function that runs when initialize has opened a session. Its Caller belongs to no
+// request, so it may only notify. f must not block.
 func (s *Server) OnSession(f func(c *Caller)) { s.onOpen = append(s.onOpen, f) }
 
-// Methods lists every method that is served, as "era method", sorted. Use it in a test that pins the whole surface.
+// Methods lists every method that is served, as "era method", sorted. Use it in a test that pins the whole
+// surface.
 func (s *Server) Methods() []string {
 	var list []string
 	for k := range s.methods {

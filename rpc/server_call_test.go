@@ -260,7 +260,8 @@ func TestReaderWaitsForASlot(t *testing.T) {
 	})
 }
 
-// Calls above the limit are refused slotPatience after it was reached, and at once from then on. What was answered before is not held up.
+// Calls above the limit are refused slotPatience after it was reached, and at once from then on. What was
+// answered before is not held up.
 func TestLongCallsAboveTheLimit(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		srv := NewServer(&Options{MaxInFlight: 2})
@@ -286,7 +287,8 @@ func TestLongCallsAboveTheLimit(t *testing.T) {
 	})
 }
 
-// A client that sends and does not read gets MaxInFlight answers buffered (and as many being written), not more.
+// A client that sends and does not read gets MaxInFlight answers buffered (and as many being written), not
+// more.
 func TestSlotsOfUnreadAnswers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		srv := echoServer(&Options{MaxInFlight: 10})

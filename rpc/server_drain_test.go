@@ -195,7 +195,8 @@ func TestUnreadAtTheEnd(t *testing.T) {
 	})
 }
 
-// With a negative Drain the output waits for the client too, as in a shell pipe into a pager, until a signal comes.
+// With a negative Drain the output waits for the client too, as in a shell pipe into a pager, until a signal
+// comes.
 func TestUnreadAtThePatientEnd(t *testing.T) {
 	for _, reads := range []bool{true, false} {
 		bubble(t, func(t *testing.T) {

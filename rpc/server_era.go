@@ -8,9 +8,10 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// admit decides the era of a request and finds its handler. The eras meet here (HTTP looks at its headers before): "A request carrying
-// modern per-request _meta is served statelessly", any other by the session that initialize opened (2026-07-28 basic/versioning, "Backward
-// Compatibility with Initialization-Based Versions").
+// admit decides the era of a request and finds its handler. The eras meet here (HTTP looks at its headers
+// before): "A request carrying modern per-request _meta is served statelessly", any other by the session that
+// initialize opened (2026-07-28 basic/versioning, "Backward Compatibility with Initialization-Based
+// Versions").
 func (s *session) admit(method string, meta *mcp.RequestMeta) (Caller, Handler, *Error) {
 	if isStateless(meta) {
 		c, err := s.stateless(meta)
@@ -26,13 +27,14 @@ func (s *session) admit(method string, meta *mcp.RequestMeta) (Caller, Handler, 
 		// "A request missing any required field is malformed" (2026-07-28 basic, "_meta")
 		return s.negotiated, nil, Errorf(mcp.CodeInvalidParams, "%s needs params._meta with %q and %q", method, mcp.MetaProtocolVersion, mcp.MetaClientCapabilities)
 	case h == nil:
-		// This comes before the check for initialize: clients probe for other eras with methods that are unknown here, and rely on this
-		// answer.
+		// This comes before the check for initialize: clients probe for other eras with methods that are
+		// unknown here, and rely on this answer.
 		return s.negotiated, nil, Errorf(mcp.CodeMethodNotFound, "method not found: %.100q", method)
 	case s.negotiated.Version == nil && !s.srv.knows(method):
 		return s.negotiated, nil, Errorf(mcp.CodeMethodNotFound, "method not found: %.100q", method)
 	case s.negotiated.Version == nil:
-		// "The client SHOULD NOT send requests other than pings before the server has responded to the initialize request" (basic/lifecycle).
+		// "The client SHOULD NOT send requests other than pings before the server has responded to the
+		// initialize request" (basic/lifecycle).
 		return s.negotiated, nil, Errorf(mcp.CodeInvalidRequest, "no session: send initialize first")
 	}
 	return s.negotiated, h, nil
@@ -57,8 +59,8 @@ func isStateless(meta *mcp.RequestMeta) bool {
 	return meta.ProtocolVersion != nil || meta.ClientCapabilities != nil
 }
 
-// requestMeta reads params._meta; the result points into params. Unusable members read as absent. It decodes only what is needed, since a
-// client of the stateless era sends a long _meta with each request.
+// requestMeta reads params._meta; the result points into params. Unusable members read as absent. It decodes
+// only what is needed, since a client of the stateless era sends a long _meta with each request.
 func requestMeta(params []byte) (meta mcp.RequestMeta) {
 	for it := rawjson.Over(rawjson.Member(params, "_meta")); it.Next(); {
 		switch string(it.Name) {

@@ -9,7 +9,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Session is a client without pipes. A carrier such as HTTP passes each line to it, with an output for the answers.
+// Session is a client without pipes. A carrier such as HTTP passes each line to it, with an output for the
+// answers.
 //
 //	Take ─ Exchange ─▶ peer.next ... handler ─▶ the line's writer ─▶ its Output
 //	                                  └ once that is closed, and what answers nothing ─▶ the session's writer ─▶ its Output
@@ -24,8 +25,8 @@ type Session struct {
 	shut    context.CancelFunc
 }
 
-// Exchange is a line and everything that is sent because of it. It ends when the line has been answered, if it needs an answer, and nobody
-// holds it any more (see Caller.Hold).
+// Exchange is a line and everything that is sent because of it. It ends when the line has been answered, if
+// it needs an answer, and nobody holds it any more (see Caller.Hold).
 type Exchange struct {
 	line  []byte
 	begin func(context.Context, *Caller) // instead of a line: continues a stream (see Resume)
@@ -33,8 +34,8 @@ type Exchange struct {
 	taken chan struct{} // closed when the reader has processed the line
 }
 
-// NewSession starts a session for a carrier other than two pipes (for those, see [Server.Serve]). out takes what belongs to no line, or to a
-// line whose exchange has ended; nil = it is dropped.
+// NewSession starts a session for a carrier other than two pipes (for those, see [Server.Serve]). out takes
+// what belongs to no line, or to a line whose exchange has ended; nil = it is dropped.
 func (s *Server) NewSession(out Output) *Session {
 	c := &Session{session: &session{srv: s}, exchanges: make(chan *Exchange)}
 	c.closed, c.shut = context.WithCancel(context.Background())
@@ -46,14 +47,14 @@ func (s *Server) NewSession(out Output) *Session {
 	return c
 }
 
-// Take passes on a line, of at most Options.MaxLine bytes, and returns when the line has been processed. out gets the answers, if there are
-// any, and learns which line is the last. Take fails if the session has ended.
+// Take passes on a line, of at most Options.MaxLine bytes, and returns when the line has been processed. out
+// gets the answers, if there are any, and learns which line is the last. Take fails if the session has ended.
 func (c *Session) Take(line []byte, out Output) (*Exchange, error) {
 	return c.exchange(&Exchange{line: bytes.TrimSpace(line)}, out)
 }
 
-// Version returns the protocol version that initialize has negotiated, nil before that or if it failed. It must not be called while Take takes
-// initialize. Use it where the carrier depends on the version.
+// Version returns the protocol version that initialize has negotiated, nil before that or if it failed. It
+// must not be called while Take takes initialize. Use it where the carrier depends on the version.
 func (c *Session) Version() *mcp.Version { return c.negotiated.Version }
 
 func (c *Session) exchange(x *Exchange, out Output) (*Exchange, error) {
@@ -71,11 +72,12 @@ func (c *Session) exchange(x *Exchange, out Output) (*Exchange, error) {
 	}
 }
 
-// Abandon ends an exchange whose output nobody reads any more. A carrier calls it when a connection is gone for good.
+// Abandon ends an exchange whose output nobody reads any more. A carrier calls it when a connection is gone
+// for good.
 func (x *Exchange) Abandon() { x.w.fail(errUnread) }
 
-// Move ends an exchange whose client reads the session's output instead: what follows the lines that wait goes there
-// (see Caller.Hold).
+// Move ends an exchange whose client reads the session's output instead: what follows the lines that wait
+// goes there (see Caller.Hold).
 func (x *Exchange) Move() { x.w.move() }
 
 // Cut reports whether the session has ended the exchange while somebody still held it.
@@ -105,7 +107,8 @@ func (c *Session) nextLine() ([]byte, error) {
 	}
 }
 
-// leave lets the answers of a line be written. It comes after the reader's own answers, so that the writer knows which of them is the last.
+// leave lets the answers of a line be written. It comes after the reader's own answers, so that the writer
+// knows which of them is the last.
 func (c *Session) leave(x *Exchange) {
 	x.w.release()
 	stop := context.AfterFunc(c.closed, func() { x.w.finish() })
@@ -116,14 +119,15 @@ func (c *Session) leave(x *Exchange) {
 	close(x.taken)
 }
 
-// Drain takes no more lines, and waits for the requests in flight until ctx ends. At the end of a server, call it before End.
+// Drain takes no more lines, and waits for the requests in flight until ctx ends. At the end of a server,
+// call it before End.
 func (c *Session) Drain(ctx context.Context) {
 	c.endInput(io.EOF)
 	c.incoming.wait(ctx)
 }
 
-// End takes no more lines and ends the requests in flight: with [ErrShutdown] when the server stops, or with [ErrCancelled], as if the client
-// had cancelled them, when the client is gone or has said goodbye.
+// End takes no more lines and ends the requests in flight: with [ErrShutdown] when the server stops, or with
+// [ErrCancelled], as if the client had cancelled them, when the client is gone or has said goodbye.
 func (c *Session) End(cause error) {
 	c.endInput(io.EOF)
 	c.endHandlers(cause)

@@ -101,7 +101,8 @@ func TestExchangesEnd(t *testing.T) {
 	})
 }
 
-// The messages of a request go by its exchange while that is held, and with those that belong to no request after that.
+// The messages of a request go by its exchange while that is held, and with those that belong to no request
+// after that.
 func TestExchangeHeld(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := NewServer(nil)
@@ -187,7 +188,8 @@ func TestExchangesDoNotWaitForEachOther(t *testing.T) {
 	})
 }
 
-// Calls of a session whose lines are brought do not wait for its end: their client may come back with another.
+// Calls of a session whose lines are brought do not wait for its end: their client may come back with
+// another.
 func TestSessionIsNotPatient(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := NewServer(&Options{Drain: -1})

@@ -18,8 +18,8 @@ func (s *session) callerOf(c *call, who Caller) *Caller {
 	return &who
 }
 
-// initialize answers the request that opens the session. If the server has something to prepare, that comes first; requests that arrive
-// meanwhile, which few clients send, are answered.
+// initialize answers the request that opens the session. If the server has something to prepare, that comes
+// first; requests that arrive meanwhile, which few clients send, are answered.
 func (s *session) initialize(c *call) {
 	if err := s.open(c); err != nil {
 		s.answer(c, nil, err)
@@ -53,8 +53,8 @@ func (s *session) open(c *call) *Error {
 		return Errorf(mcp.CodeInvalidRequest, "initialize: the session is open already, with %s", s.negotiated.Version.Name)
 	}
 	var p mcp.InitializeParams
-	// Unmarshal continues after a member of the wrong type, which then reads as absent: an unknown kind of capability is not a reason to
-	// refuse.
+	// Unmarshal continues after a member of the wrong type, which then reads as absent: an unknown kind of
+	// capability is not a reason to refuse.
 	_ = rawjson.Unmarshal(c.params, &p)
 	if p.ProtocolVersion == "" {
 		return Errorf(mcp.CodeInvalidParams, `initialize: "protocolVersion" is missing`)

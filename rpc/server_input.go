@@ -10,9 +10,10 @@ import (
 	"runnel/internal/system"
 )
 
-// input is what a session reads. After a long write the output wakes its reader (see pipeOutput): the runtime only polls for input when a
-// processor is idle, which is rare while a task streams flat out, and pings spent most of their time unnoticed. Without the nudge, a ping
-// beside a flood takes a third longer, and the slowest hundredth half as long again (450 µs, then 680).
+// input is what a session reads. After a long write the output wakes its reader (see pipeOutput): the runtime
+// only polls for input when a processor is idle, which is rare while a task streams flat out, and pings spent
+// most of their time unnoticed. Without the nudge, a ping beside a flood takes a third longer, and the
+// slowest hundredth half as long again (450 µs, then 680).
 type input struct {
 	io.Reader
 	file *os.File // nil if the runtime does not poll the reader
@@ -38,7 +39,8 @@ func (in *input) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// wake makes a waiting Read look again if there is something to read: it sets a deadline that has passed, which is the only way.
+// wake makes a waiting Read look again if there is something to read: it sets a deadline that has passed,
+// which is the only way.
 func (in *input) wake() bool {
 	if in.file == nil {
 		return false
@@ -66,8 +68,8 @@ func interrupt(pipe any) bool {
 	var err error
 	switch p := pipe.(type) {
 	case interface{ SetDeadline(time.Time) error }:
-		// An os.File that the runtime does not poll (a terminal, an inherited pipe) has no deadlines, and closing it would not end the Read
-		// or Write either.
+		// An os.File that the runtime does not poll (a terminal, an inherited pipe) has no deadlines, and
+		// closing it would not end the Read or Write either.
 		err = p.SetDeadline(time.Now())
 	case io.Closer:
 		err = p.Close()

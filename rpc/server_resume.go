@@ -6,16 +6,18 @@ import (
 	"errors"
 )
 
-// A carrier may lose a connection in the middle of a stream, and another process may have to resume the stream. So the lines of a stream that
-// can be resumed have a mark: text before the message that says where to resume after it. The carrier cuts the mark off (CutMark), gives it
-// to the client in its own way, and passes it back ([Session.Resume]).
+// A carrier may lose a connection in the middle of a stream, and another process may have to resume the
+// stream. So the lines of a stream that can be resumed have a mark: text before the message that says where
+// to resume after it. The carrier cuts the mark off (CutMark), gives it to the client in its own way, and
+// passes it back ([Session.Resume]).
 
 // ErrNoStream is returned for a mark that names no stream, or one that can never be resumed.
 var ErrNoStream = errors.New("the mark names no stream that can be resumed")
 
-// HandleResume registers the function that resumes streams. f finds the stream that a mark names; its error is ErrNoStream if there will
-// never be one. begin must not wait: it calls Caller.Hold, and writes the rest of the stream in another goroutine until its context ends,
-// since nobody takes the output after that. A mark comes from the client, so nothing in it can be trusted.
+// HandleResume registers the function that resumes streams. f finds the stream that a mark names; its error
+// is ErrNoStream if there will never be one. begin must not wait: it calls Caller.Hold, and writes the rest
+// of the stream in another goroutine until its context ends, since nobody takes the output after that. A mark
+// comes from the client, so nothing in it can be trusted.
 func (s *Server) HandleResume(f func(ctx context.Context, mark string) (begin func(open context.Context, c *Caller), err error)) {
 	s.resume = f
 }
@@ -43,7 +45,8 @@ func CutMark(line []byte) (mark string, message []byte) {
 	return "", line
 }
 
-// Resume writes the rest of a stream that was lost after a line with this mark. The session must have taken initialize before.
+// Resume writes the rest of a stream that was lost after a line with this mark. The session must have taken
+// initialize before.
 func (c *Session) Resume(ctx context.Context, mark string, out Output) (*Exchange, error) {
 	if !c.srv.Resumes() {
 		return nil, ErrClosed

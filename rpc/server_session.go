@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// handlerGrace is how long handlers may take to return after their context has ended: longer than the 5 s that a child process, for
-	// which a handler may wait, gets between TERM and KILL.
+	// handlerGrace is how long handlers may take to return after their context has ended: longer than the 5 s
+	// that a child process, for which a handler may wait, gets between TERM and KILL.
 	handlerGrace = 10 * time.Second
 	// interruptGrace is how long an interrupted Read or Write may take to return.
 	interruptGrace = time.Second
@@ -36,7 +36,8 @@ type session struct {
 	values sync.Map // see SessionValue
 }
 
-// statelessClient is what a request of the stateless era says about its client, encoded and decoded. The decoded part is read-only.
+// statelessClient is what a request of the stateless era says about its client, encoded and decoded. The
+// decoded part is read-only.
 type statelessClient struct {
 	clientInfo, clientCapabilities json.RawMessage
 
@@ -60,10 +61,11 @@ func (s *session) begin(ctx context.Context, lines func() ([]byte, error), out O
 
 // Serve serves one client until in ends, ctx ends or out fails.
 //
-// When in ends (EOF), requests in flight go on for Options.Drain. Then, or at once when ctx ends, the contexts of the remaining ones end
-// with [ErrShutdown]; what is queued by then is written, as long as the client reads. Neither is an error. Serve returns when all its
-// goroutines have ended. If a Read or Write does not return, Serve sets a deadline on in or out, or closes it. A blocked Read of a terminal
-// or of an inherited pipe cannot be ended, and stays until the process exits.
+// When in ends (EOF), requests in flight go on for Options.Drain. Then, or at once when ctx ends, the
+// contexts of the remaining ones end with [ErrShutdown]; what is queued by then is written, as long as the
+// client reads. Neither is an error. Serve returns when all its goroutines have ended. If a Read or Write
+// does not return, Serve sets a deadline on in or out, or closes it. A blocked Read of a terminal or of an
+// inherited pipe cannot be ended, and stays until the process exits.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	ss := newSession(ctx, s, in, out)
 	ss.start()
@@ -111,7 +113,8 @@ func (s *session) endHandlers(cause error) {
 	}
 }
 
-// flush writes what is queued and ends the writer. With a negative Drain it waits for as long as the client needs.
+// flush writes what is queued and ends the writer. With a negative Drain it waits for as long as the client
+// needs.
 func (s *session) flush(ctx context.Context, out io.Writer) {
 	if s.srv.opt.Drain < 0 {
 		s.w.close()

@@ -12,11 +12,12 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// discoverTTL is how long clients may cache server/discover: its answer changes only with the binary and its config.
+// discoverTTL is how long clients may cache server/discover: its answer changes only with the binary and its
+// config.
 const discoverTTL = time.Hour
 
-// stateless makes the caller of a request of the stateless era from its _meta alone: "no state should be inferred
-// from previous requests" (2026-07-28 basic, "Statelessness").
+// stateless makes the caller of a request of the stateless era from its _meta alone: "no state should be
+// inferred from previous requests" (2026-07-28 basic, "Statelessness").
 func (s *session) stateless(meta *mcp.RequestMeta) (Caller, *Error) {
 	c := Caller{Era: Stateless}
 	name := rawjson.Unquote(meta.ProtocolVersion)
@@ -33,7 +34,8 @@ func (s *session) stateless(meta *mcp.RequestMeta) (Caller, *Error) {
 	if !rawjson.IsObject(meta.ClientCapabilities) {
 		return c, Errorf(mcp.CodeInvalidParams, "params._meta[%q] must be an object", mcp.MetaClientCapabilities)
 	}
-	// "If the [logLevel] is not a recognized log level, the server SHOULD reject that request" (server/utilities/logging)
+	// "If the [logLevel] is not a recognized log level, the server SHOULD reject that request"
+	// (server/utilities/logging)
 	if meta.LogLevel != nil && !slices.Contains(logLevels, string(meta.LogLevel)) {
 		return c, Errorf(mcp.CodeInvalidParams, "params._meta[%q] must be one of %s", mcp.MetaLogLevel, strings.Join(logLevels, ", "))
 	}
@@ -57,8 +59,9 @@ type unsupported struct {
 	Requested string   `json:"requested"`
 }
 
-// supportedVersions are the versions of the stateless era, newest first: "Use one of the versions in its advertised supported list. Do not
-// fall back to initialize" (basic/transports/stdio). A version of the handshake era is not allowed in _meta, so it is not listed.
+// supportedVersions are the versions of the stateless era, newest first: "Use one of the versions in its
+// advertised supported list. Do not fall back to initialize" (basic/transports/stdio). A version of the
+// handshake era is not allowed in _meta, so it is not listed.
 func supportedVersions() []string {
 	var names []string
 	for _, v := range slices.Backward(mcp.Versions) {
@@ -88,8 +91,9 @@ func (s *Server) discover(ctx context.Context, c *Caller, _ json.RawMessage) (an
 	return r, nil
 }
 
-// dress adds to the result that begins at begin what the stateless era requires: a resultType, and in _meta who the server is. It works on
-// the encoded result, so that no handler needs to know. bare: the result has neither yet.
+// dress adds to the result that begins at begin what the stateless era requires: a resultType, and in _meta
+// who the server is. It works on the encoded result, so that no handler needs to know. bare: the result has
+// neither yet.
 func (s *Server) dress(c *Caller, e *encoder, begin int, bare bool) error {
 	object := e.buf.Bytes()[begin:]
 	if !rawjson.IsObject(object) { // another server may have answered so

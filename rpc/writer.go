@@ -21,13 +21,13 @@ import (
 //   - what the peer can do without (answers to pings, refusals, notifications that may be lost) is dropped above maxUnread;
 //   - other control lines never wait: their senders bound how many there are.
 const (
-	// laneRoom is the size of a write from which on no further lane is pulled for it: half of what a Linux pipe takes at once. A larger one
-	// delays answers in a flood, and makes the flood no faster.
+	// laneRoom is the size of a write from which on no further lane is pulled for it: half of what a Linux
+	// pipe takes at once. A larger one delays answers in a flood, and makes the flood no faster.
 	laneRoom = 32 << 10
 	// maxUnread is how much may be unread before lines that the peer can do without are dropped.
 	maxUnread = 32 << 20
-	// largeReply is the size from which on a reply waits for its turn as a lane does: one small reply for each slot fits into memory, one
-	// large reply for each does not.
+	// largeReply is the size from which on a reply waits for its turn as a lane does: one small reply for
+	// each slot fits into memory, one large reply for each does not.
 	largeReply = 64 << 10
 )
 
@@ -37,9 +37,10 @@ const flushGrace = 2 * time.Second
 // errUnread is the reason for the end of a writer whose output nobody took.
 var errUnread = errors.New("the client does not read")
 
-// writer is the one goroutine that writes to the peer (run). For each write it takes the waiting control lines, then pulls in turn the
-// lanes that have something. So control lines are written in the order in which they were queued, each lane's lines in their order, and
-// what is queued after [Caller.Write] has returned comes after what that wrote.
+// writer is the one goroutine that writes to the peer (run). For each write it takes the waiting control
+// lines, then pulls in turn the lanes that have something. So control lines are written in the order in which
+// they were queued, each lane's lines in their order, and what is queued after [Caller.Write] has returned
+// comes after what that wrote.
 //
 //	control lines ─ appended ─▶ control ─┐
 //	lanes ─ wait in turn ─▶ turns ─ encode ─▶ one buffer ─ out.Write ─▶ peer
@@ -66,15 +67,16 @@ type writer struct {
 	turns   []*turn // lanes that wait to be pulled
 }
 
-// Output is where a session writes. A carrier implements it, bounds what it holds, and waits when that is full; for pipes there already is
-// one.
+// Output is where a session writes. A carrier implements it, bounds what it holds, and waits when that is
+// full; for pipes there already is one.
 type Output interface {
-	// WriteLines takes complete lines, possibly none, and must not keep them. Nothing follows if last is set. If it has to wait for its
-	// reader, it waits until ctx ends at the latest.
+	// WriteLines takes complete lines, possibly none, and must not keep them. Nothing follows if last is set.
+	// If it has to wait for its reader, it waits until ctx ends at the latest.
 	WriteLines(ctx context.Context, lines []byte, last bool) error
 }
 
-// pipeOutput is the output of a session on two pipes. After each long write it wakes the reader of in, if there is something to read.
+// pipeOutput is the output of a session on two pipes. After each long write it wakes the reader of in, if
+// there is something to read.
 type pipeOutput struct {
 	io.Writer
 	in *input // nil: there is nobody to wake
@@ -113,7 +115,8 @@ func (w *writer) run() {
 		var slots int
 		var more bool
 		buf, slots, more, last = w.take(buf[:0])
-		// Release the slots before the write: as soon as the client sees an answer it may send its next request.
+		// Release the slots before the write: as soon as the client sees an answer it may send its next
+		// request.
 		if slots > 0 {
 			w.freeSlots(slots)
 		}
@@ -128,7 +131,8 @@ func (w *writer) run() {
 		}
 		if !more && !last {
 			if reply := <-w.wake; reply {
-				// The first of many replies has woken this goroutine, which runs at once: let the goroutines that make the others run.
+				// The first of many replies has woken this goroutine, which runs at once: let the goroutines
+				// that make the others run.
 				runtime.Gosched()
 			}
 		}
@@ -143,15 +147,16 @@ func (w *writer) run() {
 	}
 }
 
-// take swaps the queued lines for an empty buffer, which was written before, and pulls lanes. It reports whether more is waiting, and
-// whether nothing follows.
+// take swaps the queued lines for an empty buffer, which was written before, and pulls lanes. It reports
+// whether more is waiting, and whether nothing follows.
 func (w *writer) take(buf []byte) (taken []byte, slots int, more, last bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	taken, w.control = w.control, buf
 	slots, w.slots = w.slots, 0
-	// One lane is pulled even if control lines fill the write, so that a client that pings all the time gets the rest, too. A control line
-	// that arrives meanwhile ends the round: a lane may have been opened after it, such as a task's after its handle.
+	// One lane is pulled even if control lines fill the write, so that a client that pings all the time gets
+	// the rest, too. A control line that arrives meanwhile ends the round: a lane may have been opened after
+	// it, such as a task's after its handle.
 	for first := true; !w.moving && len(w.turns) > 0 && len(w.control) == 0 && (first || len(taken) < laneRoom); first = false {
 		t := w.turns[0]
 		w.turns = w.turns[1:]
@@ -198,8 +203,8 @@ func (w *writer) try(line []byte) error {
 	return w.queue(line, 0)
 }
 
-// reply queues the response to a request in flight, whose hold ends with it. A large one waits for its turn until ctx ends; then, at the
-// end of the session, it is queued as the others are.
+// reply queues the response to a request in flight, whose hold ends with it. A large one waits for its turn
+// until ctx ends; then, at the end of the session, it is queued as the others are.
 func (w *writer) reply(ctx context.Context, line []byte) error {
 	if len(line) > largeReply {
 		err := w.inTurn(ctx, line, 1)
@@ -283,7 +288,8 @@ func (w *writer) enter(t *turn) {
 	trySend(w.wake, false)
 }
 
-// leave withdraws a turn. It reports false if it is too late: the writer is encoding it, or the output has ended.
+// leave withdraws a turn. It reports false if it is too late: the writer is encoding it, or the output has
+// ended.
 func (w *writer) leave(t *turn) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -318,7 +324,8 @@ func (w *writer) close() {
 	trySend(w.wake, false)
 }
 
-// move lets run end after it has written the control lines. Waiting lanes, and what is queued later, get ErrClosed.
+// move lets run end after it has written the control lines. Waiting lanes, and what is queued later, get
+// ErrClosed.
 func (w *writer) move() {
 	w.mu.Lock()
 	w.moving = true
@@ -326,7 +333,8 @@ func (w *writer) move() {
 	trySend(w.wake, false)
 }
 
-// finish closes the writer, and waits until what is queued is written, for at most flushGrace. It returns how many bytes were not written.
+// finish closes the writer, and waits until what is queued is written, for at most flushGrace. It returns how
+// many bytes were not written.
 func (w *writer) finish() (lost int) {
 	w.close()
 	select {

@@ -60,7 +60,8 @@ func line(s string) func([]byte) []byte {
 	return func(dst []byte) []byte { return append(dst, s+"\n"...) }
 }
 
-// While the client does not read, lanes wait and encode nothing; control lines queue, and go first; a context ends the wait.
+// While the client does not read, lanes wait and encode nothing; control lines queue, and go first; a context
+// ends the wait.
 func TestStalledClient(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w, p := newStalled(t)
@@ -149,8 +150,8 @@ func TestLanesTakeTurns(t *testing.T) {
 	})
 }
 
-// A lane that is opened after a control line was queued writes after that line, also when both happen while another lane is pulled: a task's partials
-// never come before its handle.
+// A lane that is opened after a control line was queued writes after that line, also when both happen while
+// another lane is pulled: a task's partials never come before its handle.
 func TestControlBeforeLaterLane(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w, p := newStalled(t)
@@ -203,7 +204,8 @@ func TestBrokenOutput(t *testing.T) {
 	})
 }
 
-// Refusals, answers to pings and what the client can do without are dropped when too much is unread, and come again afterwards.
+// Refusals, answers to pings and what the client can do without are dropped when too much is unread, and come
+// again afterwards.
 func TestUnreadRefusalsAreBounded(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w, p := newStalled(t)
@@ -290,8 +292,8 @@ func TestLargeRepliesWait(t *testing.T) {
 
 func laneOf(w *writer) *Caller { return &Caller{session: &session{peer: &peer{w: w}}} }
 
-// A sender that takes turns without waiting enters from within encode and under a lock, leaves a client that does not read, and is told when there
-// will be no more turns.
+// A sender that takes turns without waiting enters from within encode and under a lock, leaves a client that
+// does not read, and is told when there will be no more turns.
 func TestTurns(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w, p := newStalled(t)

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// What a worker notes that was taken for dead is not taken for what the next attempt notes, whichever comes last.
+// What a worker notes that was taken for dead is not taken for what the next attempt notes, whichever comes
+// last.
 func TestNotesOfAnotherAttempt(t *testing.T) {
 	variables := json.RawMessage(`{
 		"runnel/progress": {"Done": 1}, "runnel/times": [1000, 1], "runnel/question/question-1": {"method": "elicitation/create", "message": "first?"},

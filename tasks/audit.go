@@ -11,7 +11,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Each event of a task is recorded twice: in the log, with ids and the owner but never with content, and by an Observer that counts.
+// Each event of a task is recorded twice: in the log, with ids and the owner but never with content, and by
+// an Observer that counts.
 
 func (r *Runner) event(id string) *zerolog.Event {
 	return r.o.Log.Info().Str("taskId", id).Str("owner", r.o.Owner)
@@ -28,8 +29,8 @@ func (r *Runner) recordEnded(t *Task) {
 	r.o.Observer.Ended(t.Tool, t.Status, took)
 }
 
-// RecordRetrieved records that a client has got a task's result. "runnel tasks prune" keeps the task until then.
-// Call it wherever a client gets a result.
+// RecordRetrieved records that a client has got a task's result. "runnel tasks prune" keeps the task until
+// then. Call it wherever a client gets a result.
 func (r *Runner) RecordRetrieved(id string) {
 	if err := r.o.State.MarkFetched(context.Background(), r.o.Owner, id); err != nil { // the client still gets its result
 		r.o.Log.Warn().Err(err).Str("taskId", id).Msg("recording that the result was fetched")

@@ -58,8 +58,8 @@ func (r *Runner) Idle() bool {
 	return len(r.live)+len(r.working)+len(r.hidden) == 0
 }
 
-// Close cancels everything that runs and returns when it has ended: no goroutine of a tool and no child is left, except those that GiveUp
-// leaves.
+// Close cancels everything that runs and returns when it has ended: no goroutine of a tool and no child is
+// left, except those that GiveUp leaves.
 // Call it at the end of the process.
 func (r *Runner) Close() {
 	r.mu.Lock() // see goLocked
@@ -70,8 +70,8 @@ func (r *Runner) Close() {
 	r.recordAll()
 }
 
-// GiveUp lets Close return even if some work has not returned: nothing can stop a Go function that ignores its context. The tasks fail like
-// all tasks that Close stops.
+// GiveUp lets Close return even if some work has not returned: nothing can stop a Go function that ignores
+// its context. The tasks fail like all tasks that Close stops.
 // Call it when Close has taken longer than the process can wait.
 func (r *Runner) GiveUp() {
 	r.mu.Lock()

@@ -2,7 +2,8 @@ package tasks
 
 import "time"
 
-// Defaults of a [Runner] and a State, and of how calls are answered (package tools). Those of a config file are the same.
+// Defaults of a [Runner] and a State, and of how calls are answered (package tools). Those of a config file
+// are the same.
 const (
 	DefaultOwner         = "local"
 	DefaultTTL           = time.Hour

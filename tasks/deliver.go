@@ -9,8 +9,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Delivering starts a delivery: the caller writes the task's output to a client, and calls delivered when it will write no more.
-// Use it where a delivery needs no goroutine, and Deliver otherwise.
+// Delivering starts a delivery: the caller writes the task's output to a client, and calls delivered when it
+// will write no more. Use it where a delivery needs no goroutine, and Deliver otherwise.
 func (r *Run) Delivering() (delivered func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -48,16 +48,18 @@ func (r *Run) Hold() {
 	r.expected++
 }
 
-// checkDrained sets drained if the last of the output has been written. That is never so while the work runs: a delivery with nothing to
-// write returns at once, and a question of the work may add another delivery. r.mu is held.
+// checkDrained sets drained if the last of the output has been written. That is never so while the work runs:
+// a delivery with nothing to write returns at once, and a question of the work may add another delivery. r.mu
+// is held.
 func (r *Run) checkDrained() {
 	if (r.worked.IsSet() || r.finishing) && r.expected+r.delivering == 0 { // even then, a call that was parked while its work ended may add one
 		r.drained.Set()
 	}
 }
 
-// awaitDelivery closes the log and waits until the last of it has been delivered, or the task is aborted. "Drain, then end": the terminal
-// status comes after the last partial, so a client that does not read delays the end.
+// awaitDelivery closes the log and waits until the last of it has been delivered, or the task is aborted.
+// "Drain, then end": the terminal status comes after the last partial, so a client that does not read delays
+// the end.
 func (r *Run) awaitDelivery() {
 	r.log.Close()
 	r.mu.Lock()
@@ -74,17 +76,18 @@ func (r *Run) awaitDelivery() {
 }
 
 const (
-	// drainWait is how long an aborted task waits for its deliveries at a time. If the process is suspended meanwhile, only one such wait
-	// is lost.
+	// drainWait is how long an aborted task waits for its deliveries at a time. If the process is suspended
+	// meanwhile, only one such wait is lost.
 	drainWait = 100 * time.Millisecond
-	// drainIdle is how many waits may pass while the client reads nothing: together as long as a client has at the end of a session.
+	// drainIdle is how many waits may pass while the client reads nothing: together as long as a client has
+	// at the end of a session.
 	drainIdle = 20
 	// drainWaits is how many waits there are in all, for a client that reads slowly.
 	drainWaits = 100
 )
 
-// deliverRest lets the deliveries of an aborted task write what is in the log, as long as the client reads: no partial may be missing before
-// this end, either. finishing is set.
+// deliverRest lets the deliveries of an aborted task write what is in the log, as long as the client reads:
+// no partial may be missing before this end, either. finishing is set.
 func (r *Run) deliverRest() {
 	r.log.Close()
 	lag, idle := r.log.Lag(), 0
@@ -108,8 +111,8 @@ func (r *Run) deliverRest() {
 	}
 }
 
-// setEnding sets how the output ends, unless that is already known. rest are the items of the result that do not repeat the output; nil
-// means all of them.
+// setEnding sets how the output ends, unless that is already known. rest are the items of the result that do
+// not repeat the output; nil means all of them.
 func (r *Run) setEnding(result *mcp.CallToolResult, rest *[]mcp.ContentBlock, err *rpc.Error) {
 	if err != nil {
 		result, rest = mcp.ErrorResult(err.Message), nil
@@ -120,8 +123,9 @@ func (r *Run) setEnding(result *mcp.CallToolResult, rest *[]mcp.ContentBlock, er
 	r.segments.Finish(partials.Ending{Rest: *rest, IsError: result.IsError})
 }
 
-// Complete lets an error result complete the task, too: "Tasks in immediate mode that return results immediately MUST have status
-// completed" (SEP-1905, "Task Status"). The task's own result is then its result, even if Spec.Merge is set.
+// Complete lets an error result complete the task, too: "Tasks in immediate mode that return results
+// immediately MUST have status completed" (SEP-1905, "Task Status"). The task's own result is then its
+// result, even if Spec.Merge is set.
 // Call it before Deliver.
 func (r *Run) Complete() {
 	r.mu.Lock()

@@ -7,12 +7,13 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// A detached task outlives the process that started it: another process, its supervisor, takes it and runs it. Both have a Run for it. The
-// supervisor's (Runner.Take) is like any other; the Run in the process that started the task (Run.Detach) follows it from then on.
+// A detached task outlives the process that started it: another process, its supervisor, takes it and runs
+// it. Both have a Run for it. The supervisor's (Runner.Take) is like any other; the Run in the process that
+// started the task (Run.Detach) follows it from then on.
 
-// Detach hands the task to another process. The work calls it before it writes anything to the log. start starts that process, and returns
-// when it has taken the task (Runner.Take), or why it has not. If Detach returns nil, the work must return, since the Run now follows the
-// task.
+// Detach hands the task to another process. The work calls it before it writes anything to the log. start
+// starts that process, and returns when it has taken the task (Runner.Take), or why it has not. If Detach
+// returns nil, the work must return, since the Run now follows the task.
 // Use it for work that must outlive this process.
 func (r *Run) Detach(ctx context.Context, start func() error) error {
 	if err := r.Promote(ctx); err != nil {

@@ -82,7 +82,8 @@ func segments(t *testing.T, line []byte) []json.RawMessage {
 	return m.Result.Content
 }
 
-// The end of a task is not told as older than what was told of it before, though the supervisor ended it before this process saw that.
+// The end of a task is not told as older than what was told of it before, though the supervisor ended it
+// before this process saw that.
 func TestDetachedEndIsTheNewest(t *testing.T) {
 	starter, supervisor, _ := threeProcesses(t)
 	end := make(chan struct{})
@@ -101,7 +102,8 @@ func TestDetachedEndIsTheNewest(t *testing.T) {
 	}
 }
 
-// Everybody reads the output as the supervisor writes it, under the same numbers, pushed, pulled or merged, while it runs and later.
+// Everybody reads the output as the supervisor writes it, under the same numbers, pushed, pulled or merged,
+// while it runs and later.
 func TestDetachedOutputIsOne(t *testing.T) {
 	starter, supervisor, third := threeProcesses(t)
 	step := make(chan struct{})
@@ -189,7 +191,8 @@ func TestDetachedOutputIsOne(t *testing.T) {
 	}
 }
 
-// A follower of a task that another process runs sees its log grow and its end, and leaves no goroutine when it lets go.
+// A follower of a task that another process runs sees its log grow and its end, and leaves no goroutine when
+// it lets go.
 func TestFollow(t *testing.T) {
 	starter, supervisor, third := threeProcesses(t)
 	step := make(chan struct{})
@@ -278,7 +281,8 @@ func TestFollowWhileTheLastOneLetsGo(t *testing.T) {
 	}
 }
 
-// Cancelling and ending the starter while the supervisor takes the task: it is cancelled there, or goes on there.
+// Cancelling and ending the starter while the supervisor takes the task: it is cancelled there, or goes on
+// there.
 func TestDetachIsNotTornApart(t *testing.T) {
 	for name, cancel := range map[string]bool{"cancelled": true, "closed": false} {
 		t.Run(name, func(t *testing.T) {
@@ -340,7 +344,8 @@ func TestDetachedExpires(t *testing.T) {
 	}
 }
 
-// How its output ends is known to what delivers it, before the log is closed, also where only the following of it ends.
+// How its output ends is known to what delivers it, before the log is closed, also where only the following
+// of it ends.
 func TestDetachedExpiryIsAnEnding(t *testing.T) {
 	starter, supervisor, _ := threeProcesses(t)
 	here, there := detached(t, starter, supervisor, tasks.Spec{Handle: true, TTL: time.Second}, func(ctx context.Context, _ *tasks.Run) tasks.Done {
@@ -364,7 +369,8 @@ func TestDetachedExpiryIsAnEnding(t *testing.T) {
 	}
 }
 
-// How a detached task ends is what its supervisor has stored, though the clock has passed its ttl here before: the clock may be set back.
+// How a detached task ends is what its supervisor has stored, though the clock has passed its ttl here
+// before: the clock may be set back.
 func TestDetachedEndIsTheStored(t *testing.T) {
 	var clock tasks.WallClock
 	dir := t.TempDir()
@@ -406,7 +412,8 @@ func TestDetachFails(t *testing.T) {
 	}
 }
 
-// A client that does not read cannot hold the end of a detached task back from who cancels it, nor beyond its ttl.
+// A client that does not read cannot hold the end of a detached task back from who cancels it, nor beyond its
+// ttl.
 func TestDetachedEndIsNotHeldBack(t *testing.T) {
 	starter, supervisor, _ := threeProcesses(t)
 	done := func(context.Context, *tasks.Run) tasks.Done {

@@ -1,8 +1,9 @@
 // Package tasks runs work as tasks: durable handles with a status, an outcome and a log
 // (https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks).
 //
-// A call that a client waits for and a call with a handle are both a Run; they differ only in whether the task is stored, and in what the
-// client gets. The terms are the specification's: the receiver (runnel) runs a task for the requestor (the client).
+// A call that a client waits for and a call with a handle are both a Run; they differ only in whether the
+// task is stored, and in what the client gets. The terms are the specification's: the receiver (runnel) runs
+// a task for the requestor (the client).
 //
 //	Runner.Start ─▶ Run ─▶ Work ─ writes ─▶ Log ─ Deliver ─▶ the client
 //	                 │                       │
@@ -39,8 +40,8 @@
 //     ended. These, and those that Runner.Go starts, end with Runner.Close.
 //   - A state on disk has its own (package sqlite).
 //
-// Locks: Run.handover and Run.changing are taken in this order, and may be held across I/O; then comes View.answering, then View.mu or
-// Runner.mu, but not both.
+// Locks: Run.handover and Run.changing are taken in this order, and may be held across I/O; then comes
+// View.answering, then View.mu or Runner.mu, but not both.
 //
 // Where things stand:
 //

@@ -14,7 +14,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// elsewhere is a state with one task, which another process has put, and which can be taken. err is why its notes cannot be stored.
+// elsewhere is a state with one task, which another process has put, and which can be taken. err is why its
+// notes cannot be stored.
 type elsewhere struct {
 	*Memory
 	task  Task
@@ -50,7 +51,8 @@ func (s *elsewhere) SetVariables(_ context.Context, _, _ string, patch []byte) (
 	return nil, s.err
 }
 
-// The progress of a taken task is noted like that of any other, so that others see it; sooner if its client waits for it.
+// The progress of a taken task is noted like that of any other, so that others see it; sooner if its client
+// waits for it.
 func TestProgressOfATakenTaskIsNoted(t *testing.T) {
 	for _, published := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -93,7 +95,8 @@ func TestTakenTaskKeepsItsVariables(t *testing.T) {
 	}
 }
 
-// An answer that comes too late is acknowledged and ignored, also where the task has ended in another process a moment ago.
+// An answer that comes too late is acknowledged and ignored, also where the task has ended in another process
+// a moment ago.
 func TestAnswerForATaskThatHasJustEnded(t *testing.T) {
 	r := newRunner(t, Options{State: newElsewhere(`{"runnel/question/question-1":{"method":"elicitation/create","message":"really?"}}`, ErrEnded)})
 	p := mcp.UpdateTaskParams{TaskID: "there", InputResponses: map[string]json.RawMessage{"question-1": json.RawMessage(`{"action":"decline"}`)}}
@@ -156,7 +159,8 @@ func TestGiveUpEndsATakenTask(t *testing.T) {
 	})
 }
 
-// slow is elsewhere, but notes of progress are on their way until ctx ends, and are lost then, while it is slow.
+// slow is elsewhere, but notes of progress are on their way until ctx ends, and are lost then, while it is
+// slow.
 type slow struct {
 	*elsewhere
 	slow atomic.Bool

@@ -87,7 +87,8 @@ func TestTaskElsewhere(t *testing.T) {
 	}
 }
 
-// slowAsk is a store whose write lock another process holds for a while: to ask for a cancellation takes long, and is followed at once.
+// slowAsk is a store whose write lock another process holds for a while: to ask for a cancellation takes
+// long, and is followed at once.
 type slowAsk struct {
 	tasks.State
 	task  tasks.Task
@@ -122,7 +123,8 @@ func (s *slowAsk) Head(ctx context.Context, owner, id string) (tasks.Task, error
 	return s.Get(ctx, owner, id)
 }
 
-// The process that runs a task has all of its time to cancel it, counted from when it could know of the cancellation.
+// The process that runs a task has all of its time to cancel it, counted from when it could know of the
+// cancellation.
 func TestAskTimeoutBeginsWhenAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := statetest.NewRunner(t, tasks.Options{State: &slowAsk{task: statetest.Working("a")}, AskTimeout: 10 * time.Second})
@@ -289,8 +291,8 @@ func runElsewhere(t *testing.T) (here, there *tasks.Runner, s *tasks.Run) {
 	return here, there, s
 }
 
-// Questions are known to the process that runs the task only. Another one acknowledges no answer that nobody gets; what comes
-// when the task asks no more is ignored, as it is where the task runs.
+// Questions are known to the process that runs the task only. Another one acknowledges no answer that nobody
+// gets; what comes when the task asks no more is ignored, as it is where the task runs.
 func TestQuestionsElsewhere(t *testing.T) {
 	here, there, s := runElsewhere(t)
 	q := question(t, s)
@@ -448,7 +450,8 @@ func (s *slow) Ask(context.Context, string, string) error {
 	return nil
 }
 
-// A task that its ttl ends, and not the cancel that comes at the same time, is not told as cancelled: its own client hears that it failed.
+// A task that its ttl ends, and not the cancel that comes at the same time, is not told as cancelled: its own
+// client hears that it failed.
 func TestCancelledAtTheEndOfItsTTL(t *testing.T) {
 	var clock tasks.WallClock
 	dir := t.TempDir()

@@ -37,8 +37,8 @@ func (r *Run) abortReason() error {
 	return nil
 }
 
-// finish moves the task to a terminal status. cause is why the run ends early, nil if its work has returned. If another call ends the task
-// first, finish waits for that end and reports false.
+// finish moves the task to a terminal status. cause is why the run ends early, nil if its work has returned.
+// If another call ends the task first, finish waits for that end and reports false.
 func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome *Outcome) bool {
 	switch first, elsewhere := r.claimEnd(status); {
 	case elsewhere:
@@ -82,7 +82,8 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 	return true
 }
 
-// claimEnd reports whether its caller is the first, which then ends the task, and whether the task runs elsewhere, where it ends.
+// claimEnd reports whether its caller is the first, which then ends the task, and whether the task runs
+// elsewhere, where it ends.
 func (r *Run) claimEnd(status mcp.TaskStatus) (first, elsewhere bool) {
 	r.handover.Lock()
 	defer r.handover.Unlock()
@@ -103,8 +104,9 @@ func (r *Run) claimEnd(status mcp.TaskStatus) (first, elsewhere bool) {
 	return true, false
 }
 
-// cancelRemote is finish for a task that another process runs. If the cause is a cancel, it asks that process to cancel the task, and reports
-// whether it could ask. At the ttl that process ends the task by itself. The end of this process does not end the task.
+// cancelRemote is finish for a task that another process runs. If the cause is a cancel, it asks that process
+// to cancel the task, and reports whether it could ask. At the ttl that process ends the task by itself. The
+// end of this process does not end the task.
 func (r *Run) cancelRemote(cause error) bool {
 	if r.worked.IsSet() && (cause == errCancelled || cause == errExpired) {
 		r.cancel(cause) // the task has ended there, and only its output is still being delivered here
@@ -122,7 +124,8 @@ func (r *Run) cancelRemote(cause error) bool {
 // stop ends the deliveries, the work's context and the log. finishing is set.
 func (r *Run) stop(cause error) {
 	<-r.begun.Done() // another process may find the task in the state and end it before Start returns
-	// "Receivers MUST NOT send notifications/tasks/partial after the task reaches a terminal status" (SEP-2679, 1.3.2)
+	// "Receivers MUST NOT send notifications/tasks/partial after the task reaches a terminal status"
+	// (SEP-2679, 1.3.2)
 	r.spec.Client.Silence()
 	r.cancel(cause)
 	r.log.Close()

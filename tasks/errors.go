@@ -8,8 +8,8 @@ import (
 )
 
 var (
-	// ErrNotFound is the error for every id that is unknown, expired or of another owner: nothing may reveal that another owner's task
-	// exists.
+	// ErrNotFound is the error for every id that is unknown, expired or of another owner: nothing may reveal
+	// that another owner's task exists.
 	ErrNotFound = errors.New("task not found")
 	// ErrCursor refuses a cursor that List has not returned.
 	ErrCursor = errors.New("invalid cursor")
@@ -17,7 +17,8 @@ var (
 	ErrFenced = errors.New("another runnel has ended the task, since it believed that this one was gone")
 	// ErrBusy refuses what may succeed on another try: another process has kept this one from writing.
 	ErrBusy = errors.New("another process has held the state locked")
-	// ErrRemoved refuses to store in a place that no other process will find: what was reported as stored would be lost with this one.
+	// ErrRemoved refuses to store in a place that no other process will find: what was reported as stored
+	// would be lost with this one.
 	ErrRemoved = errors.New("the state was removed or replaced while runnel used it")
 	// ErrTooManyLive refuses a task of an owner who has as many live ones as Limits allows.
 	ErrTooManyLive = errors.New("too many live tasks")
@@ -39,8 +40,8 @@ var (
 	errUnfollowed = errors.New("not followed any more")
 )
 
-// Trouble is an error of a state, worded for a user who has to do something about it. Clients get its text, too; that of other errors is only
-// logged.
+// Trouble is an error of a state, worded for a user who has to do something about it. Clients get its text,
+// too; that of other errors is only logged.
 // A state returns it where the user can do something about it, such as a full disk.
 type Trouble struct{ Err error }
 

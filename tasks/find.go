@@ -9,7 +9,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// running returns the Run of a task that has a handle and has not ended, or whose end is not stored; nil if there is none.
+// running returns the Run of a task that has a handle and has not ended, or whose end is not stored; nil if
+// there is none.
 func (r *Runner) running(id string) *Run {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -37,7 +38,8 @@ func (r *Runner) Get(ctx context.Context, id string) (Task, error) {
 	return r.get(ctx, id, r.o.State.Get)
 }
 
-// Head is Get without the outcome and the segments of a task that has ended. Use it where they are not needed.
+// Head is Get without the outcome and the segments of a task that has ended. Use it where they are not
+// needed.
 func (r *Runner) Head(ctx context.Context, id string) (Task, error) {
 	return r.get(ctx, id, r.o.State.Head)
 }
@@ -68,8 +70,8 @@ func (r *Runner) List(ctx context.Context, cursor string, n int) ([]Task, string
 
 // While a task is working, its status message is the last line of its output: some hosts show nothing else.
 
-// LinePace is the shortest time between two status notifications that only show the last line of output. The handle counts as one, so a task
-// that ends sooner shows no line; the terminal status does not.
+// LinePace is the shortest time between two status notifications that only show the last line of output. The
+// handle counts as one, so a task that ends sooner shows no line; the terminal status does not.
 const LinePace = time.Second
 
 // Status returns the task as it is now, with a message that says what it is doing.
@@ -89,14 +91,16 @@ func (v *View) live() Task {
 	return t
 }
 
-// showLine makes the last line of output the status message of a working task. A task that waits for a worker keeps its own message.
+// showLine makes the last line of output the status message of a working task. A task that waits for a worker
+// keeps its own message.
 func (t *Task) showLine(line string) {
 	if !t.Waiting {
 		t.StatusMessage = clip(line)
 	}
 }
 
-// show returns the task as it is now. If line differs from the one that was last shown, lastUpdatedAt changes.
+// show returns the task as it is now. If line differs from the one that was last shown, lastUpdatedAt
+// changes.
 func (v *View) show(line string) Task {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -117,8 +121,9 @@ func (r *Runner) remember(t *Task) {
 	r.made = append(r.made, madeTask{t.ID, t.CreatedAt.Round(0).Add(t.TTL)})
 }
 
-// Newest returns up to n of the owner's tasks, newest first: if before is not "", only those older than that task; with own, only those that
-// this process has made. more reports whether there are others. It fails with ErrCursor if the task before is unknown.
+// Newest returns up to n of the owner's tasks, newest first: if before is not "", only those older than that
+// task; with own, only those that this process has made. more reports whether there are others. It fails with
+// ErrCursor if the task before is unknown.
 func (r *Runner) Newest(ctx context.Context, n int, before string, own bool) (page []Task, more bool, err error) {
 	var ids []string
 	if own {
@@ -132,7 +137,8 @@ func (r *Runner) Newest(ctx context.Context, n int, before string, own bool) (pa
 	return backwards(ctx, ids, n, r.Get)
 }
 
-// Last is Newest for the tasks that wanted accepts; they are as Head returns them. wanted gets tasks without outcome and output.
+// Last is Newest for the tasks that wanted accepts; they are as Head returns them. wanted gets tasks without
+// outcome and output.
 func (r *Runner) Last(ctx context.Context, n int, before string, wanted func(*Task) bool) (page []Task, more bool, err error) {
 	ids, err := r.lastIDs(ctx, n+1, before, wanted)
 	if err != nil {
@@ -158,7 +164,8 @@ func backwards(ctx context.Context, ids []string, n int, get func(context.Contex
 	return page, false, nil
 }
 
-// ownIDs returns the ids of the tasks that this process made before another task, as far as they can still be found.
+// ownIDs returns the ids of the tasks that this process made before another task, as far as they can still be
+// found.
 func (r *Runner) ownIDs(before string) (ids []string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

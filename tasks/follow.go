@@ -12,15 +12,16 @@ import (
 	"runnel/tools/text"
 )
 
-// This process follows a task that another process runs while it is wanted here: the state keeps its View up to date, and the View's own log
-// grows as that of the other process does. The View belongs either to the Run that has detached the task (detach.go), and lasts until the
-// task's end, or to Runner.Follow, and lasts until its last follower releases it.
+// This process follows a task that another process runs while it is wanted here: the state keeps its View up
+// to date, and the View's own log grows as that of the other process does. The View belongs either to the Run
+// that has detached the task (detach.go), and lasts until the task's end, or to Runner.Follow, and lasts
+// until its last follower releases it.
 
 // watchRetry is the time between two tries to read what other processes have stored.
 const watchRetry = 400 * time.Millisecond
 
-// Follow returns the view of a task: that of this process, or a new one that follows the task. The view is nil if the task has ended and its
-// end is stored. The caller must call release when done.
+// Follow returns the view of a task: that of this process, or a new one that follows the task. The view is
+// nil if the task has ended and its end is stored. The caller must call release when done.
 // Use it to see a task change, or its output grow, wherever it runs.
 func (r *Runner) Follow(ctx context.Context, id string) (v *View, release func(), err error) {
 	r.mu.Lock()
@@ -57,7 +58,8 @@ func (r *Runner) Follow(ctx context.Context, id string) (v *View, release func()
 	}, nil
 }
 
-// follow keeps the view up to date until the task has ended where it runs, nobody follows it any more, or the Runner is closed.
+// follow keeps the view up to date until the task has ended where it runs, nobody follows it any more, or the
+// Runner is closed.
 func (v *View) follow() {
 	t, err := v.watchUntilEnd(nobody{})
 	v.cancel(err)
@@ -72,8 +74,8 @@ func (v *View) follow() {
 	v.changes.Send()
 }
 
-// watchUntilEnd keeps the view up to date, and announces each change of the status, until the task has ended. It returns the task's last
-// state, with the cause of the view's context if that ends first.
+// watchUntilEnd keeps the view up to date, and announces each change of the status, until the task has ended.
+// It returns the task's last state, with the cause of the view's context if that ends first.
 func (v *View) watchUntilEnd(client Client) (Task, error) {
 	defer v.applyNotes(nil) // closes its questions
 	for {
@@ -116,8 +118,8 @@ func (r *Runner) watchStored(ctx context.Context, t *Task) error {
 	return r.retryWatch(ctx, t.ID, func() error { return r.o.State.Watch(ctx, t) })
 }
 
-// retryWatch calls read, which reads what other processes have stored about a task, until it succeeds. It returns ErrNotFound or the cause of
-// ctx.
+// retryWatch calls read, which reads what other processes have stored about a task, until it succeeds. It
+// returns ErrNotFound or the cause of ctx.
 func (r *Runner) retryWatch(ctx context.Context, id string, read func() error) error {
 	for failed := false; ; failed = true {
 		err := read()
@@ -167,8 +169,8 @@ func (r *Runner) await(ctx context.Context, id string, v *View) (Task, error) {
 	return t, nil
 }
 
-// Cancel cancels a task of the owner, wherever it runs. It returns the task as it then is, with ErrEnded if it had ended before.
-// Use it for a client that names a task.
+// Cancel cancels a task of the owner, wherever it runs. It returns the task as it then is, with ErrEnded if
+// it had ended before. Use it for a client that names a task.
 func (r *Runner) Cancel(ctx context.Context, id string) (Task, error) {
 	return r.cancelWithReason(ctx, id, "")
 }
@@ -203,7 +205,8 @@ func (r *Runner) cancelWithReason(ctx context.Context, id, reason string) (Task,
 	return t, err
 }
 
-// cancelElsewhere asks another process to cancel a task, and returns the task once it has ended, with ErrEnded if it ended in another way.
+// cancelElsewhere asks another process to cancel a task, and returns the task once it has ended, with
+// ErrEnded if it ended in another way.
 func (r *Runner) cancelElsewhere(ctx context.Context, working Task) (Task, error) {
 	id, cancelled := working.ID, working
 	cancelled.Status, cancelled.StatusMessage = mcp.TaskCancelled, ""

@@ -17,8 +17,8 @@ const pageSize = 50
 // Handle returns the answer to the task-augmented request that started the run.
 // Use it in the handshake era, and Created in the stateless one.
 func (r *Run) Handle() mcp.CreateTaskResult {
-	// A handle always shows the status working, even if that has changed since ("Task Status Lifecycle": tasks begin in the working status);
-	// later statuses follow it.
+	// A handle always shows the status working, even if that has changed since ("Task Status Lifecycle":
+	// tasks begin in the working status); later statuses follow it.
 	t := r.Task()
 	t.Status = mcp.TaskWorking
 	t.StatusMessage = ""
@@ -29,9 +29,9 @@ func (r *Run) Handle() mcp.CreateTaskResult {
 	}
 }
 
-// beforeTheEnd wraps an answer that shows a task: if it shows the task before its end, it is queued before the notification of that end. An
-// answer that may be large, and so wait for the client, does not delay the end; nor does one in a batch, which may wait for other answers
-// that wait for the end.
+// beforeTheEnd wraps an answer that shows a task: if it shows the task before its end, it is queued before
+// the notification of that end. An answer that may be large, and so wait for the client, does not delay the
+// end; nor does one in a batch, which may wait for other answers that wait for the end.
 func (r *Runner) beforeTheEnd(c *rpc.Caller, id string, show func() (any, error)) (any, error) {
 	v := r.view(id)
 	if v == nil || c.InBatch() {
@@ -70,9 +70,9 @@ func (r *Runner) head(ctx context.Context, id string) (any, error) {
 	return shown, nil
 }
 
-// taskResult answers with what the task's own request would have returned. "When a receiver receives a tasks/result request for a task in any
-// other non-terminal status, it MUST block the response until the task reaches a terminal status" (basic/utilities/tasks, "Result
-// Retrieval").
+// taskResult answers with what the task's own request would have returned. "When a receiver receives a
+// tasks/result request for a task in any other non-terminal status, it MUST block the response until the task
+// reaches a terminal status" (basic/utilities/tasks, "Result Retrieval").
 func (r *Runner) taskResult(ctx context.Context, c *rpc.Caller, p mcp.TaskParams) (any, error) {
 	if len(p.LastSeqNr) > 0 {
 		return r.resume(ctx, p)

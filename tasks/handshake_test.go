@@ -15,8 +15,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// An answer to tasks/get that shows a task working is not overtaken by the task's end: a client that has been told of an end is not told
-// afterwards that the task works.
+// An answer to tasks/get that shows a task working is not overtaken by the task's end: a client that has been
+// told of an end is not told afterwards that the task works.
 func TestGetIsNotOvertakenByTheEnd(t *testing.T) {
 	for era, get := range map[string]func(r *Runner, id string) (any, error){
 		"handshake": func(r *Runner, id string) (any, error) {
@@ -49,7 +49,8 @@ func TestGetIsNotOvertakenByTheEnd(t *testing.T) {
 	}
 }
 
-// A batch that cancels a task and asks for it is answered: its answers wait for each other, and the end of the task for none of them.
+// A batch that cancels a task and asks for it is answered: its answers wait for each other, and the end of
+// the task for none of them.
 func TestGetInABatchHoldsUpNoEnd(t *testing.T) {
 	const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}`
 	r := NewRunner(Options{Log: zerolog.Nop()}) // to close it would wait for what this test finds

@@ -47,8 +47,8 @@ func HideResult(s *secrets.Set, result *mcp.CallToolResult) *mcp.CallToolResult 
 	return &masked
 }
 
-// HideContent returns content with its secrets masked. Neighbouring texts between which a secret is divided become one text: a reader takes
-// them together, as the log does.
+// HideContent returns content with its secrets masked. Neighbouring texts between which a secret is divided
+// become one text: a reader takes them together, as the log does.
 // Use it on items that are not part of a result, and HideResult on a result.
 func HideContent(s *secrets.Set, content []mcp.ContentBlock) []mcp.ContentBlock {
 	if s == nil {

@@ -8,7 +8,8 @@ import (
 	"runnel/tools/secrets"
 )
 
-// A secret that is divided between neighbouring texts is masked, as it is in the stream, where they follow each other.
+// A secret that is divided between neighbouring texts is masked, as it is in the stream, where they follow
+// each other.
 func TestSecretInNeighbouringTexts(t *testing.T) {
 	s, err := secrets.New([]string{"correct-horse"}, nil)
 	if err != nil {

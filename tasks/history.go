@@ -13,9 +13,10 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// A run without a handle that has ended is kept for people, if the state can (Historian): they see what their hosts have
-// called. Clients do not find it. It is stored after its answer, together with those that end soon after it, so that a
-// call waits for no write; a process that dies loses the last of them. A run that Hide has stored is recorded as it ends.
+// A run without a handle that has ended is kept for people, if the state can (Historian): they see what their
+// hosts have called. Clients do not find it. It is stored after its answer, together with those that end soon
+// after it, so that a call waits for no write; a process that dies loses the last of them. A run that Hide
+// has stored is recorded as it ends.
 
 // History limits what a state keeps of the calls that have ended without a handle. The zero value keeps none.
 type History struct {
@@ -28,7 +29,8 @@ type History struct {
 // Implement it in a state that people look at.
 type Historian interface {
 	History() History
-	// Record stores calls of one owner that have ended, whether Hide has stored them or not. They need not survive a loss of power.
+	// Record stores calls of one owner that have ended, whether Hide has stored them or not. They need not
+	// survive a loss of power.
 	Record(calls ...Task) error
 }
 
@@ -50,7 +52,8 @@ type unrecorded struct {
 	failed  bool // that was said
 }
 
-// endWithoutHandle keeps a call that has ended for people, or deletes what the state has of it. changing is held.
+// endWithoutHandle keeps a call that has ended for people, or deletes what the state has of it. changing is
+// held.
 func (r *Run) endWithoutHandle(t Task) {
 	historian, ok := r.runner.o.State.(Historian)
 	ok = ok && historian.History().Calls > 0 && !r.spec.Unrecorded

@@ -27,7 +27,8 @@ func (h *historian) Record(calls ...Task) error {
 	return nil
 }
 
-// Calls that end in a burst are stored together, in as few transactions as others can wait for: the newest of them, as many as are kept.
+// Calls that end in a burst are stored together, in as few transactions as others can wait for: the newest of
+// them, as many as are kept.
 func TestBurstIsRecordedTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		state := &historian{State: NewMemory()}

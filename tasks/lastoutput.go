@@ -14,8 +14,8 @@ import (
 // maxLastOutput is how much of the end of its output the result of an aborted task shows.
 const maxLastOutput = mcp.MaxText
 
-// lastOutput returns the end of a log as content, for a task that was aborted and has no result. It says how much is left out, even to
-// clients that have already seen it.
+// lastOutput returns the end of a log as content, for a task that was aborted and has no result. It says how
+// much is left out, even to clients that have already seen it.
 func lastOutput(ctx context.Context, log *partials.Log) (content []mcp.ContentBlock) {
 	var said strings.Builder
 	flush := func() {

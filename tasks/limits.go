@@ -10,8 +10,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Limits are how much one owner may do. A state counts the tasks of all its processes; each process counts the requests of the client that it
-// serves.
+// Limits are how much one owner may do. A state counts the tasks of all its processes; each process counts
+// the requests of the client that it serves.
 type Limits struct {
 	MaxLive              int // tasks with a handle that have not ended; 0 = DefaultMaxLive
 	MaxStartsPerMinute   int // 0 = no limit
@@ -26,7 +26,8 @@ const (
 	refusedStore    = "store"    // it could not be stored
 )
 
-// window allows a number of events in any period of a given length, so there is no burst where two periods meet.
+// window allows a number of events in any period of a given length, so there is no burst where two periods
+// meet.
 type window struct {
 	limit  int
 	period time.Duration

@@ -11,11 +11,12 @@ import (
 	"time"
 )
 
-// maxMemory limits how many bytes of results and logs a Memory keeps of ended tasks. Beyond that, the tasks that ended first are forgotten
-// before their ttl is over.
+// maxMemory limits how many bytes of results and logs a Memory keeps of ended tasks. Beyond that, the tasks
+// that ended first are forgotten before their ttl is over.
 const maxMemory = 64 << 20
 
-// Memory is a State in the memory of one process, and ends with it. Use it where tasks need not outlive the process.
+// Memory is a State in the memory of one process, and ends with it. Use it where tasks need not outlive the
+// process.
 type Memory struct {
 	now func() time.Time // time.Now, except in tests
 

@@ -43,7 +43,8 @@ func (r *Runner) Register(srv *rpc.Server) {
 	}))
 }
 
-// withTasks refuses a method in a session whose version has no tasks. A client that uses one in another session can use tasks.
+// withTasks refuses a method in a session whose version has no tasks. A client that uses one in another
+// session can use tasks.
 func withTasks(h rpc.Handler) rpc.Handler {
 	return func(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 		if !c.Version.Tasks {

@@ -15,16 +15,16 @@ type Newer struct {
 	Ending *partials.Ending // how its output ended; nil if it has not
 	End    int64            // where its log ends
 	Output partials.Backing // reads what is stored of its log
-	// Ends returns where its segments after number n end, up to End; segment n ends at position last. It fails with partials.ErrEnds if
-	// they are damaged.
+	// Ends returns where its segments after number n end, up to End; segment n ends at position last. It
+	// fails with partials.ErrEnds if they are damaged.
 	Ends func(ctx context.Context, n int, last int64) ([]int64, error)
 }
 
 // lookBytes is how much new output a followed log takes into memory at once: as much as it keeps.
 const lookBytes = 256 << 10
 
-// Update brings a followed task up to date, with its log and its segments, and reports whether there is anything new for its followers.
-// A state calls it in Watch.
+// Update brings a followed task up to date, with its log and its segments, and reports whether there is
+// anything new for its followers. A state calls it in Watch.
 func (t *Task) Update(ctx context.Context, now Newer) (bool, error) {
 	n, last := t.Segments.Numbered()
 	grows := now.End > t.Log.Size()

@@ -16,7 +16,8 @@ func (extents) Due(bool) {}
 
 func (e extents) Load(context.Context, int64, int) ([]partials.Extent, error) { return e, nil }
 
-// A follower gets the numbers of segments that are stored a moment later than their output, also if no more output comes.
+// A follower gets the numbers of segments that are stored a moment later than their output, also if no more
+// output comes.
 func TestNumbersComeLater(t *testing.T) {
 	keeper := partials.NewLog(nil)
 	keeper.Back(extents(nil))

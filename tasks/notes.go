@@ -15,17 +15,19 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// A process that has taken a task has no client. It stores questions and progress as notes: members of the task's variables with names that
-// begin with notePrefix. Every state keeps and announces them. Followers of the task read the questions, and answer them with notes. People
-// and tools see the variables without notes (OwnVariables), and cannot set notes (CheckVariables).
+// A process that has taken a task has no client. It stores questions and progress as notes: members of the
+// task's variables with names that begin with notePrefix. Every state keeps and announces them. Followers of
+// the task read the questions, and answer them with notes. People and tools see the variables without notes
+// (OwnVariables), and cannot set notes (CheckVariables).
 //
 //	runnel/question/KEY  set by the process that runs the task: an open question
 //	runnel/answer/KEY    set by a follower: the first answer counts
 //	runnel/progress      set by the process that runs the task: its progress
 //	runnel/times         set by the process that runs the task: when its output came (times.go)
 //
-// Every process sets the last two for the tasks that it runs, so that others see them, now or later. From a task's second attempt on, KEY,
-// progress and times begin with "attempt-N-": a worker that was believed dead may still write, and is ignored (ofAttempt).
+// Every process sets the last two for the tasks that it runs, so that others see them, now or later. From a
+// task's second attempt on, KEY, progress and times begin with "attempt-N-": a worker that was believed dead
+// may still write, and is ignored (ofAttempt).
 const (
 	notePrefix     = "runnel/"
 	questionPrefix = notePrefix + "question/"
@@ -65,12 +67,14 @@ type notes struct {
 	names     []string // of all notes
 }
 
-// hasNotes reports whether there may be notes among variables. Most tasks have none, and their variables need not be decoded.
+// hasNotes reports whether there may be notes among variables. Most tasks have none, and their variables need
+// not be decoded.
 func hasNotes(variables json.RawMessage) bool {
 	return bytes.Contains(variables, []byte(`"`+notePrefix))
 }
 
-// readNotes reads the notes of an attempt from variables, and the names of all notes. Damaged ones count as absent.
+// readNotes reads the notes of an attempt from variables, and the names of all notes. Damaged ones count as
+// absent.
 func readNotes(variables json.RawMessage, attempt int) *notes {
 	n := &notes{answers: map[string]answerNote{}}
 	if !hasNotes(variables) {
@@ -131,7 +135,8 @@ func OwnVariables(variables json.RawMessage) json.RawMessage {
 	return rawjson.Encode(members)
 }
 
-// onlyNotes reports whether a patch sets notes and nothing else: the limits of variables do not apply to notes.
+// onlyNotes reports whether a patch sets notes and nothing else: the limits of variables do not apply to
+// notes.
 func onlyNotes(patch map[string]json.RawMessage) bool {
 	for name := range patch {
 		if !strings.HasPrefix(name, notePrefix) {
@@ -141,14 +146,14 @@ func onlyNotes(patch map[string]json.RawMessage) bool {
 	return len(patch) > 0
 }
 
-// setNotes sets notes of the task, and returns its variables; null deletes a note. The notes that are left at its end stay: progress and
-// times are still shown then, and the others are not used any more.
+// setNotes sets notes of the task, and returns its variables; null deletes a note. The notes that are left at
+// its end stay: progress and times are still shown then, and the others are not used any more.
 func (v *View) setNotes(ctx context.Context, patch map[string]any) (json.RawMessage, error) {
 	return v.runner.setStored(ctx, v.id, rawjson.Encode(patch))
 }
 
-// applyNotes takes over the notes of a task that another process runs: open and closed questions, progress and times. It returns what passOn
-// passes to the client: new questions, and the progress if it is new.
+// applyNotes takes over the notes of a task that another process runs: open and closed questions, progress
+// and times. It returns what passOn passes to the client: new questions, and the progress if it is new.
 func (v *View) applyNotes(variables json.RawMessage) (asked []*Question, progress Progress) {
 	n := readNotes(variables, v.Task().Attempt)
 	v.mu.Lock()

@@ -42,8 +42,9 @@ func ask(run *tasks.Run, message string) string {
 	}
 }
 
-// A question of a task that was taken is answered where the task was made, by its client, or by anybody else who follows it; or it is said that it
-// cannot be. Nobody sees it among the variables, also when the task has ended.
+// A question of a task that was taken is answered where the task was made, by its client, or by anybody else
+// who follows it; or it is said that it cannot be. Nobody sees it among the variables, also when the task has
+// ended.
 func TestQuestionsOfATakenTask(t *testing.T) {
 	starter, supervisor, third := threeProcesses(t)
 	come := make(chan string)

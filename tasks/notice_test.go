@@ -10,7 +10,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// refusing refuses the ends of tasks with the errors that come, one after the other, and stores them after the last.
+// refusing refuses the ends of tasks with the errors that come, one after the other, and stores them after
+// the last.
 type refusing struct {
 	*Memory
 	errs []error

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 )
 
-// publish shows a question to the followers of the task, and starts a goroutine that waits for their answer until the question is closed.
-// changing is held.
+// publish shows a question to the followers of the task, and starts a goroutine that waits for their answer
+// until the question is closed. changing is held.
 func (r *Run) publish(q *Question) error {
 	if _, err := r.setNotes(r.ctx, map[string]any{questionPrefix + q.key: questionNote{q.Request, q.Message}}); err != nil {
 		return err

@@ -61,8 +61,8 @@ func (q *Question) Answer(ctx context.Context, response json.RawMessage) error {
 	return q.view.Answer(ctx, map[string]json.RawMessage{q.key: response})
 }
 
-// Refuse refuses a question of a task that another process runs: it stores that there will be no answer, and why.
-// Call it if the client cannot be asked.
+// Refuse refuses a question of a task that another process runs: it stores that there will be no answer, and
+// why. Call it if the client cannot be asked.
 func (q *Question) Refuse(ctx context.Context, why error) {
 	wire, ok := errors.AsType[*rpc.Error](why)
 	if !ok {
@@ -111,9 +111,9 @@ func (r *Run) forget(q *Question) bool {
 	return len(r.open) < before
 }
 
-// updateStatus sets the status and its message from the open questions: those of the first one, or working if there is none. It stores the
-// task and announces a change. A failure to store is an error only if the task has moved between working and input_required. changing is
-// held.
+// updateStatus sets the status and its message from the open questions: those of the first one, or working if
+// there is none. It stores the task and announces a change. A failure to store is an error only if the task
+// has moved between working and input_required. changing is held.
 func (r *Run) updateStatus(changed bool) error {
 	r.mu.Lock()
 	if r.finishing {
@@ -163,8 +163,8 @@ func (v *View) CheckResponses(responses map[string]json.RawMessage) error {
 	return nil
 }
 
-// Read decodes and checks an answer; the error says what is wrong. An answer to anything but an elicitation must only be an object.
-// Call it on each answer, wherever it comes from.
+// Read decodes and checks an answer; the error says what is wrong. An answer to anything but an elicitation
+// must only be an object. Call it on each answer, wherever it comes from.
 func (q *Question) Read(response json.RawMessage) (mcp.ElicitResult, error) {
 	if q.Request.Method != "elicitation/create" {
 		if !rawjson.IsObject(response) {
@@ -182,9 +182,10 @@ func (q *Question) Read(response json.RawMessage) (mcp.ElicitResult, error) {
 	return r, q.Check(r.Content)
 }
 
-// Answer answers open questions. It ignores unknown keys: "keys that were never issued, keys that have already been answered, and keys
-// whose corresponding request has been superseded" (ext-tasks). It fails if another process runs the task and the answer cannot be stored.
-// Call it with the inputResponses of a request, after CheckResponses.
+// Answer answers open questions. It ignores unknown keys: "keys that were never issued, keys that have
+// already been answered, and keys whose corresponding request has been superseded" (ext-tasks). It fails if
+// another process runs the task and the answer cannot be stored. Call it with the inputResponses of a
+// request, after CheckResponses.
 func (v *View) Answer(ctx context.Context, responses map[string]json.RawMessage) error {
 	if v.detached.IsSet() {
 		answers := map[string]answerNote{}

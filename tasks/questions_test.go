@@ -85,7 +85,8 @@ func TestQuestionThatIsNotStored(t *testing.T) {
 	})
 }
 
-// The status says a question that is open, not one that has been answered, and who watches the task is told of each change.
+// The status says a question that is open, not one that has been answered, and who watches the task is told
+// of each change.
 func TestStatusSaysWhatIsAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRunner(t, Options{})

@@ -9,28 +9,30 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Queue is a State whose tasks can wait for a worker: a runnel, on any machine, that runs the tasks that others have stored.
-// Implement it in a state that several machines share.
+// Queue is a State whose tasks can wait for a worker: a runnel, on any machine, that runs the tasks that
+// others have stored. Implement it in a state that several machines share.
 //
-// A waiting task has no keeper: the state ends it when it has waited too long, and a cancellation ends it at once. A worker that takes a task
-// (Take) is its keeper, like any other. If the worker dies, the task waits again as long as its offer has retries left, and its output
-// continues where it was.
+// A waiting task has no keeper: the state ends it when it has waited too long, and a cancellation ends it at
+// once. A worker that takes a task (Take) is its keeper, like any other. If the worker dies, the task waits
+// again as long as its offer has retries left, and its output continues where it was.
 type Queue interface {
 	State
-	// Offer makes a task that this process has put or taken, but not begun, wait for a worker. This process is no longer its keeper.
+	// Offer makes a task that this process has put or taken, but not begun, wait for a worker. This process
+	// is no longer its keeper.
 	Offer(ctx context.Context, owner, id string, o Offer) error
-	// Next waits for a task that waits for a worker of one of the classes, and returns it; the owners take turns. Only Take decides who
-	// runs the task: others may have ended it meanwhile.
+	// Next waits for a task that waits for a worker of one of the classes, and returns it; the owners take
+	// turns. Only Take decides who runs the task: others may have ended it meanwhile.
 	Next(ctx context.Context, owners, classes []string) (*Offered, error)
-	// Announce makes a worker known to an owner's runnels. They soon forget it unless it is announced again and again; with a nil w they
-	// forget it at once.
+	// Announce makes a worker known to an owner's runnels. They soon forget it unless it is announced again
+	// and again; with a nil w they forget it at once.
 	Announce(ctx context.Context, owner string, w *Worker) error
-	// Fleet returns the workers that an owner's runnels can use, and how many of the owner's tasks wait for each class.
+	// Fleet returns the workers that an owner's runnels can use, and how many of the owner's tasks wait for
+	// each class.
 	Fleet(ctx context.Context, owner string) (workers []Worker, waiting map[string]int, err error)
 }
 
-// Offer is what a worker gets to know about a task, besides the name of its tool. It holds no path and no environment: the worker uses its
-// own.
+// Offer is what a worker gets to know about a task, besides the name of its tool. It holds no path and no
+// environment: the worker uses its own.
 type Offer struct {
 	Class     string          // of the workers that may take it
 	Arguments json.RawMessage // of the call
@@ -41,8 +43,8 @@ type Offer struct {
 	Retries   int             // how many times it waits again after losing its worker
 }
 
-// FarClient is what a worker knows about the client that made a call. It decides which questions the worker can ask that client, and whether
-// the worker publishes progress.
+// FarClient is what a worker knows about the client that made a call. It decides which questions the worker
+// can ask that client, and whether the worker publishes progress.
 type FarClient struct {
 	Asks     mcp.ClientCapabilities `json:"asks,omitzero"`      // elicitation, sampling and roots, as far as the client has them
 	Progress bool                   `json:"progress,omitempty"` // the client wants to know the progress
@@ -81,8 +83,9 @@ type Offerer struct {
 	Class string `json:"runnel/class"`
 }
 
-// Offer hands the task to a worker. The work calls it before it writes anything to the log, and must return if Offer returns nil, as with
-// Detach: the Run then follows the task, or ends if this process is a worker that gives the task back.
+// Offer hands the task to a worker. The work calls it before it writes anything to the log, and must return
+// if Offer returns nil, as with Detach: the Run then follows the task, or ends if this process is a worker
+// that gives the task back.
 func (r *Run) Offer(ctx context.Context, o Offer) error {
 	queue, ok := r.runner.o.State.(Queue)
 	if !ok {

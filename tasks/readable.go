@@ -9,8 +9,9 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Readable returns a task as its client's model can read it. Some clients show the error of a task without its newlines, and only its head: there the
-// result of a command that has failed is not an error, and says in its first line and in its last how the command ended.
+// Readable returns a task as its client's model can read it. Some clients show the error of a task without
+// its newlines, and only its head: there the result of a command that has failed is not an error, and says in
+// its first line and in its last how the command ended.
 func Readable(c *rpc.Caller, t mcp.DetailedTask) mcp.DetailedTask {
 	if t.Result == nil || !t.Result.IsError || t.Result.Meta[mcp.MetaCommand] == nil || !clients.Find(c.Client.Name, c.Client.Version).Flattens {
 		return t

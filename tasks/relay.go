@@ -10,9 +10,10 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// relay sends the questions of a task to a client of the handshake era that waits for its result: "When the requestor
-// encounters the input_required status, it SHOULD preemptively call tasks/result" (2025-11-25 basic/utilities/tasks). Each question is with
-// one client at a time. stop withdraws those that are open.
+// relay sends the questions of a task to a client of the handshake era that waits for its result: "When the
+// requestor
+// encounters the input_required status, it SHOULD preemptively call tasks/result" (2025-11-25
+// basic/utilities/tasks). Each question is with one client at a time. stop withdraws those that are open.
 //
 // Goroutines: one looks for questions, and one for each question waits for the client's answer.
 func (v *View) relay(ctx context.Context, c *rpc.Caller) (stop func()) {
@@ -40,7 +41,8 @@ func (v *View) relay(ctx context.Context, c *rpc.Caller) (stop func()) {
 	}
 }
 
-// unsent returns the open questions with a form that have not been sent to a client. From now on they count as sent.
+// unsent returns the open questions with a form that have not been sent to a client. From now on they count
+// as sent.
 func (v *View) unsent() (list []*Question) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -53,16 +55,17 @@ func (v *View) unsent() (list []*Question) {
 	return list
 }
 
-// form returns the params of a question, and reports whether it has a form. Another server or a worker may have made it, so it may be
-// anything.
+// form returns the params of a question, and reports whether it has a form. Another server or a worker may
+// have made it, so it may be anything.
 func (q *Question) form() (params mcp.ElicitParams, is bool) {
 	is = q.Request.Method == "elicitation/create" && rawjson.StringMember(q.Request.Params, "mode") != "url" &&
 		json.Unmarshal(q.Request.Params, &params) == nil
 	return params, is
 }
 
-// send sends the question and passes on the answer, unless it is answered elsewhere first. When this client stops waiting, an unanswered
-// question is sent to another one that waits; after an error, it is sent again only when the task changes.
+// send sends the question and passes on the answer, unless it is answered elsewhere first. When this client
+// stops waiting, an unanswered question is sent to another one that waits; after an error, it is sent again
+// only when the task changes.
 func (q *Question) send(waits context.Context, c *rpc.Caller) {
 	ctx, cancel := context.WithCancel(waits)
 	defer cancel()

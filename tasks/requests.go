@@ -2,8 +2,8 @@ package tasks
 
 import "context"
 
-// Other processes on the same state can ask this process to cancel a task that it runs. It looks for such requests as long as it runs
-// something that they can see.
+// Other processes on the same state can ask this process to cancel a task that it runs. It looks for such
+// requests as long as it runs something that they can see.
 
 // startWatching starts to look for requests of other processes, if that has not been started. r.mu is held.
 func (r *Runner) startWatching() {
@@ -13,8 +13,8 @@ func (r *Runner) startWatching() {
 	}
 }
 
-// watchRequests cancels the tasks of this process that others ask to cancel, and aborts those that others have ended, until nothing that they
-// can see runs any more.
+// watchRequests cancels the tasks of this process that others ask to cancel, and aborts those that others
+// have ended, until nothing that they can see runs any more.
 func (r *Runner) watchRequests(ctx context.Context) {
 	for failed := false; ctx.Err() == nil && r.keepWatching(); {
 		asked, fenced, err := r.o.State.Heed(ctx)
@@ -37,8 +37,8 @@ func (r *Runner) watchRequests(ctx context.Context) {
 	}
 }
 
-// endOnce ends a run, if there is one, in a goroutine, since its client or the state may delay the end for long. Later calls for the same run
-// do nothing.
+// endOnce ends a run, if there is one, in a goroutine, since its client or the state may delay the end for
+// long. Later calls for the same run do nothing.
 func (r *Runner) endOnce(run *Run, end func(run *Run)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

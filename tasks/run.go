@@ -11,14 +11,15 @@ import (
 	"runnel/tools/secrets"
 )
 
-// Run is a task that this process runs, from its start to its end. Three events mark its progress; if the run is aborted, the last may come
-// first:
+// Run is a task that this process runs, from its start to its end. Three events mark its progress; if the run
+// is aborted, the last may come first:
 //
 //	worked   Spec.Work has returned, and the log is closed
 //	drained  the deliveries have written the last of the output (deliver.go)
 //	ended    the terminal status is stored and announced
 //
-// All ends go through finish. The first one ends the task, even while its work runs, and the others wait for ended:
+// All ends go through finish. The first one ends the task, even while its work runs, and the others wait for
+// ended:
 //
 //	do      when the run is drained: completed or failed, as the work says
 //	Cancel  for a client of this process or of another one (requests.go)
@@ -27,8 +28,8 @@ import (
 //
 // Only Runner.Close waits for work that still runs after the end, with its context cancelled.
 //
-// A task that is handed to another process (detach.go) ends there. The Run follows it (follow.go) through the same events, and finish asks
-// that process to cancel the task.
+// A task that is handed to another process (detach.go) ends there. The Run follows it (follow.go) through the
+// same events, and finish asks that process to cancel the task.
 // Runner.Start, or Runner.Take, returns one, and passes it to the work.
 type Run struct {
 	View
@@ -40,11 +41,12 @@ type Run struct {
 	worked, drained rpc.Latch
 	begun           rpc.Latch // Client.Begin has returned, or is never called
 
-	// handover is held while it is unknown whether another process has taken the task. It is taken before changing. It is a lock of its own
-	// because finish must not wait for changing before it has ended what the holder of that waits for.
+	// handover is held while it is unknown whether another process has taken the task. It is taken before
+	// changing. It is a lock of its own because finish must not wait for changing before it has ended what
+	// the holder of that waits for.
 	handover sync.Mutex
-	// changing is held from a change of the status or the variables until that change is stored and announced, so that everyone sees the
-	// same order. It is taken before mu, and held across I/O.
+	// changing is held from a change of the status or the variables until that change is stored and
+	// announced, so that everyone sees the same order. It is taken before mu, and held across I/O.
 	changing    sync.Mutex
 	hidden      bool        // the state keeps the output of a run without a handle; guarded by changing
 	expiryTimer *time.Timer // nil without a handle; guarded by changing
@@ -71,8 +73,8 @@ type Run struct {
 	}
 }
 
-// Question is a request for input from the client, made by a task's work. While one is open the task is input_required ("Input Required
-// Status"); anyone with the task's id may see and answer it.
+// Question is a request for input from the client, made by a task's work. While one is open the task is
+// input_required ("Input Required Status"); anyone with the task's id may see and answer it.
 // Make one with Request and Message, and pass it to Run.Ask.
 type Question struct {
 	// Set by the asker.

@@ -170,8 +170,8 @@ func TestCancelStopsDeliveryFirst(t *testing.T) {
 	})
 }
 
-// Whatever cuts a task off, its output is delivered before its end is told; a client that does not read is not waited for, and nothing is
-// written for it afterwards.
+// Whatever cuts a task off, its output is delivered before its end is told; a client that does not read is
+// not waited for, and nothing is written for it afterwards.
 func TestCutOffDeliversFirst(t *testing.T) {
 	for name, cut := range map[string]func(r *Runner, run *Run){
 		"stopped": func(r *Runner, _ *Run) { go r.Close() },

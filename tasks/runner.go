@@ -26,8 +26,8 @@ type Options struct {
 	Observer   Observer
 	Ended      func(t *Task) // gets each end that this process must report (notice.go); must not block; nil = no reports
 	MaxPending int           // partials.LogOptions.MaxPending
-	// ErrorsComplete ends a task whose tool returned an error result as completed, against the specification, for hosts that never fetch
-	// the result of a failed task.
+	// ErrorsComplete ends a task whose tool returned an error result as completed, against the specification,
+	// for hosts that never fetch the result of a failed task.
 	ErrorsComplete bool
 	Secrets        *secrets.Current // the values that a run which starts must not show; nil = none
 	Log            zerolog.Logger
@@ -35,7 +35,8 @@ type Options struct {
 	now func() time.Time // time.Now, except in tests
 }
 
-// Observer counts what happens to the tasks of a Runner; set one to export metrics. Its methods must not block.
+// Observer counts what happens to the tasks of a Runner; set one to export metrics. Its methods must not
+// block.
 type Observer interface {
 	Created(tool string)                                          // a task was stored with a handle
 	Ended(tool string, status mcp.TaskStatus, took time.Duration) // a task has its terminal status
@@ -120,7 +121,8 @@ type Spec struct {
 	ClientName string
 	// Arguments of the call, as the client sent them.
 	Arguments json.RawMessage
-	// Handle gives the requestor a task id. The task is stored, can be found by the tasks methods, and counts as live.
+	// Handle gives the requestor a task id. The task is stored, can be found by the tasks methods, and counts
+	// as live.
 	Handle bool
 	// Late allows a handle later (Run.Promote). Until then none of the output may be lost.
 	Late bool
@@ -141,15 +143,17 @@ type Spec struct {
 // Client is how a Runner reaches the client that made a call. No method may block.
 // Implement it to write a call's output and status to its client.
 type Client interface {
-	// Begin is called before the work starts, so that no output is missed. The task does not end before Run.Deliver has been called and that
-	// delivery has written the last of the output.
+	// Begin is called before the work starts, so that no output is missed. The task does not end before
+	// Run.Deliver has been called and that delivery has written the last of the output.
 	Begin(run *Run)
 	// Status gets every later status of the task, in order. The terminal one comes last.
 	Status(t mcp.Task)
-	// Silence is called after Begin and before the end. After it has returned, nothing more of the task's output may be written.
+	// Silence is called after Begin and before the end. After it has returned, nothing more of the task's
+	// output may be written.
 	Silence()
-	// Asked gets a question of a task that another process runs. It returns a function that sends the question to the client and passes on
-	// the answer, nil if the client reads the question from the task, or an error if the client cannot be asked.
+	// Asked gets a question of a task that another process runs. It returns a function that sends the
+	// question to the client and passes on the answer, nil if the client reads the question from the task, or
+	// an error if the client cannot be asked.
 	Asked(q *Question) (send func(), err error)
 	// Progress gets the progress of a task that another process runs.
 	Progress(p Progress)
@@ -172,8 +176,8 @@ type Done struct {
 // maxMerging is how many merged results are in memory at once.
 const maxMerging = 2
 
-// Go runs f in a goroutine whose context ends when the runner is closed; Close waits for it. Once the runner is closed, Go does not run f
-// and reports false.
+// Go runs f in a goroutine whose context ends when the runner is closed; Close waits for it. Once the runner
+// is closed, Go does not run f and reports false.
 // Use it for what must end before the state is closed.
 func (r *Runner) Go(f func(ctx context.Context)) bool {
 	r.mu.Lock()
@@ -181,7 +185,8 @@ func (r *Runner) Go(f func(ctx context.Context)) bool {
 	return r.goLocked(f)
 }
 
-// goLocked is Go for callers that hold r.mu. Under that lock, Close waits for everything that was started before it.
+// goLocked is Go for callers that hold r.mu. Under that lock, Close waits for everything that was started
+// before it.
 func (r *Runner) goLocked(f func(ctx context.Context)) bool {
 	if r.ctx.Err() != nil {
 		return false

@@ -14,9 +14,10 @@ import (
 // retryInterval is the time between two tries to store an end: somebody may make room on the disk meanwhile.
 const retryInterval = 5 * time.Second
 
-// storeEnd stores the end of a task and returns the end that may be shown; ours reports whether this process has stored it. A result that
-// could not be stored is not shown, since it would be lost with the process: the task fails instead, and says why. While another process
-// holds the state the task stays working, and storeEnd keeps trying: an hour of work should not be lost to that.
+// storeEnd stores the end of a task and returns the end that may be shown; ours reports whether this process
+// has stored it. A result that could not be stored is not shown, since it would be lost with the process: the
+// task fails instead, and says why. While another process holds the state the task stays working, and
+// storeEnd keeps trying: an hour of work should not be lost to that.
 func (r *Runner) storeEnd(run *Run, t Task) (shown Task, ours bool) {
 	err := r.o.State.Put(context.Background(), t)
 	for logged := false; errors.Is(err, ErrBusy) && t.Status != mcp.TaskCancelled && r.ctx.Err() == nil && !t.Expired(r.o.now()); logged = true {
@@ -54,8 +55,8 @@ func (r *Runner) storeEnd(run *Run, t Task) (shown Task, ours bool) {
 	return t, false
 }
 
-// fencedEnd returns the end that another process has stored for a task of this one. Everyone finds that end from now on, so the outcome of
-// this process, which may contradict it, is not shown.
+// fencedEnd returns the end that another process has stored for a task of this one. Everyone finds that end
+// from now on, so the outcome of this process, which may contradict it, is not shown.
 func (r *Runner) fencedEnd(t Task) Task {
 	came := t.Status
 	stored, err := r.o.State.Get(context.Background(), t.Owner, t.ID)
@@ -73,8 +74,9 @@ func (r *Runner) fencedEnd(t Task) Task {
 	return t
 }
 
-// retryEnd tries to store an end until that succeeds, and one last time when the runner is closed. If the state still refuses, the task fails
-// when it is recovered. It does not stop when the task expires, since the stored task is still working. err is the error of the last try.
+// retryEnd tries to store an end until that succeeds, and one last time when the runner is closed. If the
+// state still refuses, the task fails when it is recovered. It does not stop when the task expires, since the
+// stored task is still working. err is the error of the last try.
 func (r *Runner) retryEnd(ctx context.Context, run *Run, t Task, err error) {
 	for last := false; !last && !errors.Is(err, ErrRemoved); { // with ErrRemoved no other try can succeed either
 		last = !pause.For(ctx, retryInterval)
@@ -98,8 +100,8 @@ func (r *Runner) retryEnd(ctx context.Context, run *Run, t Task, err error) {
 	}
 }
 
-// Settled waits until the end of a run is stored, or the task has expired. It returns ErrRemoved if the end can no longer be stored, or the
-// cause of ctx.
+// Settled waits until the end of a run is stored, or the task has expired. It returns ErrRemoved if the end
+// can no longer be stored, or the cause of ctx.
 // Use it in a process that exits after the task, such as a supervisor.
 func (r *Run) Settled(ctx context.Context) error {
 	for {

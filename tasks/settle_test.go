@@ -24,7 +24,8 @@ func (s endless) Put(ctx context.Context, t Task) error {
 	return s.Memory.Put(ctx, t)
 }
 
-// An end that cannot be stored is waited for until its task has expired, and no longer: a supervisor would never end.
+// An end that cannot be stored is waited for until its task has expired, and no longer: a supervisor would
+// never end.
 func TestSettledWhenExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRunner(t, Options{State: endless{NewMemory()}, TTL: 2*retryInterval + time.Second})
@@ -59,7 +60,8 @@ func (s *full) Put(ctx context.Context, t Task) error {
 	return s.Memory.Put(ctx, t)
 }
 
-// A client was told of a cancellation that could not be stored: it is stored when there is room, at the latest when runnel ends.
+// A client was told of a cancellation that could not be stored: it is stored when there is room, at the
+// latest when runnel ends.
 func TestUnstoredEndIsTriedAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		state := &full{Memory: NewMemory()}
@@ -105,7 +107,8 @@ func TestUnstoredEndOfCloseIsTriedAgain(t *testing.T) {
 	})
 }
 
-// The record of a task whose end is not stored says that it is working. Nobody is told so, however long it has been over.
+// The record of a task whose end is not stored says that it is working. Nobody is told so, however long it
+// has been over.
 func TestUnstoredEndOutlivesTheTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		state := &full{Memory: NewMemory()}

@@ -10,8 +10,9 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// SetVariables merges a patch into the task's variables and returns them all. It fails with ErrEnded if the task has ended, with an *rpc.Error
-// if the patch cannot be merged (CheckVariables), and if the variables cannot be stored.
+// SetVariables merges a patch into the task's variables and returns them all. It fails with ErrEnded if the
+// task has ended, with an *rpc.Error if the patch cannot be merged (CheckVariables), and if the variables
+// cannot be stored.
 func (r *Run) SetVariables(ctx context.Context, patch json.RawMessage) (json.RawMessage, error) {
 	if err := CheckVariables(patch); err != nil {
 		return nil, err
@@ -51,7 +52,8 @@ func (r *Runner) setStored(ctx context.Context, id string, patch json.RawMessage
 	return merged, err
 }
 
-// setVariables answers runnel/tasks/variables with the variables, after it has set those in the request, if there are any.
+// setVariables answers runnel/tasks/variables with the variables, after it has set those in the request, if
+// there are any.
 func (r *Runner) setVariables(ctx context.Context, _ *rpc.Caller, params json.RawMessage) (any, error) {
 	var p struct {
 		TaskID string          `json:"taskId"`

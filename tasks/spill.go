@@ -5,11 +5,13 @@ import (
 	"time"
 )
 
-// A run without a handle only writes to memory: most calls end before anything needs to be stored. One that may still get a handle must not
-// lose earlier output, so a state on disk takes its output when memory can keep no more of it.
+// A run without a handle only writes to memory: most calls end before anything needs to be stored. One that
+// may still get a handle must not lose earlier output, so a state on disk takes its output when memory can
+// keep no more of it.
 //
-// A run that takes longer than hideAfter is stored as well, for people: they see it (sqlite.Options.Calls) and may cancel it. No limit
-// applies to it, clients do not find it, and it is deleted when it ends, unless it has got a handle.
+// A run that takes longer than hideAfter is stored as well, for people: they see it (sqlite.Options.Calls)
+// and may cancel it. No limit applies to it, clients do not find it, and it is deleted when it ends, unless
+// it has got a handle.
 
 // hideAfter is how long a call runs before it is stored, so that a short one costs nothing.
 const hideAfter = 300 * time.Millisecond

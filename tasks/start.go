@@ -10,8 +10,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Start runs spec.Work as a new task, in a goroutine. It fails, with an *rpc.Error, if there are too many live tasks or the task cannot be
-// stored.
+// Start runs spec.Work as a new task, in a goroutine. It fails, with an *rpc.Error, if there are too many
+// live tasks or the task cannot be stored.
 func (r *Runner) Start(ctx context.Context, spec Spec) (*Run, error) {
 	now := r.o.now()
 	run := r.newRun(spec, Task{
@@ -65,7 +65,8 @@ func (r *Runner) ttl(asked time.Duration) time.Duration {
 	return min(max(asked, minTTL), r.o.MaxTTL)
 }
 
-// begin starts a run's work; from then on Close waits for it. changing is held, so the run does not end before.
+// begin starts a run's work; from then on Close waits for it. changing is held, so the run does not end
+// before.
 func (r *Runner) begin(run *Run) {
 	run.mu.Lock()
 	run.sampleTimer = time.AfterFunc(sampleFirst, func() { r.Go(run.sample) }) // Close waits for what it is writing
@@ -79,7 +80,8 @@ func (r *Runner) begin(run *Run) {
 	go run.do()
 }
 
-// maxArguments is how long arguments may be, in bytes, to be kept with a task: a state writes them with each status.
+// maxArguments is how long arguments may be, in bytes, to be kept with a task: a state writes them with each
+// status.
 const maxArguments = 16 << 10
 
 // argumentsToKeep returns the arguments that are kept with a task, nil for none.
@@ -118,8 +120,8 @@ func (r *Runner) admit(ctx context.Context, run *Run) error {
 // Use it when a plain call takes longer than its client waits.
 func (r *Run) Promote(ctx context.Context) error { return r.promote(ctx, false) }
 
-// Keep gives a handle to a run whose work is done, so that its output can be read later. It fails if the task cannot be stored. The limits on
-// live tasks and starts do not apply, since they are meant for running work.
+// Keep gives a handle to a run whose work is done, so that its output can be read later. It fails if the task
+// cannot be stored. The limits on live tasks and starts do not apply, since they are meant for running work.
 // Use it for a plain call whose result turned out too long to show.
 func (r *Run) Keep(ctx context.Context) error { return r.promote(ctx, true) }
 

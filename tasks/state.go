@@ -2,55 +2,61 @@ package tasks
 
 import "context"
 
-// State keeps tasks: in the memory of one process ([Memory]), or where several processes find them. Its methods may be called by several
-// goroutines at once. Package statetest tests a state against this contract.
+// State keeps tasks: in the memory of one process ([Memory]), or where several processes find them. Its
+// methods may be called by several goroutines at once. Package statetest tests a state against this contract.
 //
-// The process that first puts a task is its keeper: it runs the task and stores its outcome. It stays the keeper until the task has ended
-// or another process has taken it (Take). The state notices when a keeper dies, and ends its tasks as failed, with their output so far. A
-// keeper that comes back after that gets ErrFenced.
+// The process that first puts a task is its keeper: it runs the task and stores its outcome. It stays the
+// keeper until the task has ended or another process has taken it (Take). The state notices when a keeper
+// dies, and ends its tasks as failed, with their output so far. A keeper that comes back after that gets
+// ErrFenced.
 // Implement it to keep tasks in another place.
 type State interface {
-	// Put stores a new task, which is working, or a later version of a task of this process. When it returns, the task is as durable as the
-	// state makes it: a task is put before its handle is sent, and its outcome together with its terminal status. Put does not change
-	// variables: only SetVariables does. A state that keeps output backs the log (partials.Log.Back), and stores all of it before the end
-	// can be seen; if it cannot, it refuses TaskCompleted with partials.ErrLost. A task beyond the limits of its owner is refused with
-	// ErrTooManyLive or ErrTooManyStarts, except one that is Ending.
+	// Put stores a new task, which is working, or a later version of a task of this process. When it returns,
+	// the task is as durable as the state makes it: a task is put before its handle is sent, and its outcome
+	// together with its terminal status. Put does not change variables: only SetVariables does. A state that
+	// keeps output backs the log (partials.Log.Back), and stores all of it before the end can be seen; if it
+	// cannot, it refuses TaskCompleted with partials.ErrLost. A task beyond the limits of its owner is
+	// refused with ErrTooManyLive or ErrTooManyStarts, except one that is Ending.
 	Put(ctx context.Context, t Task) error
 	// Get returns an owner's task, or ErrNotFound. A task is visible until it has ended and its ttl is over.
 	Get(ctx context.Context, owner, id string) (Task, error)
-	// Head returns a task like Get, but without its segments and, if it has ended, without its outcome, so that its cost does not depend on
-	// their size. A damaged outcome may go unnoticed until Get reads it.
+	// Head returns a task like Get, but without its segments and, if it has ended, without its outcome, so
+	// that its cost does not depend on their size. A damaged outcome may go unnoticed until Get reads it.
 	Head(ctx context.Context, owner, id string) (Task, error)
-	// List returns up to n of an owner's tasks in the order of their creation, and the cursor for the rest, "" if there is none. The cursor
-	// of the first page is "". Outcomes, logs and segments may be missing.
+	// List returns up to n of an owner's tasks in the order of their creation, and the cursor for the rest,
+	// "" if there is none. The cursor of the first page is "". Outcomes, logs and segments may be missing.
 	List(ctx context.Context, owner, cursor string, n int) ([]Task, string, error)
 	// Delete deletes a task. A state deletes expired tasks by itself.
 	Delete(ctx context.Context, owner, id string) error
-	// SetVariables merges a patch (MergeVariables) into the variables of a task that has not ended, wherever it runs, and returns them all.
-	// It fails with ErrEnded, or with a *rpc.Error if the patch cannot be merged.
+	// SetVariables merges a patch (MergeVariables) into the variables of a task that has not ended, wherever
+	// it runs, and returns them all. It fails with ErrEnded, or with a *rpc.Error if the patch cannot be
+	// merged.
 	SetVariables(ctx context.Context, owner, id string, patch []byte) ([]byte, error)
 	// MarkFetched records that a client has got the result of a task.
 	MarkFetched(ctx context.Context, owner, id string) error
 
-	// Hide keeps a run of this process that has no handle, with its output, because memory may not hold all that it writes. Get and List do
-	// not find it until it is put. It fails with errors.ErrUnsupported if there is no better place than memory.
+	// Hide keeps a run of this process that has no handle, with its output, because memory may not hold all
+	// that it writes. Get and List do not find it until it is put. It fails with errors.ErrUnsupported if
+	// there is no better place than memory.
 	Hide(t Task) error
 
 	// Ask asks the keeper of a task to cancel it. Nothing happens if the task has ended.
 	Ask(ctx context.Context, owner, id string) error
-	// Heed returns the tasks of this process that others ask to cancel, each until it has ended, and those that others have ended because
-	// they believed that this process was gone, each until its end is put. It waits until there are some; a state that has to poll may
-	// return after a moment with none. It also waits before it returns an error.
+	// Heed returns the tasks of this process that others ask to cancel, each until it has ended, and those
+	// that others have ended because they believed that this process was gone, each until its end is put. It
+	// waits until there are some; a state that has to poll may return after a moment with none. It also waits
+	// before it returns an error.
 	Heed(ctx context.Context) (asked, fenced []string, err error)
 
-	// Take makes this process the keeper of a task that another one has put, but not begun. work describes the new keeper to people. The id,
-	// the owner, the log and the segments are those of t; the rest is returned.
+	// Take makes this process the keeper of a task that another one has put, but not begun. work describes
+	// the new keeper to people. The id, the owner, the log and the segments are those of t; the rest is
+	// returned.
 	Take(ctx context.Context, t Task, work []byte) (Task, error)
 	// Taken reports whether another process has taken a task of this one, which is then no longer its keeper.
 	Taken(ctx context.Context, id string) (bool, error)
-	// Watch waits until a task that another process runs has changed, and brings t up to date: a task as Get returns it, but with a log and
-	// segments that are followed (partials.Log.Follow). It reports a stored end even if the ttl is over by then: ErrNotFound means that the
-	// task was deleted.
+	// Watch waits until a task that another process runs has changed, and brings t up to date: a task as Get
+	// returns it, but with a log and segments that are followed (partials.Log.Follow). It reports a stored
+	// end even if the ttl is over by then: ErrNotFound means that the task was deleted.
 	Watch(ctx context.Context, t *Task) error
 
 	// Close stores what is not yet stored, and releases the state.

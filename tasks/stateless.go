@@ -90,8 +90,8 @@ func (r *Runner) cancelDetailed(ctx context.Context, _ *rpc.Caller, p mcp.Update
 	return nil, nil
 }
 
-// Detailed returns a task of the owner as clients of the tasks extension see it, with the members that its status adds.
-// Use it where only the id is known, and View.Detailed otherwise.
+// Detailed returns a task of the owner as clients of the tasks extension see it, with the members that its
+// status adds. Use it where only the id is known, and View.Detailed otherwise.
 func (r *Runner) Detailed(ctx context.Context, id string) (mcp.DetailedTask, error) {
 	if v := r.view(id); v != nil {
 		return v.Detailed(), nil

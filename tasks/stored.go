@@ -15,8 +15,8 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// Every state that outlives the process stores this about a task, and checks it when it reads it: a bit may have flipped, or somebody may
-// have edited it. Such a task becomes a failed one that says why.
+// Every state that outlives the process stores this about a task, and checks it when it reads it: a bit may
+// have flipped, or somebody may have edited it. Such a task becomes a failed one that says why.
 
 // storedOutcome is an Outcome as it is stored.
 type storedOutcome struct {
@@ -90,8 +90,8 @@ func isObject(stored []byte) bool {
 // isLine reports whether JSON can stand on a line of output.
 func isLine(b []byte) bool { return utf8.Valid(b) && bytes.IndexByte(b, '\n') < 0 }
 
-// CheckStored returns an error if a stored task is damaged. kept says whether it has a keeper, stored whether it has an outcome.
-// A state calls it on everything that it reads.
+// CheckStored returns an error if a stored task is damaged. kept says whether it has a keeper, stored whether
+// it has an outcome. A state calls it on everything that it reads.
 func (t *Task) CheckStored(kept, stored bool) error {
 	for _, s := range []*string{&t.StatusMessage, &t.Worker} {
 		*s = clip(strings.ToValidUTF8(*s, "�"))
@@ -120,8 +120,8 @@ func (t *Task) FailDamaged(why error) *partials.Ending {
 	return &partials.Ending{Rest: []mcp.ContentBlock{mcp.Text(message)}, IsError: true}
 }
 
-// FailOrphan fails a task whose keeper is gone: the result is the end of its output, t.Log, and a message that says so.
-// A state calls it when it recovers.
+// FailOrphan fails a task whose keeper is gone: the result is the end of its output, t.Log, and a message
+// that says so. A state calls it when it recovers.
 func (t *Task) FailOrphan(ctx context.Context) {
 	what := "the runnel that ran this task is gone"
 	switch {

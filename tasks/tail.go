@@ -9,8 +9,9 @@ import (
 // tailPage is how many bytes are read at a time.
 const tailPage = 256 << 10
 
-// Tail passes a task's output after a position to write: what there is and, with follow, what comes until the task has ended. Where output
-// is no longer kept, Batch.Start is after the End of the batch before. It returns the task as it then is, or the error of write.
+// Tail passes a task's output after a position to write: what there is and, with follow, what comes until the
+// task has ended. Where output is no longer kept, Batch.Start is after the End of the batch before. It
+// returns the task as it then is, or the error of write.
 func (r *Runner) Tail(ctx context.Context, id string, after int64, follow bool, write func(partials.Batch) error) (Task, error) {
 	if follow {
 		v, release, err := r.Follow(ctx, id)

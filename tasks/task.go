@@ -49,15 +49,15 @@ type Progress struct {
 	Message string  `json:"message,omitempty"`
 }
 
-// Outcome is how a task ended: with a result (possibly one with isError) or with a JSON-RPC error, never both.
-// Task.Outcome holds it.
+// Outcome is how a task ended: with a result (possibly one with isError) or with a JSON-RPC error, never
+// both. Task.Outcome holds it.
 type Outcome struct {
 	Result *mcp.CallToolResult
 	Err    *rpc.Error
 }
 
-// transitions are the status changes that a task may make (2025-11-25 basic/utilities/tasks, "Task Status Lifecycle"). All others are
-// refused, even one to the present status.
+// transitions are the status changes that a task may make (2025-11-25 basic/utilities/tasks, "Task Status
+// Lifecycle"). All others are refused, even one to the present status.
 var transitions = map[mcp.TaskStatus][]mcp.TaskStatus{
 	mcp.TaskWorking:       {mcp.TaskInputRequired, mcp.TaskCompleted, mcp.TaskFailed, mcp.TaskCancelled},
 	mcp.TaskInputRequired: {mcp.TaskWorking, mcp.TaskCompleted, mcp.TaskFailed, mcp.TaskCancelled},
@@ -74,15 +74,16 @@ func checkMove(from, to mcp.TaskStatus) error {
 	return fmt.Errorf("task status cannot change: %s to %s", from, to)
 }
 
-// Expired reports whether the task has ended and its ttl is over: from then on it counts as unknown. A working task stays visible: it is
-// stopped at the end of its ttl.
+// Expired reports whether the task has ended and its ttl is over: from then on it counts as unknown. A
+// working task stays visible: it is stopped at the end of its ttl.
 // A state calls it before it returns a task.
 func (t *Task) Expired(now time.Time) bool {
 	return t.Status.Terminal() && !now.Before(t.CreatedAt.Round(0).Add(t.TTL)) // by the wall clock
 }
 
-// NewID makes a task's id: a random UUID whose first 16 bits are milliseconds of the clock. Ids made at one time are therefore neighbours in
-// a state's index, instead of each changing another page; 106 random bits remain to keep the id secret.
+// NewID makes a task's id: a random UUID whose first 16 bits are milliseconds of the clock. Ids made at one
+// time are therefore neighbours in a state's index, instead of each changing another page; 106 random bits
+// remain to keep the id secret.
 func NewID(now time.Time) string {
 	id := uuid.New()
 	ms := now.UnixMilli()

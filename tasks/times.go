@@ -6,16 +6,18 @@ import (
 	"time"
 )
 
-// Times record when the output of a task came, as the process that runs it has seen it: coarsely, so that a day takes a few KiB. They are
-// stored as a note (notes.go), with the progress, for other processes, and for later.
+// Times record when the output of a task came, as the process that runs it has seen it: coarsely, so that a
+// day takes a few KiB. They are stored as a note (notes.go), with the progress, for other processes, and for
+// later.
 
 const (
-	// sampleFirst is the age at which a task's output is first sampled, and the time between samples while the task is young. It rises to
-	// samplePace, which is also the shortest time between two notes of progress: each note is a write to the state.
+	// sampleFirst is the age at which a task's output is first sampled, and the time between samples while
+	// the task is young. It rises to samplePace, which is also the shortest time between two notes of
+	// progress: each note is a write to the state.
 	sampleFirst = 250 * time.Millisecond
 	samplePace  = time.Second
-	// timesPace is the shortest time between two notes of times. Those of an old task are noted whenever its age has grown by one part in
-	// sampleParts.
+	// timesPace is the shortest time between two notes of times. Those of an old task are noted whenever its
+	// age has grown by one part in sampleParts.
 	timesPace = 4 * time.Second
 	// sampleParts is the least number of parts into which the age of a task is divided by its samples.
 	sampleParts = 64
@@ -31,7 +33,8 @@ type Sample struct {
 	Bytes int64
 }
 
-// Times are samples of a task's output, in order: one for each time at which it had grown. Between two samples far apart the task was silent.
+// Times are samples of a task's output, in order: one for each time at which it had grown. Between two
+// samples far apart the task was silent.
 type Times []Sample
 
 // grown adds a sample if the output has grown. It never changes samples that others may be reading.
@@ -53,7 +56,8 @@ func (s Times) grown(at time.Duration, bytes int64) Times {
 	return kept
 }
 
-// MarshalJSON encodes the samples as they are stored: milliseconds and bytes in turn, each as the difference from the sample before.
+// MarshalJSON encodes the samples as they are stored: milliseconds and bytes in turn, each as the difference
+// from the sample before.
 func (s Times) MarshalJSON() ([]byte, error) {
 	numbers := make([]int64, 0, 2*len(s))
 	at, bytes := int64(0), int64(0)
@@ -117,8 +121,8 @@ func (r *Run) addSample() time.Duration {
 	return age
 }
 
-// newNotes returns notes of what has changed since the last ones: progress, if that is due, and times, if they reach at least a step further.
-// r.mu is held.
+// newNotes returns notes of what has changed since the last ones: progress, if that is due, and times, if
+// they reach at least a step further. r.mu is held.
 func (r *Run) newNotes(progress bool, step time.Duration) map[string]any {
 	notes := map[string]any{}
 	if progress && r.task.Progress != r.noted.progress {
@@ -132,8 +136,8 @@ func (r *Run) newNotes(progress bool, step time.Duration) map[string]any {
 	return notes
 }
 
-// storeTimes notes the last progress, and when the last of the output came, before the end of the task is stored. A task of less than a
-// second gets such notes only if it already has others.
+// storeTimes notes the last progress, and when the last of the output came, before the end of the task is
+// stored. A task of less than a second gets such notes only if it already has others.
 func (r *Run) storeTimes(t *Task) {
 	ctx, cancel := context.WithTimeout(context.Background(), timesWait)
 	defer cancel()
@@ -167,7 +171,8 @@ func (r *Run) PublishProgress() {
 	r.pace = sampleFirst
 }
 
-// applyNotes reads the notes of a task that this process does not run: its progress, and when its output came.
+// applyNotes reads the notes of a task that this process does not run: its progress, and when its output
+// came.
 func (t *Task) applyNotes() {
 	if hasNotes(t.Variables) {
 		n := readNotes(t.Variables, t.Attempt)

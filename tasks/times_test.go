@@ -26,7 +26,8 @@ func longest(times tasks.Times, age time.Duration) (from, took time.Duration) {
 	return from, took
 }
 
-// When the output of a day came is known from some hundred numbers, and its silence to the minute; the same numbers are read again.
+// When the output of a day came is known from some hundred numbers, and its silence to the minute; the same
+// numbers are read again.
 func TestTimesOfADay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := tasks.NewRunner(tasks.Options{MaxTTL: 48 * time.Hour})
@@ -103,7 +104,8 @@ func TestCloseWaitsForASample(t *testing.T) {
 	})
 }
 
-// How far a task is, and when its output came, another process sees while it runs and after it, and nobody sees it among the variables.
+// How far a task is, and when its output came, another process sees while it runs and after it, and nobody
+// sees it among the variables.
 func TestProgressAndTimesElsewhere(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -5,13 +5,13 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Most hosts cannot use tasks, even if their protocol version has them. Those that can show it in their sessions: they declare tasks, or use
-// them.
+// Most hosts cannot use tasks, even if their protocol version has them. Those that can show it in their
+// sessions: they declare tasks, or use them.
 
 type usedKey struct{}
 
-// Used returns the latch that is set when the caller's session uses tasks, by a task method or by a task-augmented call.
-// Use it for what only such a client expects.
+// Used returns the latch that is set when the caller's session uses tasks, by a task method or by a
+// task-augmented call. Use it for what only such a client expects.
 func Used(c *rpc.Caller) *rpc.Latch {
 	return c.SessionValue(usedKey{}, func() any { return &rpc.Latch{} }).(*rpc.Latch)
 }

@@ -23,8 +23,8 @@ const (
 	maxVariableDepth = 10       // objects and lists, including the outermost
 )
 
-// CheckVariables returns an *rpc.Error if people or tools may not set a patch: it exceeds a limit, or uses a name that runnel reserves.
-// Call it before MergeVariables on a patch that comes from outside.
+// CheckVariables returns an *rpc.Error if people or tools may not set a patch: it exceeds a limit, or uses a
+// name that runnel reserves. Call it before MergeVariables on a patch that comes from outside.
 func CheckVariables(patch json.RawMessage) error {
 	if err := checkVariables(patch); err != nil {
 		return rpc.Errorf(mcp.CodeInvalidParams, "%v", err)
@@ -37,8 +37,9 @@ func CheckVariables(patch json.RawMessage) error {
 	return nil
 }
 
-// MergeVariables applies patch, an encoded object, to current (nil = empty); null deletes a member. An empty result is nil. An *rpc.Error
-// says what is wrong with the patch. The limits are 1 MiB encoded, 10 levels, and 64 KiB for a string.
+// MergeVariables applies patch, an encoded object, to current (nil = empty); null deletes a member. An empty
+// result is nil. An *rpc.Error says what is wrong with the patch. The limits are 1 MiB encoded, 10 levels,
+// and 64 KiB for a string.
 // A state calls it in SetVariables.
 func MergeVariables(current, patch json.RawMessage) (json.RawMessage, error) {
 	merged, err := mergeVariables(current, patch)

@@ -9,7 +9,8 @@ import (
 	"runnel/tasks"
 )
 
-// The cost of a patch grows with its length, not with its square: the whole patch was checked again for each name, for minutes with this one.
+// The cost of a patch grows with its length, not with its square: the whole patch was checked again for each
+// name, for minutes with this one.
 func TestVariablesOfManyNames(t *testing.T) {
 	var b strings.Builder
 	for i := range 60_000 {

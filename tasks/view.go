@@ -9,8 +9,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// View is a task as this process sees it: one that it runs (Run), or one that another process runs and this one follows (follow.go).
-// Runner.Follow returns one; every Run has one.
+// View is a task as this process sees it: one that it runs (Run), or one that another process runs and this
+// one follows (follow.go). Runner.Follow returns one; every Run has one.
 type View struct {
 	id       string
 	runner   *Runner
@@ -29,7 +29,8 @@ type View struct {
 
 	answered map[string]bool // keys of questions that this process has answered for a task elsewhere (notes.go)
 
-	// answering is held by an answer that shows the task, from when it reads the task until it is queued: the end is announced after it.
+	// answering is held by an answer that shows the task, from when it reads the task until it is queued: the
+	// end is announced after it.
 	answering sync.RWMutex
 
 	following int // calls of Follow that have not been released; guarded by runner.mu
@@ -50,7 +51,8 @@ func (v *View) Context() context.Context { return v.ctx }
 // Ended is closed when the task has its terminal status and its output has been delivered.
 func (v *View) Ended() <-chan struct{} { return v.ended.Done() }
 
-// Watch announces changes of the status and the questions: changed receives a value after one or more of them. The caller must call stop.
+// Watch announces changes of the status and the questions: changed receives a value after one or more of
+// them. The caller must call stop.
 func (v *View) Watch() (changed <-chan struct{}, stop func()) { return v.changes.Watch() }
 
 // Task returns the task as it is now.

@@ -37,8 +37,8 @@ func (t *Task) Shown() mcp.Task {
 // maxMerged keeps a merged result below the 10 MiB that clients accept.
 const maxMerged = 8 << 20
 
-// Result returns the result of a task that ended with one: the merged segments if the request asked for them. It fails, with an *rpc.Error,
-// if those cannot be read.
+// Result returns the result of a task that ended with one: the merged segments if the request asked for them.
+// It fails, with an *rpc.Error, if those cannot be read.
 func (t *Task) Result() (*mcp.CallToolResult, error) {
 	result := WithRelated(t.Outcome.Result, t.ID)
 	if t.Merge {
@@ -63,8 +63,8 @@ func unreadable(err error) error {
 	return rpc.Errorf(mcp.CodeInternalError, "the output of the task cannot be read; try again later: %v", err)
 }
 
-// Related returns the _meta that names the task of a message: "io.modelcontextprotocol/related-task" (2025-11-25).
-// Use it for a message that is not a result.
+// Related returns the _meta that names the task of a message: "io.modelcontextprotocol/related-task"
+// (2025-11-25). Use it for a message that is not a result.
 func Related(id string) map[string]any {
 	return map[string]any{mcp.MetaRelatedTask: mcp.RelatedTask{TaskID: id}}
 }
@@ -78,8 +78,9 @@ func WithRelated(result *mcp.CallToolResult, id string) *mcp.CallToolResult {
 	return &tied
 }
 
-// WithVariables adds a task's variables, if it has any, to a _meta, which may be nil. beside is the size of the rest of the answer: if the
-// variables do not fit beside it, they are left out, and a member says how long they are.
+// WithVariables adds a task's variables, if it has any, to a _meta, which may be nil. beside is the size of
+// the rest of the answer: if the variables do not fit beside it, they are left out, and a member says how
+// long they are.
 func WithVariables(meta map[string]any, t *Task, beside int) map[string]any {
 	own := OwnVariables(t.Variables)
 	if own == nil {

@@ -20,8 +20,9 @@ func (r *Run) do() {
 	}
 }
 
-// finishWith ends the run with the result of its work, unless it was aborted. What follows the tool is in functions of its own, here and in
-// package tools, and Done is passed by pointer, so that it takes no stack while the tool runs: stacks only shrink to 4 KiB if less than
+// finishWith ends the run with the result of its work, unless it was aborted. What follows the tool is in
+// functions of its own, here and in package tools, and Done is passed by pointer, so that it takes no stack
+// while the tool runs: stacks only shrink to 4 KiB if less than
 // 1.2 KiB of them is in use.
 func (r *Run) finishWith(done *Done) {
 	var wire *rpc.Error
@@ -40,7 +41,8 @@ func (r *Run) finishWith(done *Done) {
 	case wire != nil:
 		r.finish(nil, mcp.TaskFailed, wire.Message, &Outcome{Err: wire})
 	case done.Result.IsError && !r.completes():
-		// "when the tool result has isError set to true, the task should reach failed status" (tasks, "Task Execution Errors")
+		// "when the tool result has isError set to true, the task should reach failed status" (tasks, "Task
+		// Execution Errors")
 		r.finish(nil, mcp.TaskFailed, done.Status, &Outcome{Result: done.Result})
 	default:
 		r.finish(nil, mcp.TaskCompleted, done.Status, &Outcome{Result: done.Result})
@@ -74,7 +76,8 @@ func (r *Run) work() (done *Done) {
 	return done
 }
 
-// wireError returns the error of the work as a JSON-RPC error. The text of an error that is not one is only logged.
+// wireError returns the error of the work as a JSON-RPC error. The text of an error that is not one is only
+// logged.
 func (r *Run) wireError(err error) *rpc.Error {
 	wire, ok := errors.AsType[*rpc.Error](err)
 	if !ok {

@@ -10,9 +10,10 @@ import (
 	"runnel/tasks"
 )
 
-// callStateless answers tools/call of the stateless era. The server decides: a call that finishes soon is answered with its result; a
-// longer one becomes a task if the client can take one (ext-tasks, "Capability Negotiation"). Otherwise the client waits, and gets the
-// fallback tools before its host gives up. params.task has no meaning here.
+// callStateless answers tools/call of the stateless era. The server decides: a call that finishes soon is
+// answered with its result; a longer one becomes a task if the client can take one (ext-tasks, "Capability
+// Negotiation"). Otherwise the client waits, and gets the fallback tools before its host gives up.
+// params.task has no meaning here.
 func (s *service) callStateless(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 	p, e, err := s.called(ctx, c, params)
 	if err != nil {
@@ -45,8 +46,8 @@ func (s *service) callStateless(ctx context.Context, c *rpc.Caller, params json.
 	return s.answer(ctx, e, p, d)
 }
 
-// canTask reports whether a call may be answered with a task: "A server MUST NOT return CreateTaskResult to a client that
-// did not include the extension capability on its request".
+// canTask reports whether a call may be answered with a task: "A server MUST NOT return CreateTaskResult to a
+// client that did not include the extension capability on its request".
 func canTask(c *rpc.Caller, e *entry) bool {
 	return c.Version.Stateless && c.Capabilities.Extends(mcp.ExtensionTasks) && e.taskSupport() != mcp.TaskForbidden
 }
@@ -59,8 +60,9 @@ func (s *service) answer(ctx context.Context, e *entry, p *mcp.CallToolParams, d
 	return s.answerInTime(ctx, e, p, d, s.patience(d.caller, e))
 }
 
-// answerSoon answers a client that can take a task with one if the work takes longer than ImmediateWait. Until then no output is written,
-// because the task's handle comes before it, and progress only where it can be seen.
+// answerSoon answers a client that can take a task with one if the work takes longer than ImmediateWait.
+// Until then no output is written, because the task's handle comes before it, and progress only where it can
+// be seen.
 func (s *service) answerSoon(ctx context.Context, e *entry, p *mcp.CallToolParams, d *delivery) (any, error) {
 	run := d.run
 	worked := d.run.Worked()
@@ -96,7 +98,8 @@ func (s *service) answerSoon(ctx context.Context, e *entry, p *mcp.CallToolParam
 	}
 }
 
-// answerInTime answers a client that waits for the result, until it is late. Then the call is handed over, if possible.
+// answerInTime answers a client that waits for the result, until it is late. Then the call is handed over, if
+// possible.
 func (s *service) answerInTime(ctx context.Context, e *entry, p *mcp.CallToolParams, d *delivery, late <-chan time.Time) (any, error) {
 	d.start()
 	what, questions := next(ctx, d, nil, late)
@@ -120,8 +123,9 @@ const (
 	isLate
 )
 
-// together is how long another question may follow one and still travel with it: the client has to send the call again for each answer. A
-// person does not notice it, and on a busy machine the questions of one tool come some milliseconds apart.
+// together is how long another question may follow one and still travel with it: the client has to send the
+// call again for each answer. A person does not notice it, and on a busy machine the questions of one tool
+// come some milliseconds apart.
 const together = 25 * time.Millisecond
 
 // next waits for the first event, and returns it with the questions if it is isAsked.
@@ -186,7 +190,8 @@ func isDone(c <-chan struct{}) bool {
 	}
 }
 
-// patience returns a channel that receives when a client that cannot take a task has waited long enough; nil: never.
+// patience returns a channel that receives when a client that cannot take a task has waited long enough; nil:
+// never.
 func (s *service) patience(c *rpc.Caller, e *entry) <-chan time.Time {
 	wait := s.syncWait(c)
 	if wait == 0 || e.traits.bounded {
@@ -195,12 +200,12 @@ func (s *service) patience(c *rpc.Caller, e *entry) <-chan time.Time {
 	return time.After(wait)
 }
 
-// listenWait is how long a tool with much output waits for a client that takes the task's partials to subscribe to them: memory would
-// release the earlier output.
+// listenWait is how long a tool with much output waits for a client that takes the task's partials to
+// subscribe to them: memory would release the earlier output.
 const listenWait = 5 * time.Second
 
-// created answers with the task: from now on its client polls or listens. "notifications/progress and notifications/message [...] are not
-// supported on tasks".
+// created answers with the task: from now on its client polls or listens. "notifications/progress and
+// notifications/message [...] are not supported on tasks".
 func created(d *delivery) any {
 	run := d.run
 	if d.started {
@@ -218,13 +223,13 @@ func created(d *delivery) any {
 	}
 }
 
-// park answers a call with its questions; the client answers them by sending the call again (basic/patterns/mrtr). Meanwhile the run waits,
-// and is cancelled if nobody comes back in time.
+// park answers a call with its questions; the client answers them by sending the call again
+// (basic/patterns/mrtr). Meanwhile the run waits, and is cancelled if nobody comes back in time.
 func (s *service) park(p *mcp.CallToolParams, d *delivery, questions map[string]mcp.InputRequest) (any, error) {
 	run := d.run
 	for _, q := range questions {
-		// "Servers MUST NOT send an inputRequests that the client has not declared support for": the client that comes back with answers
-		// may declare less than the one that made the call.
+		// "Servers MUST NOT send an inputRequests that the client has not declared support for": the client
+		// that comes back with answers may declare less than the one that made the call.
 		if err := need(d.caller, q.Method, q.Params); err != nil {
 			run.Cancel(err.Error())
 			return nil, err

@@ -7,8 +7,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Ask asks the user and waits for the answer as long as ctx lasts; meanwhile the task is input_required. If the client cannot ask, it
-// returns ErrCannotAsk at once. Several questions may be open at the same time.
+// Ask asks the user and waits for the answer as long as ctx lasts; meanwhile the task is input_required. If
+// the client cannot ask, it returns ErrCannotAsk at once. Several questions may be open at the same time.
 func (c *Call) Ask(ctx context.Context, q Question) (Answer, error) {
 	if c.audience == nil {
 		return Answer{}, ErrCannotAsk
@@ -40,9 +40,10 @@ func (c *Call) CanAsk() bool {
 	return asks.AsksByForm()
 }
 
-// Request sends the call's client a request of another server, and returns its answer; both pass as they are. Only a client of the handshake era can be
-// sent what runnel does not know. A client of the stateless era finds the request in the answer to the call, or in its task. A form is a question of
-// the call's task: if it cannot be put, Request returns ErrCannotAsk.
+// Request sends the call's client a request of another server, and returns its answer; both pass as they are.
+// Only a client of the handshake era can be sent what runnel does not know. A client of the stateless era
+// finds the request in the answer to the call, or in its task. A form is a question of the call's task: if it
+// cannot be put, Request returns ErrCannotAsk.
 func (c *Call) Request(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 	if c.audience == nil {
 		return nil, errCannotDo(method)

@@ -12,7 +12,8 @@ import (
 	"runnel/tasks"
 )
 
-// A question that comes when the input has ended is not asked at all: nobody hears of one that is withdrawn at once.
+// A question that comes when the input has ended is not asked at all: nobody hears of one that is withdrawn
+// at once.
 func TestNothingIsAskedAfterTheEndOfTheInput(t *testing.T) {
 	ways := map[string]func(ctx context.Context, call *Call) error{
 		"form": func(ctx context.Context, call *Call) error {

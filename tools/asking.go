@@ -79,7 +79,8 @@ func (a *audience) request(ctx context.Context, method string, params json.RawMe
 	return response, err
 }
 
-// pass asks the client what another server asks. A client of the stateless era gets it with the answer to the call, or with its task.
+// pass asks the client what another server asks. A client of the stateless era gets it with the answer to the
+// call, or with its task.
 func (a *audience) pass(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 	c, form := a.caller(), method == "elicitation/create" && !isByURL(params)
 	handshake := c != nil && c.Era == rpc.Handshake
@@ -114,8 +115,8 @@ func (a *audience) handedOver(c *rpc.Caller) bool {
 	return c != nil && c.Version.Stateless && a.left.Load() && !c.Capabilities.Extends(mcp.ExtensionTasks)
 }
 
-// put opens a question when its turn comes, and closes it when it is answered or nobody can answer it any more. If request is set, it also
-// asks the client at once.
+// put opens a question when its turn comes, and closes it when it is answered or nobody can answer it any
+// more. If request is set, it also asks the client at once.
 func (a *audience) put(ctx context.Context, q *tasks.Question, request func(context.Context) (json.RawMessage, error)) (response json.RawMessage, err error) {
 	select {
 	case a.turn <- struct{}{}:
@@ -126,8 +127,8 @@ func (a *audience) put(ctx context.Context, q *tasks.Question, request func(cont
 	if err := a.open(q); err != nil {
 		return nil, err
 	}
-	// This is deferred so that a panic leaves no question open, since the task's end would wait for it. Done comes first: Close waits for
-	// an end that has begun, and that end waits for Done.
+	// This is deferred so that a panic leaves no question open, since the task's end would wait for it. Done
+	// comes first: Close waits for an end that has begun, and that end waits for Done.
 	defer func() {
 		if closed := q.Close(); err == nil {
 			err = closed
@@ -196,8 +197,8 @@ func (a *audience) await(ctx context.Context, q *tasks.Question, request func(co
 	return response, err
 }
 
-// unreachable returns a channel that is closed when nobody can answer any more, although the call continues. It is nil if the end of the input
-// also ends the call, or the question's own request.
+// unreachable returns a channel that is closed when nobody can answer any more, although the call continues.
+// It is nil if the end of the input also ends the call, or the question's own request.
 func (a *audience) unreachable() <-chan struct{} {
 	if c := a.caller(); c != nil && c.Version.Stateless && c.Patient() {
 		return c.InputEnded()
@@ -208,8 +209,8 @@ func (a *audience) unreachable() <-chan struct{} {
 // errNobody is returned by Ask when the session is closed while a question is open.
 var errNobody = errors.New("the question cannot be answered: the client has closed the session")
 
-// errLate is returned by Ask in a worker when no client has answered: the runnel that made the call may be gone, and nobody has looked for
-// the task elsewhere.
+// errLate is returned by Ask in a worker when no client has answered: the runnel that made the call may be
+// gone, and nobody has looked for the task elsewhere.
 var errLate = fmt.Errorf("the question was not answered within %v", parkedTTL)
 
 // errAnswered is the reason for withdrawing a question that tasks/update has answered.
@@ -218,8 +219,8 @@ var errAnswered = errors.New("answered elsewhere")
 // maxQuestion is the length limit of a question, in bytes: a person has to read it.
 const maxQuestion = 16 << 10
 
-// maxTurns is how many questions of a call can be open at once in the stateless era, where all of them go out on one line: that many fit,
-// even with messages of control characters.
+// maxTurns is how many questions of a call can be open at once in the stateless era, where all of them go out
+// on one line: that many fit, even with messages of control characters.
 const maxTurns = 4
 
 const _ = uint(mcp.MaxContent - maxTurns*(6*maxQuestion+MaxQuestionSchema))

@@ -10,11 +10,12 @@ import (
 	"runnel/tasks"
 )
 
-// audience is the client of a call. In the stateless era a call may be answered with questions, and continue with another request, which gets
-// another delivery but the same audience.
+// audience is the client of a call. In the stateless era a call may be answered with questions, and continue
+// with another request, which gets another delivery but the same audience.
 //
-// In the handshake era a question goes out as elicitation/create, at once and not only when tasks/result is called: some hosts only ever
-// call tasks/get. In the stateless era the server writes no requests: the question is in the answer to the call, or in its task.
+// In the handshake era a question goes out as elicitation/create, at once and not only when tasks/result is
+// called: some hosts only ever call tasks/get. In the stateless era the server writes no requests: the
+// question is in the answer to the call, or in its task.
 type audience struct {
 	run     *tasks.Run // set by Begin
 	current atomic.Pointer[delivery]
@@ -47,7 +48,8 @@ func (a *audience) Silence() {
 	a.current.Load().silence() // the call may have come back meanwhile; if it comes back later, it finds a.end
 }
 
-// report passes on the progress that the tool reports. params are those of another server's notification, nil if there is none.
+// report passes on the progress that the tool reports. params are those of another server's notification, nil
+// if there is none.
 func (a *audience) report(p tasks.Progress, params json.RawMessage) {
 	if a.far.Progress {
 		a.run.PublishProgress()
@@ -56,7 +58,8 @@ func (a *audience) report(p tasks.Progress, params json.RawMessage) {
 	a.current.Load().report(p, params)
 }
 
-// dress converts the call's result to what a version knows. Of another server's result, only what no client of the era reads is converted.
+// dress converts the call's result to what a version knows. Of another server's result, only what no client
+// of the era reads is converted.
 func (a *audience) dress(v *mcp.Version, r *mcp.CallToolResult) *mcp.CallToolResult {
 	switch {
 	case !a.relays:
@@ -70,7 +73,8 @@ func (a *audience) dress(v *mcp.Version, r *mcp.CallToolResult) *mcp.CallToolRes
 // caller returns the sender of the latest request of the call: capabilities belong to a request.
 func (a *audience) caller() *rpc.Caller { return a.current.Load().caller }
 
-// withdraw withdraws the open questions and admits no new ones. When it returns the client has been told so, as far as it reads.
+// withdraw withdraws the open questions and admits no new ones. When it returns the client has been told so,
+// as far as it reads.
 func (a *audience) withdraw() {
 	a.mu.Lock()
 	a.end.Set() // under mu: no question is opened after this

@@ -17,7 +17,8 @@ func known(c *rpc.Caller) clients.Client { return clients.Find(c.Client.Name, c.
 // maxHostName is how much of a host's name is kept, in bytes.
 const maxHostName = 64
 
-// hostName returns the name of the host that makes a call; "" for runnel call, in a supervisor and in a worker.
+// hostName returns the name of the host that makes a call; "" for runnel call, in a supervisor and in a
+// worker.
 func hostName(c *rpc.Caller) string {
 	if c == nil || c.Client.Name == "runnel" {
 		return ""
@@ -59,7 +60,8 @@ func (s *service) shows(c *rpc.Caller) (most, mostOfError int) {
 	return s.maxResult(c), known(c).MaxError
 }
 
-// MaxResult returns how much text the result of the call may have, in bytes. own is the tool's own limit, 0 if it has none.
+// MaxResult returns how much text the result of the call may have, in bytes. own is the tool's own limit, 0
+// if it has none.
 func (c *Call) MaxResult(own int) int {
 	if own > 0 || c.server == nil {
 		return cmp.Or(own, text.DefaultMaxResult)
@@ -68,8 +70,8 @@ func (c *Call) MaxResult(own int) int {
 	return most
 }
 
-// MaxError is MaxResult for a call that has failed: some clients show less of an error than of another text. A task's error may reach the client
-// as another text (tasks.Readable).
+// MaxError is MaxResult for a call that has failed: some clients show less of an error than of another text.
+// A task's error may reach the client as another text (tasks.Readable).
 func (c *Call) MaxError(own int) int {
 	most := c.MaxResult(own)
 	if c.server == nil || c.caller != nil && known(c.caller).Flattens && c.run != nil && c.run.HasHandle() {

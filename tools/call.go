@@ -13,8 +13,8 @@ import (
 	"runnel/tasks"
 )
 
-// call answers tools/call of the handshake era. Every call runs as a task, and differs only in the answer: the result for a plain call; for a
-// task-augmented call a handle, or what it chooses by SEP-1905.
+// call answers tools/call of the handshake era. Every call runs as a task, and differs only in the answer:
+// the result for a plain call; for a task-augmented call a handle, or what it chooses by SEP-1905.
 func (s *service) call(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 	p, e, err := s.called(ctx, c, params)
 	if err != nil {
@@ -35,9 +35,10 @@ func (s *service) call(ctx context.Context, c *rpc.Caller, params json.RawMessag
 	return s.answer(ctx, e, p, d)
 }
 
-// augmented reports whether the call was augmented with a task, and refuses it if the tool does not support that: "Servers MUST return a
-// -32601 (Method not found) error if a client does not attempt to" use a task where one is required, and SHOULD where it is forbidden
-// (2025-11-25 basic/utilities/tasks, "Tool-Level Negotiation"). Older versions have no tasks: there, every tool is simply called.
+// augmented reports whether the call was augmented with a task, and refuses it if the tool does not support
+// that: "Servers MUST return a -32601 (Method not found) error if a client does not attempt to" use a task
+// where one is required, and SHOULD where it is forbidden (2025-11-25 basic/utilities/tasks, "Tool-Level
+// Negotiation"). Older versions have no tasks: there, every tool is simply called.
 func (s *service) augmented(c *rpc.Caller, e *entry, p *mcp.CallToolParams) (bool, error) {
 	if !c.Version.Tasks {
 		return false, nil
@@ -91,9 +92,10 @@ func (s *service) callTask(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.
 	return rpc.After{Result: handle, Mark: d.mark(), Do: d.start, Drop: drop(run)}, nil
 }
 
-// chooseMode chooses the mode of a call that has no immediate result (SEP-1905, "Server Response Decision Process"): streaming if the
-// client listed it and the tool's results are "produced incrementally", otherwise task. fallback: the client did not list task, which is
-// where "it MUST fall back to" all the same and SHOULD say so.
+// chooseMode chooses the mode of a call that has no immediate result (SEP-1905, "Server Response Decision
+// Process"): streaming if the client listed it and the tool's results are "produced incrementally", otherwise
+// task. fallback: the client did not list task, which is where "it MUST fall back to" all the same and SHOULD
+// say so.
 func chooseMode(e *entry, modes []mcp.ResponseMode) (mode mcp.ResponseMode, fallback bool) {
 	if slices.Contains(modes, mcp.ModeStreaming) && e.spec.Execution != nil && e.spec.Execution.StreamPartial {
 		return mcp.ModeStreaming, false
@@ -101,8 +103,8 @@ func chooseMode(e *entry, modes []mcp.ResponseMode) (mode mcp.ResponseMode, fall
 	return mcp.ModeTask, len(modes) > 0 && !slices.Contains(modes, mcp.ModeTask)
 }
 
-// immediate is case 1 of SEP-1905: the whole result, with the completed task that it belongs to. The client hears nothing else of that
-// task.
+// immediate is case 1 of SEP-1905: the whole result, with the completed task that it belongs to. The client
+// hears nothing else of that task.
 func (d *delivery) immediate() (any, error) {
 	run := d.run
 	d.silence()
@@ -116,8 +118,8 @@ func (d *delivery) immediate() (any, error) {
 	return tasks.WithRelated(d.audience.dress(d.caller.Version, outcome.Result), run.ID()), nil
 }
 
-// firstResponse is case 3 of SEP-1905: the task, and its output so far. It waits a little for the first segment: lastSeqNr 0 is invalid, so
-// an empty first response would leave nothing to resume from.
+// firstResponse is case 3 of SEP-1905: the task, and its output so far. It waits a little for the first
+// segment: lastSeqNr 0 is invalid, so an empty first response would leave nothing to resume from.
 func (s *service) firstResponse(ctx context.Context, d *delivery) (first json.RawMessage, complete bool) {
 	run := d.run
 	wait, cancel := context.WithTimeout(ctx, s.o.ImmediateWait)

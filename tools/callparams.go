@@ -14,12 +14,14 @@ import (
 	"runnel/tasks"
 )
 
-// callParams reads the params of a call. It ignores a member that the version does not know, whatever its value: "Receivers that do not
-// declare the task capability [...] MUST process requests of that type normally, ignoring any task-augmentation metadata" (2025-11-25
-// basic/utilities/tasks), and since 2026-07-28 "servers MUST ignore it (treat the field as unknown)" (SEP-2663).
+// callParams reads the params of a call. It ignores a member that the version does not know, whatever its
+// value: "Receivers that do not declare the task capability [...] MUST process requests of that type
+// normally, ignoring any task-augmentation metadata" (2025-11-25 basic/utilities/tasks), and since 2026-07-28
+// "servers MUST ignore it (treat the field as unknown)" (SEP-2663).
 //
-// It refuses what JSON readers interpret differently: "Name" for "name", and a member that is there twice. A filter that looks at calls on
-// their way, and lets only some tools through, must see the tool that is really called.
+// It refuses what JSON readers interpret differently: "Name" for "name", and a member that is there twice. A
+// filter that looks at calls on their way, and lets only some tools through, must see the tool that is really
+// called.
 func callParams(v *mcp.Version, params json.RawMessage) (*mcp.CallToolParams, error) {
 	if !rawjson.IsObject(params) {
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params must be an object with a name and arguments")
@@ -85,7 +87,8 @@ func callVariables(c *rpc.Caller) (json.RawMessage, error) {
 	return variables, err
 }
 
-// ttl reads the ttl that a client asks for, in milliseconds; 0 if it asks for none. null asks for the longest one.
+// ttl reads the ttl that a client asks for, in milliseconds; 0 if it asks for none. null asks for the longest
+// one.
 func ttl(t *mcp.TaskMetadata) (time.Duration, error) {
 	const longest = time.Duration(math.MaxInt64)
 	if len(t.TTL) == 0 {

@@ -44,8 +44,9 @@ func errCannotDo(method string) *rpc.Error {
 	return rpc.Errorf(mcp.CodeMethodNotFound, "%s: the client does not support it", method)
 }
 
-// need refuses to send a request to a client that cannot answer it: "If processing a request requires a capability the client did not
-// include [...], the server MUST return a MissingRequiredClientCapabilityError" (2026-07-28 basic, "_meta").
+// need refuses to send a request to a client that cannot answer it: "If processing a request requires a
+// capability the client did not include [...], the server MUST return a MissingRequiredClientCapabilityError"
+// (2026-07-28 basic, "_meta").
 func need(c *rpc.Caller, method string, params json.RawMessage) error {
 	if CanDo(c, method, params) {
 		return nil
@@ -64,10 +65,12 @@ var requiredFor = map[string]string{
 	"roots/list":             `{"requiredCapabilities":{"roots":{}}}`,
 }
 
-// maxAsked is the length limit of a server's request to the client, in bytes: its line stays below the 1 MiB that clients accept.
+// maxAsked is the length limit of a server's request to the client, in bytes: its line stays below the 1 MiB
+// that clients accept.
 const maxAsked = mcp.MaxContent
 
-// Request sends a request to a client of the handshake era. A Tool uses it to pass on what another server asks.
+// Request sends a request to a client of the handshake era. A Tool uses it to pass on what another server
+// asks.
 func Request(ctx context.Context, c *rpc.Caller, method string, params json.RawMessage) (answer json.RawMessage, err error) {
 	if !CanDo(c, method, params) {
 		return nil, errCannotDo(method)

@@ -9,15 +9,16 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// CommandResult reports whether a result is that of a command, and returns its exit code; 0 if a signal ended it.
+// CommandResult reports whether a result is that of a command, and returns its exit code; 0 if a signal ended
+// it.
 func CommandResult(r *mcp.CallToolResult) (exitCode int, is bool) {
 	var command struct{ ExitCode int }
 	is = r.Meta[mcp.MetaCommand] != nil && json.Unmarshal(rawjson.Encode(r.Meta[mcp.MetaCommand]), &command) == nil
 	return command.ExitCode, is
 }
 
-// SilentEnd returns the text for a command that succeeded and printed nothing: to hosts and models, an empty text looks as if something were
-// missing. Use it in the result of such a command.
+// SilentEnd returns the text for a command that succeeded and printed nothing: to hosts and models, an empty
+// text looks as if something were missing. Use it in the result of such a command.
 func SilentEnd(exitCode int) string { return fmt.Sprintf("no output, exit code %d", exitCode) }
 
 // StreamText returns a text item whose _meta names its stream.
@@ -26,8 +27,8 @@ func StreamText(t, stream string) mcp.ContentBlock {
 	return rawjson.Encode(mcp.TextContent{Type: "text", Text: t, Meta: map[string]any{mcp.MetaStream: stream}})
 }
 
-// SplitEnd returns the content of a result. The line that says how a command ended, if there is one, becomes a separate last item, because it
-// is not output.
+// SplitEnd returns the content of a result. The line that says how a command ended, if there is one, becomes
+// a separate last item, because it is not output.
 func SplitEnd(r *mcp.CallToolResult) []mcp.ContentBlock {
 	exitCode, command := CommandResult(r)
 	if !command || len(r.Content) == 0 || len(OnlyEnd(r.Content)) > 0 {

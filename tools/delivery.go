@@ -60,7 +60,8 @@ func (d *delivery) open() {
 	if d.spelling == byResult {
 		return
 	}
-	// This is not the run's context: what is in the log when that ends is still written before the end is announced.
+	// This is not the run's context: what is in the log when that ends is still written before the end is
+	// announced.
 	d.ctx, d.end = context.WithCancel(context.Background())
 	c := d.caller
 	log := d.run.Log()
@@ -137,8 +138,8 @@ func (d *delivery) start() {
 	}()
 }
 
-// beat sends a sign of life after some silence, so that a silent tool can be told from a hung one, and for hosts that wait longer while
-// there is progress.
+// beat sends a sign of life after some silence, so that a silent tool can be told from a hung one, and for
+// hosts that wait longer while there is progress.
 func (d *delivery) beat(ctx context.Context) {
 	if d.o.Heartbeat <= 0 {
 		<-ctx.Done()
@@ -190,8 +191,8 @@ func (d *delivery) await(ctx context.Context) error {
 	}
 }
 
-// begin sends the statuses that were held back, and allows everything else. It returns the function that encodes the last progress from before,
-// nil if there is none.
+// begin sends the statuses that were held back, and allows everything else. It returns the function that
+// encodes the last progress from before, nil if there is none.
 func (d *delivery) begin() (early func(dst []byte) []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -252,9 +253,9 @@ func (d *delivery) relays() bool { return d.audience.relays && d.spelling != byP
 // maxPassed bounds the progress of another server that is kept before begin.
 const maxPassed = 256
 
-// report passes on the progress that the tool reports. It waits for its turn on the output, as long as the call lasts. Of the progress from
-// before begin only the last is kept: a tool that had to wait there would never finish in time for an immediate result. params are those of
-// another server's notification.
+// report passes on the progress that the tool reports. It waits for its turn on the output, as long as the
+// call lasts. Of the progress from before begin only the last is kept: a tool that had to wait there would
+// never finish in time for an immediate result. params are those of another server's notification.
 func (d *delivery) report(p tasks.Progress, params json.RawMessage) {
 	if d.progress == nil {
 		return
@@ -297,8 +298,8 @@ func (d *delivery) write(encode func(dst []byte) []byte) {
 	})
 }
 
-// ending returns what the result has beyond the output, nothing if the result is sent in another way. The pump calls it at the end of the
-// log, which is closed only once the ending is known.
+// ending returns what the result has beyond the output, nothing if the result is sent in another way. The
+// pump calls it at the end of the log, which is closed only once the ending is known.
 func (d *delivery) ending() partials.Ending {
 	if d.elsewhere {
 		return partials.Ending{}
@@ -314,8 +315,9 @@ func (d *delivery) ending() partials.Ending {
 	return dressedEnding(d.caller.Version, d.run.Segments())
 }
 
-// answer returns the answer to a plain call whose run has ended: the result as the client's version knows it, without what was already
-// sent, "content: []" (PR #383, after LSP's partial results: the final result is empty then).
+// answer returns the answer to a plain call whose run has ended: the result as the client's version knows it,
+// without what was already sent, "content: []" (PR #383, after LSP's partial results: the final result is
+// empty then).
 func (d *delivery) answer() (any, error) {
 	outcome := d.run.Task().Outcome
 	if outcome.Err != nil {

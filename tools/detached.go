@@ -13,9 +13,9 @@ import (
 	"runnel/tasks"
 )
 
-// Detach hands the call over to a supervisor, which makes the tool again from tool (encoded as JSON) and runs it with the call's arguments.
-// If Detach returns nil, the tool must return; its own result is ignored. follow, if not nil, reads the output for a client that wants
-// progress: a supervisor knows no client.
+// Detach hands the call over to a supervisor, which makes the tool again from tool (encoded as JSON) and runs
+// it with the call's arguments. If Detach returns nil, the tool must return; its own result is ignored.
+// follow, if not nil, reads the output for a client that wants progress: a supervisor knows no client.
 func (c *Call) Detach(ctx context.Context, tool any, follow func(ctx context.Context, output *partials.Reader)) error {
 	if c.run == nil || c.server.detacher() == nil {
 		return errors.New("cannot be detached: tasks live in memory here (--state)")
@@ -31,8 +31,8 @@ func (c *Call) Detach(ctx context.Context, tool any, follow func(ctx context.Con
 	return nil
 }
 
-// Offer lets a worker run the call, with the worker's own tool of that name; o says how. If Offer returns nil, the tool must return, as for
-// Detach.
+// Offer lets a worker run the call, with the worker's own tool of that name; o says how. If Offer returns
+// nil, the tool must return, as for Detach.
 func (c *Call) Offer(ctx context.Context, o tasks.Offer, follow func(ctx context.Context, output *partials.Reader)) error {
 	if c.run == nil {
 		return tasks.ErrNoQueue
@@ -51,8 +51,8 @@ func (c *Call) Offer(ctx context.Context, o tasks.Offer, follow func(ctx context
 	return nil
 }
 
-// Leaving returns a channel that is closed when the worker that runs the call takes no more calls. A tool that still waits for its turn then
-// hands the call back. It is nil outside a worker.
+// Leaving returns a channel that is closed when the worker that runs the call takes no more calls. A tool
+// that still waits for its turn then hands the call back. It is nil outside a worker.
 func (c *Call) Leaving() <-chan struct{} {
 	if c.server == nil {
 		return nil
@@ -60,16 +60,16 @@ func (c *Call) Leaving() <-chan struct{} {
 	return c.server.detached().Leaving
 }
 
-// HandBack lets another worker run the call, if nothing of it has begun; confirmed: the user has confirmed it. If HandBack returns nil, the
-// tool must return, as for Detach.
+// HandBack lets another worker run the call, if nothing of it has begun; confirmed: the user has confirmed
+// it. If HandBack returns nil, the tool must return, as for Detach.
 func (c *Call) HandBack(ctx context.Context, confirmed bool) error {
 	o := c.server.detached().Offer
 	o.Confirmed = o.Confirmed || confirmed
 	return c.run.Offer(ctx, o)
 }
 
-// goElsewhere reports the progress of a call in another process to a client that wants progress: that it waits, and what follow finds in the
-// output.
+// goElsewhere reports the progress of a call in another process to a client that wants progress: that it
+// waits, and what follow finds in the output.
 func (c *Call) goElsewhere(follow func(ctx context.Context, output *partials.Reader)) {
 	if len(c.caller.Meta.ProgressToken) == 0 {
 		return
@@ -106,7 +106,8 @@ func (c *Call) tellWaiting() {
 	}
 }
 
-// Take runs a detached or offered call in this process, which is its supervisor or worker. work describes the process to people.
+// Take runs a detached or offered call in this process, which is its supervisor or worker. work describes the
+// process to people.
 func Take(ctx context.Context, runner *tasks.Runner, call *Detached, t Tool, work []byte, log zerolog.Logger) (*tasks.Run, error) {
 	e := newEntry(t)
 	s := &service{runner: runner, taken: *call, o: ServeOptions{Log: log}}
@@ -121,7 +122,8 @@ func Take(ctx context.Context, runner *tasks.Runner, call *Detached, t Tool, wor
 	return run, nil
 }
 
-// Begin is called by a tool that workers run when its work begins: from then on it is not handed back. The log of a later attempt says so.
+// Begin is called by a tool that workers run when its work begins: from then on it is not handed back. The
+// log of a later attempt says so.
 func (c *Call) Begin(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)

@@ -19,12 +19,14 @@
 //	serving                            [ListenAndServe]; [Server] has a name, a state on disk, an HTTP address; [Serve] has everything
 //	a test                             package toolstest
 //
-// The promise between versions: until version 1 any exported name may change, with an entry in CHANGELOG.md that says what to write instead. What is
-// in the table above, in package rpc/mcp as far as it is the schema of MCP, and in package toolstest changes last, and not in a patch version. The
-// other packages are public because runnel itself is made of them.
+// The promise between versions: until version 1 any exported name may change, with an entry in CHANGELOG.md
+// that says what to write instead. What is in the table above, in package rpc/mcp as far as it is the schema
+// of MCP, and in package toolstest changes last, and not in a patch version. The other packages are public
+// because runnel itself is made of them.
 //
-// How it works: the package implements tools/list and tools/call (https://modelcontextprotocol.io/specification/2025-11-25/server/tools). The packages
-// in the folders below have the other kinds of tools; through [Kind] a tool says what the server needs to know about it.
+// How it works: the package implements tools/list and tools/call
+// (https://modelcontextprotocol.io/specification/2025-11-25/server/tools). The packages in the folders below
+// have the other kinds of tools; through [Kind] a tool says what the server needs to know about it.
 //
 //	tools/call ─ callParams ─ Registry ─▶ start ─▶ tasks.Run ─ entry.run ─▶ Tool.Call
 //	     │                                                                      │ Output
@@ -32,12 +34,13 @@
 //	     ▼
 //	  answer: the first of result, questions (park), too late (handOver, created)
 //
-// Goroutines: that of a request waits for the first thing to answer; one per run calls the tool; one per delivery sends signs of life, if
-// its client asked for progress. If a call waits for a worker, one tells its client so. Output is written on the writer's goroutine (see
-// package partials).
+// Goroutines: that of a request waits for the first thing to answer; one per run calls the tool; one per
+// delivery sends signs of life, if its client asked for progress. If a call waits for a worker, one tells its
+// client so. Output is written on the writer's goroutine (see package partials).
 //
-// Locks: none of this package's is taken under another. delivery.mu is taken on the writer's goroutine, so nothing waits under it. A
-// textWriter's is held while the log takes a piece, which may wait for the client. Registry.mu is never held across a call of a tool.
+// Locks: none of this package's is taken under another. delivery.mu is taken on the writer's goroutine, so
+// nothing waits under it. A textWriter's is held while the log takes a piece, which may wait for the client.
+// Registry.mu is never held across a call of a tool.
 //
 //	call        one tools/call; it runs as a task, whatever its client is told
 //	delivery    all that a client is sent about a call through one request

@@ -9,7 +9,8 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// dressTool removes from a tool what a version does not know: "the server never sends what the negotiated version does not have".
+// dressTool removes from a tool what a version does not know: "the server never sends what the negotiated
+// version does not have".
 func dressTool(v *mcp.Version, t mcp.Tool) mcp.Tool {
 	if !v.Annotations {
 		t.Annotations = nil
@@ -32,7 +33,8 @@ func dressTool(v *mcp.Version, t mcp.Tool) mcp.Tool {
 	return t
 }
 
-// dressResult converts a result to what a version knows; content of an unknown type becomes a text that names it.
+// dressResult converts a result to what a version knows; content of an unknown type becomes a text that names
+// it.
 func dressResult(v *mcp.Version, r *mcp.CallToolResult) *mcp.CallToolResult {
 	r = r.For(v)
 	if v.Audio && v.ResourceLinks {
@@ -46,8 +48,8 @@ func dressResult(v *mcp.Version, r *mcp.CallToolResult) *mcp.CallToolResult {
 	return &dressed
 }
 
-// DressContent converts a content item to what a version knows. A tool that passes on another server's content needs it for items that are
-// sent outside of its result.
+// DressContent converts a content item to what a version knows. A tool that passes on another server's
+// content needs it for items that are sent outside of its result.
 func DressContent(v *mcp.Version, c mcp.ContentBlock) mcp.ContentBlock {
 	if !v.ContentMeta && rawjson.Member(c, "_meta") != nil {
 		c = rawjson.WithMember(c, "_meta", nil)

@@ -11,8 +11,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Before 2026-07-28 structured content is an object, and so is what an output schema describes: one tool of another kind, from an upstream
-// of the new version, would spoil the whole list for a client that checks it.
+// Before 2026-07-28 structured content is an object, and so is what an output schema describes: one tool of
+// another kind, from an upstream of the new version, would spoil the whole list for a client that checks it.
 func TestDressStructured(t *testing.T) {
 	for _, c := range []struct {
 		version, schema, content string
@@ -38,7 +38,8 @@ func TestDressStructured(t *testing.T) {
 	}
 }
 
-// Members that a version does not know are taken out of an item of content, and nothing else is changed, whatever the item is.
+// Members that a version does not know are taken out of an item of content, and nothing else is changed,
+// whatever the item is.
 func TestDressContent(t *testing.T) {
 	v := mcp.LookupVersion("2025-03-26")
 	for item, want := range map[string]string{
@@ -85,7 +86,8 @@ func TestDressEveryWay(t *testing.T) {
 	}
 }
 
-// A field of several choices is shown to clients of the versions that have it. Who asks another one is told why it cannot be.
+// A field of several choices is shown to clients of the versions that have it. Who asks another one is told
+// why it cannot be.
 func TestQuestionOfSeveralChoices(t *testing.T) {
 	for version, want := range map[string]string{
 		"2025-06-18": `"text":"this client cannot ask its user: protocol version 2025-06-18 has no field of several choices"`,

@@ -25,8 +25,8 @@ type entry struct {
 	shown  bool            // clients that show apps show the page beside its calls
 }
 
-// CheckName returns an error if the name of a tool is invalid (2025-11-25 server/tools, "Tool Names"). A regular expression for the same
-// took a quarter of a millisecond to compile at each start.
+// CheckName returns an error if the name of a tool is invalid (2025-11-25 server/tools, "Tool Names"). A
+// regular expression for the same took a quarter of a millisecond to compile at each start.
 func CheckName(name string) error {
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	if name == "" || len(name) > 128 || strings.Trim(name, letters+"0123456789_.-") != "" {
@@ -45,7 +45,8 @@ func newEntry(t Tool) *entry {
 	return e
 }
 
-// taskSupport returns whether the tool may be called as a task; an unset field forbids it (2025-11-25 tasks, "Tool-Level Negotiation").
+// taskSupport returns whether the tool may be called as a task; an unset field forbids it (2025-11-25 tasks,
+// "Tool-Level Negotiation").
 func (e *entry) taskSupport() mcp.TaskSupport {
 	if e.spec.Execution == nil || e.spec.Execution.TaskSupport == "" {
 		return mcp.TaskForbidden
@@ -53,8 +54,8 @@ func (e *entry) taskSupport() mcp.TaskSupport {
 	return e.spec.Execution.TaskSupport
 }
 
-// fit returns the arguments of a call as the tool takes them (see [schema.Checker.Fit]), or an error with secrets masked: a quotation could cut
-// one in half.
+// fit returns the arguments of a call as the tool takes them (see [schema.Checker.Fit]), or an error with
+// secrets masked: a quotation could cut one in half.
 func (e *entry) fit(arguments json.RawMessage, s *secrets.Set) (json.RawMessage, error) {
 	if e.schema == nil {
 		return arguments, nil
@@ -69,8 +70,8 @@ func (e *entry) fit(arguments json.RawMessage, s *secrets.Set) (json.RawMessage,
 	return nil, errors.New("the arguments do not fit the input schema, where they hold a secret")
 }
 
-// withMeta returns the tool as listed for a client that shows the page at a URI, and loads a tool with the member load in its _meta. A tool that
-// has a page keeps it.
+// withMeta returns the tool as listed for a client that shows the page at a URI, and loads a tool with the
+// member load in its _meta. A tool that has a page keeps it.
 func (e *entry) withMeta(uri, load string) mcp.Tool {
 	t := e.spec
 	set := func(name string, value any) {

@@ -229,7 +229,8 @@ func init() {
 	}
 }
 
-// call serves a tool in this process, and is the client that calls it: it prints the progress, the questions (which it accepts) and the result.
+// call serves a tool in this process, and is the client that calls it: it prints the progress, the questions
+// (which it accepts) and the result.
 func call(tool tools.Tool, arguments any) {
 	client, stop := dial(tool, nil, rpc.DialOptions{
 		Version:      "2025-11-25",

@@ -12,8 +12,8 @@ import (
 	"runnel/tasks"
 )
 
-// addFallbackTools adds the tools by which a model uses tasks through a host that has none. If another tool has the name of one, their names begin
-// with fallbackPrefix.
+// addFallbackTools adds the tools by which a model uses tasks through a host that has none. If another tool
+// has the name of one, their names begin with fallbackPrefix.
 func (s *service) addFallbackTools() {
 	if s.o.FallbackTools == "never" {
 		return

@@ -10,8 +10,8 @@ import (
 	"runnel/tools/text"
 )
 
-// fitting is how a result is made to fit on a line: the longest texts lose their middle, and an item that is too large by itself is replaced by a
-// note.
+// fitting is how a result is made to fit on a line: the longest texts lose their middle, and an item that is
+// too large by itself is replaced by a note.
 type fitting struct {
 	limit      int // bytes of all content
 	structured int // bytes of structured content
@@ -52,7 +52,8 @@ func (f fitting) apply(result *mcp.CallToolResult) *mcp.CallToolResult {
 // minShare is the least that an item gets: room for a text that says what is left out.
 const minShare = 1 << 10
 
-// item returns an item of at most limit bytes in place of a larger one: a shorter text, or a note about what is not text.
+// item returns an item of at most limit bytes in place of a larger one: a shorter text, or a note about what
+// is not text.
 func (f fitting) item(c mcp.ContentBlock, limit, place int) mcp.ContentBlock {
 	t, ok := mcp.TextOf(c)
 	if !ok {
@@ -76,11 +77,13 @@ func (f fitting) note(what string, size, place int) mcp.ContentBlock {
 	return mcp.Text(fmt.Sprintf("[%s of %d bytes: too large for a result]\n%s", what, size, f.words(text.Gap{After: f.places[place], Bytes: int64(size)})))
 }
 
-// passLimits are those of the result of another server, which passes as it is if its client can read the line.
+// passLimits are those of the result of another server, which passes as it is if its client can read the
+// line.
 var passLimits = fitting{limit: mcp.MaxPassed, structured: mcp.MaxPassed - 16*minShare}
 
-// pass makes the result of another server fit. Of one that is too long, everything is in the task's log, and the result says how to read it; of
-// one that is a task, long texts are, since get_task_result shows only a part of them.
+// pass makes the result of another server fit. Of one that is too long, everything is in the task's log, and
+// the result says how to read it; of one that is a task, long texts are, since get_task_result shows only a
+// part of them.
 func (c *Call) pass(ctx context.Context, out *Output, result *mcp.CallToolResult) *mcp.CallToolResult {
 	long := result.Size() > passLimits.limit
 	if !long && (c.run == nil || !c.run.HasHandle()) {
@@ -125,7 +128,8 @@ func (c *Call) pass(ctx context.Context, out *Output, result *mcp.CallToolResult
 	}
 	c.Said.Rest = &kept
 	fitted := f.apply(result)
-	// Clients check a result against the output schema, and show nothing of one that lacks structured content, unless it is an error.
+	// Clients check a result against the output schema, and show nothing of one that lacks structured
+	// content, unless it is an error.
 	fitted.IsError = fitted.IsError || len(fitted.StructuredContent) < len(result.StructuredContent)
 	return fitted
 }

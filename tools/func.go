@@ -20,9 +20,10 @@ type Function struct {
 	Do func(ctx context.Context, in *Call, out *Output) (*mcp.CallToolResult, error) // runs the tool: see Tool.Call
 }
 
-// Func makes a tool from a Go function. The input schema comes from In, a struct: `json:"name,omitempty"` names an optional argument,
-// `jsonschema:"text"` describes it. The tool may be called as a task. Clients get what f writes to out as it comes; declare a function that
-// writes with Streams. If f returns neither a result nor an error, the result is what it has written to out.
+// Func makes a tool from a Go function. The input schema comes from In, a struct: `json:"name,omitempty"`
+// names an optional argument, `jsonschema:"text"` describes it. The tool may be called as a task. Clients get
+// what f writes to out as it comes; declare a function that writes with Streams. If f returns neither a
+// result nor an error, the result is what it has written to out.
 //
 //	tools.Func("greet", "Greets somebody.", func(ctx context.Context, in struct {
 //		Name string `json:"name" jsonschema:"the name to greet"`
@@ -38,8 +39,8 @@ func Func[In any](name, description string, f func(ctx context.Context, in In, o
 	})
 }
 
-// FuncWith is Func for a function that needs its Call, or whose entry in tools/list says more. An entry without an input schema gets that of In;
-// [ObjectSchema] writes a simple one that is not that of a struct.
+// FuncWith is Func for a function that needs its Call, or whose entry in tools/list says more. An entry
+// without an input schema gets that of In; [ObjectSchema] writes a simple one that is not that of a struct.
 func FuncWith[In any](entry mcp.Tool, f func(ctx context.Context, call *Call, in In, out *Output) (*mcp.CallToolResult, error)) *Function {
 	if entry.InputSchema == nil {
 		inferred, err := jsonschema.For[In](nil)
@@ -57,8 +58,9 @@ func FuncWith[In any](entry mcp.Tool, f func(ctx context.Context, call *Call, in
 	}}
 }
 
-// ObjectSchema returns the JSON Schema of an object that may have the given properties and no others. Both parameters are JSON without the
-// outer brackets: properties such as "a":{"type":"string"}, and the names of the required ones, such as "a". Use it for FuncWith.
+// ObjectSchema returns the JSON Schema of an object that may have the given properties and no others. Both
+// parameters are JSON without the outer brackets: properties such as "a":{"type":"string"}, and the names of
+// the required ones, such as "a". Use it for FuncWith.
 func ObjectSchema(properties, required string) json.RawMessage {
 	schema := `{"type":"object","properties":{` + properties + `}`
 	if required != "" {

@@ -59,7 +59,8 @@ func TestArgumentsAsAModelSendsThem(t *testing.T) {
 	}
 }
 
-// A tool may return the same result each time, also to calls side by side: it stays as it is, and so do the bytes behind its items.
+// A tool may return the same result each time, also to calls side by side: it stays as it is, and so do the
+// bytes behind its items.
 func TestSharedResultStaysAsItIs(t *testing.T) {
 	link := mcp.Text("behind the result")
 	items := []mcp.ContentBlock{mcp.Text("one"), link}

@@ -13,8 +13,9 @@ import (
 	"runnel/tools/schema"
 )
 
-// handOver answers a plain call whose tool is still running before the host gives up on it: it says how to continue, with the output so
-// far. It returns nil if the client could not continue or the task cannot be kept; then the call keeps waiting.
+// handOver answers a plain call whose tool is still running before the host gives up on it: it says how to
+// continue, with the output so far. It returns nil if the client could not continue or the task cannot be
+// kept; then the call keeps waiting.
 func (s *service) handOver(ctx context.Context, e *entry, d *delivery) *mcp.CallToolResult {
 	c, run := d.caller, d.run
 	if !s.canResume(c) {

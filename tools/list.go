@@ -34,13 +34,13 @@ func (s *service) list(ctx context.Context, c *rpc.Caller, params json.RawMessag
 	return s.registry.list(key, cursor)
 }
 
-// listTTL is how long clients may cache a tool list: it changes only with the config and with upstreams, and listening clients are told at
-// once. A list that lacks an upstream's tools must not be cached.
+// listTTL is how long clients may cache a tool list: it changes only with the config and with upstreams, and
+// listening clients are told at once. A list that lacks an upstream's tools must not be cached.
 const listTTL = time.Minute
 
 func (s *service) listHints() mcp.Cacheable {
-	// The fallback tools are only shown to clients without tasks: "private is appropriate [...] for filtered list results" (2026-07-28
-	// server/utilities/caching).
+	// The fallback tools are only shown to clients without tasks: "private is appropriate [...] for filtered
+	// list results" (2026-07-28 server/utilities/caching).
 	scope := "public"
 	if s.o.FallbackTools == "" || s.o.FallbackTools == "auto" {
 		scope = "private"
@@ -65,9 +65,11 @@ type listKey struct {
 	secrets *secrets.Set  // nil: none
 }
 
-// list returns a page of the tools, an encoded mcp.ListToolsResult. A cursor is the encoded name of the last tool shown. The first page is
-// cached: hosts list the tools before each turn of a model. With the tools of other servers there is one page, unless it is very long: a client that
-// ignores nextCursor sees all of them, as it does at a server that has one page.
+// list returns a page of the tools, an encoded mcp.ListToolsResult. A cursor is the encoded name of the last
+// tool shown. The first page is
+// cached: hosts list the tools before each turn of a model. With the tools of other servers there is one
+// page, unless it is very long: a client that ignores nextCursor sees all of them, as it does at a server
+// that has one page.
 func (r *Registry) list(k listKey, cursor string) (rpc.Encoded, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -114,8 +116,9 @@ func (r *Registry) list(k listKey, cursor string) (rpc.Encoded, error) {
 	return encoded, nil
 }
 
-// listed encodes a tool as it stands in the list for a version. A tool of another server stands there as that wrote it, with what runnel changes: its
-// name, how it can be called and its page, and without what the era cannot hold.
+// listed encodes a tool as it stands in the list for a version. A tool of another server stands there as that
+// wrote it, with what runnel changes: its name, how it can be called and its page, and without what the era
+// cannot hold.
 func listed(v *mcp.Version, t mcp.Tool) []byte {
 	if t.Raw == nil {
 		return encode(dressTool(v, t))

@@ -19,7 +19,8 @@ import (
 	"runnel/tasks"
 )
 
-// DefaultServeOptions returns the options of an empty config file. Start from them to change some for [Serve].
+// DefaultServeOptions returns the options of an empty config file. Start from them to change some for
+// [Serve].
 func DefaultServeOptions() ServeOptions {
 	return ServeOptions{
 		Pump:          partials.PumpOptions{Pace: partials.DefaultPace, MaxBytes: partials.DefaultMaxBytes},
@@ -30,8 +31,9 @@ func DefaultServeOptions() ServeOptions {
 	}
 }
 
-// ListenAndServe serves tools over stdin and stdout to the client that has started this program, until the input ends or ctx does. Tasks
-// live in memory. While it runs, os.Stdout is stderr, since nothing else may be printed between the messages. [Server] has options.
+// ListenAndServe serves tools over stdin and stdout to the client that has started this program, until the
+// input ends or ctx does. Tasks live in memory. While it runs, os.Stdout is stderr, since nothing else may be
+// printed between the messages. [Server] has options.
 func ListenAndServe(ctx context.Context, tools ...Tool) error {
 	return (&Server{}).ListenAndServe(ctx, tools...)
 }

@@ -20,7 +20,8 @@ const (
 	maxListedLine = 200
 )
 
-// listTasks lists tasks, newest first: those that this process has made, or all of the owner's. A cursor is the id of the last one.
+// listTasks lists tasks, newest first: those that this process has made, or all of the owner's. A cursor is
+// the id of the last one.
 func (s *service) listTasks(ctx context.Context, _ *Call, p *fallbackParams) (*mcp.CallToolResult, error) {
 	page, more, err := s.runner.Newest(ctx, listPageTasks, p.Cursor, !p.All)
 	if errors.Is(err, tasks.ErrCursor) {

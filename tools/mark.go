@@ -14,9 +14,10 @@ import (
 	"runnel/rpc"
 )
 
-// A mark goes with each line of a task's delivery if its client can lose the connection and come back (rpc.Caller.Marks). It holds everything
-// that another process needs to continue after that line (rejoin.go), so that a stream needs no storage beside the task's log. It grants no
-// access: only tasks of the requesting owner are found.
+// A mark goes with each line of a task's delivery if its client can lose the connection and come back
+// (rpc.Caller.Marks). It holds everything that another process needs to continue after that line (rejoin.go),
+// so that a stream needs no storage beside the task's log. It grants no access: only tasks of the requesting
+// owner are found.
 //
 //	base64(origin) . position in the log . Dialect.Count . lines after the end of the output
 
@@ -36,7 +37,8 @@ type place struct {
 }
 
 const (
-	// maxOrigin bounds a mark, in bytes: it goes with each line, and the client chooses the ids in it. A longer mark is omitted.
+	// maxOrigin bounds a mark, in bytes: it goes with each line, and the client chooses the ids in it. A
+	// longer mark is omitted.
 	maxOrigin = 512
 	// closed is place.closing after the terminal status.
 	closed = math.MaxInt32

@@ -31,7 +31,8 @@ func (t *offered) Traits() Traits { return Traits{Detached: true} }
 // Replace does nothing: running calls continue where they are.
 func (t *offered) Replace(Tool) {}
 
-// Call lets a worker run the call. The arguments are checked here, too, so that a mistake is reported at once and not only by a worker.
+// Call lets a worker run the call. The arguments are checked here, too, so that a mistake is reported at once
+// and not only by a worker.
 func (t *offered) Call(ctx context.Context, in *Call, _ *Output) (*mcp.CallToolResult, error) {
 	fitted, err := t.schema.Fit(in.Arguments)
 	if err != nil {

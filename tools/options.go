@@ -11,8 +11,8 @@ import (
 	"runnel/tasks/logs"
 )
 
-// ServeOptions say how calls are answered and how their output is delivered. Zero is a default only for FallbackTools and MaxResult; zero
-// durations mean what their comments say.
+// ServeOptions say how calls are answered and how their output is delivered. Zero is a default only for
+// FallbackTools and MaxResult; zero durations mean what their comments say.
 type ServeOptions struct {
 	Pump                partials.PumpOptions
 	SyncWait            time.Duration         // when an unfinished plain call is handed over; 0 = never

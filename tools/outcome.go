@@ -13,9 +13,9 @@ import (
 	"runnel/tasks"
 )
 
-// run calls the tool. Mistakes that a model can correct (bad arguments, a tool's plain error) become a result with isError: "Input
-// validation errors" are tool execution errors, which "contain actionable feedback that language models can use to self-correct"
-// (2025-11-25 server/tools, "Error Handling").
+// run calls the tool. Mistakes that a model can correct (bad arguments, a tool's plain error) become a result
+// with isError: "Input validation errors" are tool execution errors, which "contain actionable feedback that
+// language models can use to self-correct" (2025-11-25 server/tools, "Error Handling").
 func (e *entry) run(ctx context.Context, in *Call, log *partials.Log, report func(p tasks.Progress, params json.RawMessage)) *tasks.Done {
 	out := NewOutput(ctx, log, nil)
 	out.report = report
@@ -65,7 +65,8 @@ func (c *Call) outcome(ctx context.Context, out *Output, result *mcp.CallToolRes
 	return &tasks.Done{Result: result, Status: c.Said.Status, Rest: c.Said.Rest, Masked: true}
 }
 
-// written returns what was written to the output as the result. Of a longer output it is the beginning, with a link to the log.
+// written returns what was written to the output as the result. Of a longer output it is the beginning, with
+// a link to the log.
 func (c *Call) written(ctx context.Context, out *Output) *mcp.CallToolResult {
 	ctx = context.WithoutCancel(ctx)
 	result := &mcp.CallToolResult{}
@@ -100,11 +101,12 @@ func (c *Call) written(ctx context.Context, out *Output) *mcp.CallToolResult {
 	return result
 }
 
-// maxWritten is how much of an output becomes the result: it fits into a line, also where each byte takes two.
+// maxWritten is how much of an output becomes the result: it fits into a line, also where each byte takes
+// two.
 const maxWritten = mcp.MaxContent / 2
 
-// hide masks secrets in the outcome before it is cut to fit: half a secret would not be recognized. It also sets the items beyond the
-// output.
+// hide masks secrets in the outcome before it is cut to fit: half a secret would not be recognized. It also
+// sets the items beyond the output.
 func (c *Call) hide(out *Output, result *mcp.CallToolResult) *mcp.CallToolResult {
 	s := out.secrets
 	if s == nil {

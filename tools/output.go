@@ -17,9 +17,10 @@ import (
 	"runnel/tools/text"
 )
 
-// Output is where a tool writes while it runs: an append to its task's log, from which every partial is made. A write waits if the client
-// lags too far (partials.LogOptions.MaxPending). It fails when the call has ended, or is cancelled while it waits, and with
-// [partials.ErrLost] when the output cannot be stored: the tool should then return. Several goroutines may use an Output.
+// Output is where a tool writes while it runs: an append to its task's log, from which every partial is made.
+// A write waits if the client lags too far (partials.LogOptions.MaxPending). It fails when the call has
+// ended, or is cancelled while it waits, and with [partials.ErrLost] when the output cannot be stored: the
+// tool should then return. Several goroutines may use an Output.
 type Output struct {
 	ctx     context.Context
 	log     *partials.Log
@@ -61,7 +62,8 @@ func (o *Output) Secrets() *secrets.Set { return o.secrets }
 // Log returns the task's log. Use it for chunks that Write and Content cannot express.
 func (o *Output) Log() *partials.Log { return o.log }
 
-// Write appends text. Each byte that is not UTF-8 becomes U+FFFD; a character that is cut off at the end of p waits for its rest.
+// Write appends text. Each byte that is not UTF-8 becomes U+FFFD; a character that is cut off at the end of p
+// waits for its rest.
 func (o *Output) Write(p []byte) (int, error) { return o.stdout.Write(p) }
 
 // WriteString is Write for a string.
@@ -70,7 +72,8 @@ func (o *Output) WriteString(s string) error {
 	return err
 }
 
-// Stderr returns a writer for text that is shown as a command's standard error: content items with _meta {"runnel/stream": "stderr"}.
+// Stderr returns a writer for text that is shown as a command's standard error: content items with _meta
+// {"runnel/stream": "stderr"}.
 func (o *Output) Stderr() io.Writer { return &o.stderr }
 
 // Content appends content items. The items of one call stay together in one partial.
@@ -102,7 +105,8 @@ func (o *Output) Content(items ...mcp.ContentBlock) error {
 	return nil
 }
 
-// beyond returns the items of a result's content that were not written to the output. ok is false if no item was written at all.
+// beyond returns the items of a result's content that were not written to the output. ok is false if no item
+// was written at all.
 func (o *Output) beyond(content []mcp.ContentBlock) (rest []mcp.ContentBlock, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -120,8 +124,8 @@ func (o *Output) beyond(content []mcp.ContentBlock) (rest []mcp.ContentBlock, ok
 	return rest, ok
 }
 
-// Progress reports how much is done, in any unit; a total of 0 means unknown. It waits for a client no longer than the call lasts, and does
-// nothing if the client did not ask for progress.
+// Progress reports how much is done, in any unit; a total of 0 means unknown. It waits for a client no longer
+// than the call lasts, and does nothing if the client did not ask for progress.
 func (o *Output) Progress(done, total float64, message string) {
 	if o.report != nil {
 		o.report(tasks.Progress{Done: done, Total: total, Message: o.secrets.String(message)}, nil)
@@ -189,8 +193,9 @@ func (o *Output) end() {
 	}
 }
 
-// hideItem appends a content item without secrets. A secret that is split between two texts is found, too: a text is a piece of its stream,
-// and what may become a secret waits for the next piece. Any other item is masked separately, after what waits.
+// hideItem appends a content item without secrets. A secret that is split between two texts is found, too: a
+// text is a piece of its stream, and what may become a secret waits for the next piece. Any other item is
+// masked separately, after what waits.
 func (o *Output) hideItem(chunks []partials.Chunk, item mcp.ContentBlock) []partials.Chunk {
 	text, ok := mcp.TextOf(item)
 	w := &o.stdout

@@ -21,9 +21,9 @@ const (
 	maxParked = 100
 )
 
-// parking holds the calls that were answered with questions until their client comes back. The client only has a requestState, "an
-// attacker-controlled input" (2026-07-28 basic/patterns/mrtr, "Server Requirements"): it contains no information, cannot be guessed, and is
-// valid once, for the same tool and arguments.
+// parking holds the calls that were answered with questions until their client comes back. The client only
+// has a requestState, "an attacker-controlled input" (2026-07-28 basic/patterns/mrtr, "Server Requirements"):
+// it contains no information, cannot be guessed, and is valid once, for the same tool and arguments.
 type parking struct {
 	mu     sync.Mutex
 	calls  map[string]*parkedCall // by requestState

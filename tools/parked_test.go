@@ -12,8 +12,9 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// A call that is cancelled while it is parked, as people may from another process, has ended when its client comes back: the answer says
-// so, and nothing of its output comes any more, neither before the answer nor after it.
+// A call that is cancelled while it is parked, as people may from another process, has ended when its client
+// comes back: the answer says so, and nothing of its output comes any more, neither before the answer nor
+// after it.
 func TestCancelledWhileParked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tool := &Function{
@@ -43,7 +44,8 @@ func TestCancelledWhileParked(t *testing.T) {
 	})
 }
 
-// The result of a call is in its answer where the partial results of PR #383 did not say it: "content: []" stands for what was sent.
+// The result of a call is in its answer where the partial results of PR #383 did not say it: "content: []"
+// stands for what was sent.
 func TestCancelledAnswerSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tool := &Function{

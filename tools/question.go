@@ -29,8 +29,8 @@ type Answer struct {
 // ErrCannotAsk is returned by [Call.Ask] if the client has no way to ask its user.
 var ErrCannotAsk = errors.New("this client cannot ask its user: it does not support elicitation")
 
-// check returns an error if the content of an answer is invalid. Servers "SHOULD validate received data matches the requested schema"
-// (client/elicitation, "Security Considerations"). No content is an empty form.
+// check returns an error if the content of an answer is invalid. Servers "SHOULD validate received data
+// matches the requested schema" (client/elicitation, "Security Considerations"). No content is an empty form.
 func (q *Question) check(content json.RawMessage) error {
 	if len(content) == 0 {
 		content = json.RawMessage("{}")
@@ -55,8 +55,8 @@ func (q *Question) fits(c *rpc.Caller) error {
 	return nil
 }
 
-// takesSeveral reports whether the form has a field with several choices, the only kind of field that is an array (2025-11-25
-// client/elicitation, "Multi-select enum").
+// takesSeveral reports whether the form has a field with several choices, the only kind of field that is an
+// array (2025-11-25 client/elicitation, "Multi-select enum").
 func (q *Question) takesSeveral() bool {
 	var form struct {
 		Properties map[string]struct {

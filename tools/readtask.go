@@ -20,12 +20,14 @@ import (
 )
 
 const (
-	// defaultWait and maxWait are how long get_task_result waits: below the 60 s after which some hosts give up.
+	// defaultWait and maxWait are how long get_task_result waits: below the 60 s after which some hosts give
+	// up.
 	defaultWait = 20 * time.Second
 	maxWait     = 45 * time.Second
 )
 
-// maxGrep is how long get_task_result searches. With maxWait it stays below the 60 s after which some hosts give up.
+// maxGrep is how long get_task_result searches. With maxWait it stays below the 60 s after which some hosts
+// give up.
 const maxGrep = 10 * time.Second
 
 var errGrep = fmt.Errorf("searching the output takes more than %v: use a simpler grep, or after and tail without it", maxGrep)
@@ -38,8 +40,8 @@ func (p *fallbackParams) wait() time.Duration {
 	return time.Duration(min(*p.WaitMs, float64(maxWait.Milliseconds()))) * time.Millisecond
 }
 
-// getTaskResult answers with the new output of a task, and with how it ended. A search for lines (tail, grep) does not count as reading:
-// the next answer continues where the last reading ended.
+// getTaskResult answers with the new output of a task, and with how it ended. A search for lines (tail, grep)
+// does not count as reading: the next answer continues where the last reading ended.
 func (s *service) getTaskResult(ctx context.Context, in *Call, p *fallbackParams) (*mcp.CallToolResult, error) {
 	lines, err := text.NewFilter(p.Grep, p.Context, p.Tail)
 	if err != nil {
@@ -162,8 +164,8 @@ func shapeLog(ctx context.Context, to text.Sink, t *tasks.Task, from int64) (nex
 	return next, nil
 }
 
-// writeEnding writes the text that the result of a task has beyond the output, and returns the rest of the result. For a command, that is
-// in the line about its end.
+// writeEnding writes the text that the result of a task has beyond the output, and returns the rest of the
+// result. For a command, that is in the line about its end.
 func writeEnding(to text.Sink, t *tasks.Task) (rest []mcp.ContentBlock) {
 	result := t.Outcome.Result
 	if result == nil {
@@ -195,7 +197,8 @@ func writeEnding(to text.Sink, t *tasks.Task) (rest []mcp.ContentBlock) {
 	return rest
 }
 
-// sameJSON reports whether two texts are the same JSON value, however they are written: arguments from a page have passed through its host.
+// sameJSON reports whether two texts are the same JSON value, however they are written: arguments from a page
+// have passed through its host.
 func sameJSON(a, b json.RawMessage) bool {
 	if bytes.Equal(a, b) {
 		return true

@@ -12,8 +12,8 @@ import (
 // maxRecent is how many calls are remembered.
 const maxRecent = 1000
 
-// recentCalls are the latest calls of clients that show apps, oldest first. The page knows the tool and the arguments of the call that it
-// is shown beside, but not its task.
+// recentCalls are the latest calls of clients that show apps, oldest first. The page knows the tool and the
+// arguments of the call that it is shown beside, but not its task.
 type recentCalls struct {
 	mu    sync.Mutex
 	calls []*recentCall
@@ -26,8 +26,8 @@ type recentCall struct {
 	viewed   bool                    // a page has found it
 }
 
-// sessionMark identifies a session. Over HTTP each request of the stateless era may have its own: what its clients have made belongs to all
-// of them.
+// sessionMark identifies a session. Over HTTP each request of the stateless era may have its own: what its
+// clients have made belongs to all of them.
 type sessionMark struct{ _ byte }
 
 type sessionMarkKey struct{}
@@ -50,8 +50,8 @@ func (r *recentCalls) note(c *rpc.Caller, run *tasks.Run) {
 	r.calls = append(r.calls, call)
 }
 
-// of returns the calls of a tool, or of all tools if it is "", that the client may have made, newest first; those that no page has found
-// come first.
+// of returns the calls of a tool, or of all tools if it is "", that the client may have made, newest first;
+// those that no page has found come first.
 func (r *recentCalls) of(c *rpc.Caller, tool string) (calls []*recentCall) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

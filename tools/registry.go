@@ -15,8 +15,8 @@ import (
 // fallbackPrefix keeps the fallback tools apart from other tools with their names.
 const fallbackPrefix = "runnel_"
 
-// Registry holds the tools that clients can call, sorted by name: those that were added, and those that have joined.
-// Fill one with Add and pass it to Serve.
+// Registry holds the tools that clients can call, sorted by name: those that were added, and those that have
+// joined. Fill one with Add and pass it to Serve.
 type Registry struct {
 	changes rpc.Broadcast // sent when the list changes
 
@@ -30,8 +30,8 @@ type Registry struct {
 	grace    time.Duration // the longest of all tools that it ever held: calls of replaced tools go on
 }
 
-// Add adds a tool. Its name must be free and consist of 1 to 128 letters, digits, _, - and . (2025-11-25 server/tools, "Tool Names"); its
-// input schema must be that of an object.
+// Add adds a tool. Its name must be free and consist of 1 to 128 letters, digits, _, - and . (2025-11-25
+// server/tools, "Tool Names"); its input schema must be that of an object.
 func (r *Registry) Add(t Tool) error {
 	e := newEntry(t)
 	if err := CheckName(e.spec.Name); err != nil {
@@ -80,9 +80,9 @@ func (r *Registry) insert(e *entry) error {
 	return nil
 }
 
-// arrange rebuilds the list. It returns the joined tools whose names are taken, and reports whether clients see a difference. All other tools win
-// over the fallback tools: if one of these has a name that is taken, the names of all begin with fallbackPrefix, so that they are seen to belong
-// together. r.mu is held.
+// arrange rebuilds the list. It returns the joined tools whose names are taken, and reports whether clients
+// see a difference. All other tools win over the fallback tools: if one of these has a name that is taken,
+// the names of all begin with fallbackPrefix, so that they are seen to belong together. r.mu is held.
 func (r *Registry) arrange() (changed bool, leftOut []Tool) {
 	before := r.tools
 	r.tools = nil
@@ -112,8 +112,9 @@ func (r *Registry) arrange() (changed bool, leftOut []Tool) {
 	return !same, leftOut
 }
 
-// Join puts the tools of a Source into the list, in place of those that joined before. Such a tool checks its name and its arguments itself. Tools whose
-// names are taken are left out and returned; changed reports whether clients see a difference.
+// Join puts the tools of a Source into the list, in place of those that joined before. Such a tool checks its
+// name and its arguments itself. Tools whose names are taken are left out and returned; changed reports
+// whether clients see a difference.
 func (r *Registry) Join(tools []Tool) (changed bool, leftOut []Tool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -130,8 +131,8 @@ func (r *Registry) Join(tools []Tool) (changed bool, leftOut []Tool) {
 // Send on it when something else has changed what clients see of the list.
 func (r *Registry) Changes() *rpc.Broadcast { return &r.changes }
 
-// Replace replaces the tools in the list, except the fallback tools, by those of another registry. Running calls continue. It reports whether
-// clients see a difference, and if so notifies those that listen.
+// Replace replaces the tools in the list, except the fallback tools, by those of another registry. Running
+// calls continue. It reports whether clients see a difference, and if so notifies those that listen.
 func (r *Registry) Replace(with *Registry) (changed bool) {
 	r.mu.Lock()
 	for _, e := range with.own {

@@ -41,7 +41,8 @@ func TestListHasPages(t *testing.T) {
 	}
 }
 
-// The tools of other servers stand on one page, also with names that runnel's own tools must not have: some clients ignore nextCursor.
+// The tools of other servers stand on one page, also with names that runnel's own tools must not have: some
+// clients ignore nextCursor.
 func TestJoinedToolsStandOnOnePage(t *testing.T) {
 	r := &Registry{}
 	var joined []Tool
@@ -115,7 +116,8 @@ func TestListIsKept(t *testing.T) {
 	sees("replaced", " c")
 }
 
-// A fallback tool makes room for any other tool of its name: the fallback tools then have other names, all of them.
+// A fallback tool makes room for any other tool of its name: the fallback tools then have other names, all of
+// them.
 func TestFallbackToolsMakeRoom(t *testing.T) {
 	own := func(context.Context, struct{}, *Output) (*mcp.CallToolResult, error) { return nil, nil }
 	r, with := &Registry{}, &Registry{}

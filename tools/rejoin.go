@@ -12,8 +12,9 @@ import (
 	"runnel/tasks"
 )
 
-// rejoin continues a delivery after a mark, for a client that has lost its connection. It reads the task's log, whether the task runs here,
-// runs in another process, or has ended. What is not part of the task, such as its progress and its questions, is not repeated.
+// rejoin continues a delivery after a mark, for a client that has lost its connection. It reads the task's
+// log, whether the task runs here, runs in another process, or has ended. What is not part of the task, such
+// as its progress and its questions, is not repeated.
 type rejoin struct {
 	place
 	service *service
@@ -52,7 +53,8 @@ func (s *service) rejoin(ctx context.Context, mark string) (begin func(context.C
 	}, nil
 }
 
-// run writes the rest: output and status changes and, when the task has ended, the end of the dialect and the terminal status.
+// run writes the rest: output and status changes and, when the task has ended, the end of the dialect and the
+// terminal status.
 func (r *rejoin) run(ctx context.Context) error {
 	if r.closing == closed {
 		return nil
@@ -137,15 +139,15 @@ func (r *rejoin) follow(ctx context.Context, v *tasks.View) error {
 	}
 }
 
-// write writes the output from r.pos on until the log is closed, and notes how far it has come. It leaves the end of the dialect to end,
-// since the result may be unknown here.
+// write writes the output from r.pos on until the log is closed, and notes how far it has come. It leaves the
+// end of the dialect to end, since the result may be unknown here.
 func (r *rejoin) write(ctx context.Context, log *partials.Log, segments *partials.Segments) error {
 	m := r.dialect(segments)
 	if m == nil {
 		return errMark
 	}
-	// The process that runs the task may have sent more than it has stored by now. If it was killed, it never stores that, and the log is
-	// closed with the task's end.
+	// The process that runs the task may have sent more than it has stored by now. If it was killed, it never
+	// stores that, and the log is closed with the task's end.
 	if r.Spelling != byProgress {
 		if err := log.Grown(ctx, r.pos-1); err != nil && err != io.EOF {
 			return err

@@ -8,7 +8,8 @@ import (
 	"runnel/tasks"
 )
 
-// Asked implements tasks.Client: the worker that runs the call asks something. The question is treated like one of a tool that runs here.
+// Asked implements tasks.Client: the worker that runs the call asks something. The question is treated like
+// one of a tool that runs here.
 func (a *audience) Asked(q *tasks.Question) (send func(), err error) {
 	c := a.caller()
 	method := q.Request.Method
@@ -37,7 +38,8 @@ func (a *audience) Asked(q *tasks.Question) (send func(), err error) {
 	return func() { go a.forward(q) }, nil
 }
 
-// forward sends a question of a worker to a client of the handshake era, until it is answered or nobody waits for it any more.
+// forward sends a question of a worker to a client of the handshake era, until it is answered or nobody waits
+// for it any more.
 func (a *audience) forward(q *tasks.Question) {
 	defer a.questions.Done()
 	ctx, cancel := context.WithCancel(a.run.Context())

@@ -11,7 +11,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// A server's request to show a page is not put as a form to a session that waits for the task's result, and what is wrong in it harms nobody.
+// A server's request to show a page is not put as a form to a session that waits for the task's result, and
+// what is wrong in it harms nobody.
 func TestPagesAreNotPutAsForms(t *testing.T) {
 	c := serveStateless(t, &Function{
 		Tool: mcp.Tool{Name: "tool", InputSchema: json.RawMessage(`{"type":"object"}`), Execution: &mcp.ToolExecution{TaskSupport: mcp.TaskRequired}},

@@ -9,8 +9,8 @@ import (
 	"runnel/tasks/logs"
 )
 
-// Serve adds tools/list, tools/call and the resources methods to srv, and the fallback tools to the registry. Use it instead of
-// ListenAndServe for a server with options, a state or a transport of your own.
+// Serve adds tools/list, tools/call and the resources methods to srv, and the fallback tools to the registry.
+// Use it instead of ListenAndServe for a server with options, a state or a transport of your own.
 func Serve(srv *rpc.Server, registry *Registry, runner *tasks.Runner, o ServeOptions) {
 	if o.Source == nil {
 		o.Source = noSource{}
@@ -40,7 +40,8 @@ func Serve(srv *rpc.Server, registry *Registry, runner *tasks.Runner, o ServeOpt
 	logs.Serve(srv, runner, logs.Options{Pump: o.Pump, Tools: &registry.changes, Page: page, Others: o.Others})
 }
 
-// tellUsed tells a session that has seen the fallback tools, as soon as it uses tasks, that its list no longer has them.
+// tellUsed tells a session that has seen the fallback tools, as soon as it uses tasks, that its list no
+// longer has them.
 func (s *service) tellUsed(ctx context.Context, c *rpc.Caller) {
 	ctx, cancel := c.WhileOpen(ctx)
 	defer cancel()
@@ -53,8 +54,8 @@ func (s *service) tellUsed(ctx context.Context, c *rpc.Caller) {
 	}
 }
 
-// Announce tells a session about changes of a list as long as the session is open. Use it for lists that are served in addition to the
-// tools.
+// Announce tells a session about changes of a list as long as the session is open. Use it for lists that are
+// served in addition to the tools.
 func Announce(runner *tasks.Runner, c *rpc.Caller, method string, list *rpc.Broadcast) {
 	changed, stop := list.Watch()
 	runner.Go(func(ctx context.Context) {

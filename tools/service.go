@@ -65,9 +65,9 @@ func (s *service) start(ctx context.Context, e *entry, arguments json.RawMessage
 	}
 }
 
-// outlives reports whether a call should be detached by itself: its client can take a task, and comes back for it. It
-// is then detached from its start, since nothing can take a command over from the process that started it; that costs
-// some 0.1 s.
+// outlives reports whether a call should be detached by itself: its client can take a task, and comes back
+// for it. It is then detached from its start, since nothing can take a command over from the process that
+// started it; that costs some 0.1 s.
 func (s *service) outlives(c *rpc.Caller, e *entry, handle bool) bool {
 	return e.traits.MayDetach && s.o.Detach != nil && c != nil && known(c).Resumes && tasks.CanUse(c) && (handle || canTask(c, e))
 }
@@ -85,7 +85,8 @@ func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec ta
 	if spec.Handle || !outlives {
 		d.audience.known.Set()
 	}
-	// The check runs on the goroutine of the request: it needs stack, which the goroutine of a task would keep.
+	// The check runs on the goroutine of the request: it needs stack, which the goroutine of a task would
+	// keep.
 	fitted, err := e.fit(arguments, s.runner.Secrets())
 	in := &Call{Arguments: fitted, Params: d.params, Confirmed: s.taken.Confirmed, caller: d.caller, audience: d.audience, server: s, outlives: outlives}
 	if err != nil {
@@ -126,7 +127,8 @@ func (s *service) deliverRest(c *rpc.Caller, a *audience, from int64) *delivery 
 	return d
 }
 
-// giveUp cancels a call whose request has ended without an answer. When the server stops, the runner ends what must end.
+// giveUp cancels a call whose request has ended without an answer. When the server stops, the runner ends
+// what must end.
 func giveUp(ctx context.Context, run *tasks.Run) {
 	if !errors.Is(context.Cause(ctx), rpc.ErrShutdown) {
 		run.Cancel("cancelled by the client")
@@ -136,12 +138,14 @@ func giveUp(ctx context.Context, run *tasks.Run) {
 // drop returns what happens to a run whose client cancelled the request before it could know the task.
 func drop(run *tasks.Run) func() { return func() { run.Cancel("cancelled by the client") } }
 
-// fallbackListed reports whether a client's list has the fallback tools, so that its model can be told to call them.
+// fallbackListed reports whether a client's list has the fallback tools, so that its model can be told to
+// call them.
 func (s *service) fallbackListed(c *rpc.Caller) bool {
 	return s.o.FallbackTools != "never" && !s.fallbackHidden(c)
 }
 
-// poller returns the name of get_task_result in a client's list, "" if it is not there. In a supervisor or a worker the client is nil.
+// poller returns the name of get_task_result in a client's list, "" if it is not there. In a supervisor or a
+// worker the client is nil.
 func (s *service) poller(c *rpc.Caller) string {
 	switch {
 	case c == nil && s.taken.Polls:
@@ -152,7 +156,8 @@ func (s *service) poller(c *rpc.Caller) string {
 	return ""
 }
 
-// detacher returns the function that starts the process which continues a call, nil if nothing outlives this one.
+// detacher returns the function that starts the process which continues a call, nil if nothing outlives this
+// one.
 func (s *service) detacher() func(*Detached) error { return s.o.Detach }
 
 // log is the server's log.
@@ -161,8 +166,8 @@ func (s *service) log() *zerolog.Logger { return &s.o.Log }
 // detached is the call that a supervisor or a worker runs.
 func (s *service) detached() *Detached { return &s.taken }
 
-// canResume reports whether a client that is answered with a task instead of its result can get the rest, with the fallback tools or the
-// tasks methods. A client that has closed the input can ask for nothing more.
+// canResume reports whether a client that is answered with a task instead of its result can get the rest,
+// with the fallback tools or the tasks methods. A client that has closed the input can ask for nothing more.
 func (s *service) canResume(c *rpc.Caller) bool {
 	return c.InputOpen() && (s.fallbackListed(c) || tasks.CanUse(c))
 }

@@ -23,8 +23,8 @@ const (
 	byResult                       // in the result only
 )
 
-// chooseSpelling decides once what the client sees of a call while it runs, from its request and its capabilities. The first row that fits
-// wins:
+// chooseSpelling decides once what the client sees of a call while it runs, from its request and its
+// capabilities. The first row that fits wins:
 //
 //	SEP-1905 streaming is the mode, and the client takes several responses   SEP-1905
 //	partialResults: true beside a progress token                            PR #383
@@ -66,8 +66,8 @@ func (s streaming) End(dst []byte) []byte {
 	return s.Dialect.End(dst)
 }
 
-// statusDialect shows the last line of output as the statusMessage of a working task: some hosts show nothing else. It goes with a tail
-// reader.
+// statusDialect shows the last line of output as the statusMessage of a working task: some hosts show nothing
+// else. It goes with a tail reader.
 func statusDialect(head []byte, run *tasks.Run) partials.Dialect {
 	return partials.EndlessDialect(func(dst []byte, b partials.Batch) []byte {
 		t := run.Status(b.LastLine())

@@ -102,8 +102,8 @@ func (c *statelessClient) silence() {
 	}
 }
 
-// While a call is parked its tool may go on working: what it writes waits for the client to come back, and what it
-// reports is lost, but nothing of it goes out, and nothing waits for it.
+// While a call is parked its tool may go on working: what it writes waits for the client to come back, and
+// what it reports is lost, but nothing of it goes out, and nothing waits for it.
 func TestParkedCallIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tool := &Function{
@@ -165,8 +165,8 @@ func TestParkedCallIsSilent(t *testing.T) {
 	})
 }
 
-// A client that takes a task's output by a subscription misses nothing of it, however long it takes to subscribe: memory lets go of nothing
-// meanwhile.
+// A client that takes a task's output by a subscription misses nothing of it, however long it takes to
+// subscribe: memory lets go of nothing meanwhile.
 func TestOutputWaitsForTheSubscription(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const size = 32 << 20 // four times what memory keeps
@@ -263,7 +263,8 @@ func TestOneComesBack(t *testing.T) {
 	}
 }
 
-// Questions that are asked at once go out in one line, which is bounded: what is too much comes when others are answered.
+// Questions that are asked at once go out in one line, which is bounded: what is too much comes when others
+// are answered.
 func TestManyQuestionsComeInTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const questions = 2*maxTurns + 1

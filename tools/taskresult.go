@@ -16,7 +16,8 @@ type taskMeta struct {
 	Next   int64          `json:"next"` // position in the log after the part that was shown
 }
 
-// fallbackParams are the arguments of all fallback tools. Numbers are floats, because 1.0 and 1e3 are integers for the schema.
+// fallbackParams are the arguments of all fallback tools. Numbers are floats, because 1.0 and 1e3 are
+// integers for the schema.
 type fallbackParams struct {
 	Tool      string          `json:"tool"`
 	Arguments json.RawMessage `json:"arguments"`
@@ -80,6 +81,7 @@ func (r *reads) set(id string, p taskPlace) {
 }
 
 const (
-	// maxReads is how many tasks' positions a session keeps. The output of an older one starts again from its beginning.
+	// maxReads is how many tasks' positions a session keeps. The output of an older one starts again from its
+	// beginning.
 	maxReads = 1000
 )

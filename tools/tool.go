@@ -16,10 +16,11 @@ import (
 	"runnel/tools/text"
 )
 
-// Tool is something that a client can call. [Func] makes one from a Go function; implement Tool where the input schema is not known at
-// compile time.
+// Tool is something that a client can call. [Func] makes one from a Go function; implement Tool where the
+// input schema is not known at compile time.
 type Tool interface {
-	// Describe returns the tool's entry in tools/list. It is called once, when the tool is added to a Registry.
+	// Describe returns the tool's entry in tools/list. It is called once, when the tool is added to a
+	// Registry.
 	Describe() mcp.Tool
 
 	// Call runs the tool until it is done or ctx ends, and writes to out while it runs.
@@ -29,7 +30,8 @@ type Tool interface {
 	Call(ctx context.Context, in *Call, out *Output) (*mcp.CallToolResult, error)
 }
 
-// Kind is a Tool that tells the server more about itself than clients see. Implement it where the zero Traits do not fit.
+// Kind is a Tool that tells the server more about itself than clients see. Implement it where the zero Traits
+// do not fit.
 type Kind interface {
 	Tool
 
@@ -55,13 +57,14 @@ type Traits struct {
 	KeepFrames bool
 }
 
-// Call is one call of a tool. A Tool gets one each time that it is called. Its methods ask the user, start other tools and pass the call on.
+// Call is one call of a tool. A Tool gets one each time that it is called. Its methods ask the user, start
+// other tools and pass the call on.
 type Call struct {
 	// Arguments is a JSON object that is valid for the tool's input schema. Defaults are not filled in.
 	Arguments json.RawMessage
 
-	// Params are the params of the request as the client wrote them; nil if the call was made in another way. A Tool that passes the call on
-	// passes those that it does not know.
+	// Params are the params of the request as the client wrote them; nil if the call was made in another way.
+	// A Tool that passes the call on passes those that it does not know.
 	Params json.RawMessage
 
 	// TaskID is the id of the task that this call runs as.
@@ -81,7 +84,8 @@ type Call struct {
 	outlives bool
 }
 
-// server is what a call needs from the service that received it. The client is nil in a supervisor or a worker.
+// server is what a call needs from the service that received it. The client is nil in a supervisor or a
+// worker.
 type server interface {
 	poller(c *rpc.Caller) string
 	shows(c *rpc.Caller) (most, mostOfError int)
@@ -94,7 +98,8 @@ type server interface {
 	log() *zerolog.Logger
 }
 
-// Log returns the log of the server, for what concerns who runs it and not the call's client. It is silent in a test.
+// Log returns the log of the server, for what concerns who runs it and not the call's client. It is silent in
+// a test.
 func (c *Call) Log() *zerolog.Logger {
 	if c.server == nil {
 		return new(zerolog.Nop())
@@ -107,8 +112,8 @@ func (c *Call) Caller() *rpc.Caller { return c.caller }
 
 // Said is what a tool says about its result. Set [Call].Said where the defaults do not fit.
 type Said struct {
-	// Status is the statusMessage that the task ends with, at most 2 KiB; hosts that see a task fail often read nothing else. By default a
-	// failed task shows the beginning of its result's text.
+	// Status is the statusMessage that the task ends with, at most 2 KiB; hosts that see a task fail often
+	// read nothing else. By default a failed task shows the beginning of its result's text.
 	Status string
 
 	// Truncated: the result does not show all of the output. A link to the task's log is added to it.
@@ -117,8 +122,8 @@ type Said struct {
 	// Passed: the result is that of another server. It passes as it is up to [mcp.MaxPassed].
 	Passed bool
 
-	// Rest, if not nil, are the only items of the result that do not repeat what was written to the Output. A client that got the output as
-	// it came gets only these after it, and nothing twice.
+	// Rest, if not nil, are the only items of the result that do not repeat what was written to the Output. A
+	// client that got the output as it came gets only these after it, and nothing twice.
 	Rest *[]mcp.ContentBlock
 }
 
@@ -132,8 +137,8 @@ func (c *Call) LeftOut(ctx context.Context) func(text.Gap) string {
 	}
 }
 
-// leftOut returns the words for what is left out of a task's output: how much, and how to read it. poller is the name of
-// get_task_result in the reader's list, "" if it is not there.
+// leftOut returns the words for what is left out of a task's output: how much, and how to read it. poller is
+// the name of get_task_result in the reader's list, "" if it is not there.
 func leftOut(poller, taskID string) func(text.Gap) string {
 	return func(g text.Gap) string {
 		how := fmt.Sprintf("read %s?after=%d", tasks.LogURI(taskID), g.After)
@@ -152,16 +157,16 @@ func (c *Call) Start(ctx context.Context, tool string, arguments json.RawMessage
 	return c.server.startFor(ctx, c.caller, tool, arguments)
 }
 
-// Recent returns the task of the client's latest call, of a given tool if tool is not "", and with equal arguments if arguments are given:
-// a running one if there is one, otherwise one that has ended. A running plain call becomes a task that can be found. The id is "" if there
-// is none.
+// Recent returns the task of the client's latest call, of a given tool if tool is not "", and with equal
+// arguments if arguments are given: a running one if there is one, otherwise one that has ended. A running
+// plain call becomes a task that can be found. The id is "" if there is none.
 // Use it where the client knows the call but not its task, such as a page beside the call.
 func (c *Call) Recent(ctx context.Context, tool string, arguments json.RawMessage) (id string, err error) {
 	return c.server.recentOf(ctx, c.caller, tool, arguments)
 }
 
-// Outlives reports whether the call should continue without this process once it is a task, because its client will
-// come back for it.
+// Outlives reports whether the call should continue without this process once it is a task, because its
+// client will come back for it.
 func (c *Call) Outlives() bool { return c.outlives }
 
 // Startable returns the title of a tool, and reports whether Start can start it.
@@ -187,8 +192,8 @@ func (c *Call) Variables() json.RawMessage {
 	return json.RawMessage("{}")
 }
 
-// SetVariables merges an object into the variables of the call's task and returns them all; null deletes a key. It fails like
-// [tasks.Run.SetVariables].
+// SetVariables merges an object into the variables of the call's task and returns them all; null deletes a
+// key. It fails like [tasks.Run.SetVariables].
 func (c *Call) SetVariables(ctx context.Context, patch json.RawMessage) (json.RawMessage, error) {
 	if c.run == nil {
 		return patch, nil
@@ -209,13 +214,13 @@ type Detached struct {
 	Secrets   *secrets.Set    // what it must not show; nil = nothing. A worker has its own
 	Flattens  bool            // the client does so with the errors of tasks (package clients)
 
-	// Known is closed when the client knows the task. If the process that made the call ends before, or the call (Ended),
-	// the supervisor ends, too.
+	// Known is closed when the client knows the task. If the process that made the call ends before, or the
+	// call (Ended), the supervisor ends, too.
 	Known <-chan struct{} `json:"-"`
 	Ended <-chan struct{} `json:"-"`
 
-	// These are set in a worker: how the call was offered, and what is closed when the worker takes no more calls. A call that has not
-	// begun by then is offered again.
+	// These are set in a worker: how the call was offered, and what is closed when the worker takes no more
+	// calls. A call that has not begun by then is offered again.
 	Offer   tasks.Offer     `json:"-"`
 	Leaving <-chan struct{} `json:"-"`
 }

@@ -29,7 +29,8 @@ func again(ctx context.Context, once func() error) error {
 	}
 }
 
-// drawAgain draws a title and a text on a terminal once a second, as much as fits, until ctx ends. The last text stays on the screen.
+// drawAgain draws a title and a text on a terminal once a second, as much as fits, until ctx ends. The last
+// text stays on the screen.
 func drawAgain(ctx context.Context, out io.Writer, title string, show func(context.Context) (string, error)) error {
 	frame := "\x1b[2J"
 	return again(ctx, func() error {

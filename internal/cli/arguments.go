@@ -13,8 +13,8 @@ import (
 	"runnel/tools/config"
 )
 
-// parseArguments builds the arguments of a call from key=value words and a JSON object. A word wins over the object. stdin is what @- stands
-// for.
+// parseArguments builds the arguments of a call from key=value words and a JSON object. A word wins over the
+// object. stdin is what @- stands for.
 func parseArguments(s term.Form, words []string, object string, stdin func() ([]byte, error)) (json.RawMessage, error) {
 	if !utf8.ValidString(object + strings.Join(words, "")) {
 		return nil, errors.New("the arguments are not UTF-8, as JSON must be; base64 makes text of any bytes")
@@ -56,7 +56,8 @@ func parseArguments(s term.Form, words []string, object string, stdin func() ([]
 // maxArgument limits the file of an argument, in bytes: no server takes a longer message.
 const maxArgument = 256 << 20
 
-// readValue reads a value: "@FILE" stands for the content of a file, "@-" for that of stdin, and "@@" for a literal @.
+// readValue reads a value: "@FILE" stands for the content of a file, "@-" for that of stdin, and "@@" for a
+// literal @.
 func readValue(text string, stdin func() ([]byte, error)) (string, error) {
 	file, ok := strings.CutPrefix(text, "@")
 	if !ok || strings.HasPrefix(file, "@") {

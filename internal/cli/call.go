@@ -46,7 +46,8 @@ type call struct {
 	tool      *mcp.Tool
 	arguments json.RawMessage
 
-	// The last chunk of the output (PR #383). It has what the result says beyond the output, and its result says whether that is an error.
+	// The last chunk of the output (PR #383). It has what the result says beyond the output, and its result
+	// says whether that is an error.
 	mu       sync.Mutex
 	lastCome bool
 	held     []json.RawMessage
@@ -173,7 +174,8 @@ func (c *call) request(ctx context.Context, method string, params json.RawMessag
 	return c.asker.Ask(ctx, params), nil
 }
 
-// run makes the call and shows it. ctx ends when the user interrupts it; wanted also ends when it times out or its output cannot be written.
+// run makes the call and shows it. ctx ends when the user interrupts it; wanted also ends when it times out
+// or its output cannot be written.
 func (c *call) run(ctx, wanted context.Context) error {
 	c.began = time.Now()
 	defer context.AfterFunc(ctx, func() {
@@ -268,8 +270,8 @@ func (c *call) result(wanted context.Context) (json.RawMessage, error) {
 	return result, err
 }
 
-// finish shows what the result adds to the streamed output, and turns it into an exit code. held is the last chunk, which is not shown yet. An
-// error is shown on stderr, unless it is the output of a command.
+// finish shows what the result adds to the streamed output, and turns it into an exit code. held is the last
+// chunk, which is not shown yet. An error is shown on stderr, unless it is the output of a command.
 func (c *call) finish(raw json.RawMessage, held []json.RawMessage) error {
 	var r mcp.CallToolResult
 	if err := json.Unmarshal(raw, &r); err != nil {
@@ -321,7 +323,8 @@ func (c *call) finish(raw json.RawMessage, held []json.RawMessage) error {
 	return exitOf(&r)
 }
 
-// exitOf turns a result into an exit code: the command's, or as a shell has it for one that a signal ended; else 0, or 1 for an error.
+// exitOf turns a result into an exit code: the command's, or as a shell has it for one that a signal ended;
+// else 0, or 1 for an error.
 func exitOf(r *mcp.CallToolResult) error {
 	var ended struct {
 		ExitCode int

@@ -152,7 +152,8 @@ func (i *invocation) call(cmd *cobra.Command, name string, o *callOptions) error
 		dial.OnRequest = c.request
 	}
 	if dial.Version == "" && i.target.url == "" && (i.target.isSelf() || o.task || o.mode.Word != "") {
-		// Only in the handshake era can a client ask for a task and its mode, and output streams from the first byte on.
+		// Only in the handshake era can a client ask for a task and its mode, and output streams from the
+		// first byte on.
 		dial.Version = mcp.NewestHandshake().Name
 	}
 	disconnect, err := c.connect(cmd, dial)
@@ -170,7 +171,8 @@ func (i *invocation) call(cmd *cobra.Command, name string, o *callOptions) error
 func (c *call) connect(cmd *cobra.Command, dial rpc.DialOptions) (disconnect func(), err error) {
 	c.client, disconnect, err = c.i.dial(cmd, dial)
 	if errors.As(err, new(*rpc.Error)) && c.o.protocol.Word == "" && dial.Version != "" {
-		// It does not know the handshake, which was only tried because of its tasks: it may speak the newer era alone.
+		// It does not know the handshake, which was only tried because of its tasks: it may speak the newer
+		// era alone.
 		dial.Version = ""
 		if client, disconnect, err := c.i.dial(cmd, dial); err == nil {
 			c.client = client

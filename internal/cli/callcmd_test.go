@@ -103,7 +103,8 @@ func TestArgumentsOnStdin(t *testing.T) {
 	}
 }
 
-// What a command wrote goes to stdout, and nothing else does: not what runnel or the tool says of an error, in whatever way it comes.
+// What a command wrote goes to stdout, and nothing else does: not what runnel or the tool says of an error,
+// in whatever way it comes.
 func TestErrorsAreNotOutput(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

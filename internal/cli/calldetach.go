@@ -12,7 +12,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// detachPoll is how often a call checks whether its task is detached yet: the user may have to confirm it first.
+// detachPoll is how often a call checks whether its task is detached yet: the user may have to confirm it
+// first.
 const detachPoll = 50 * time.Millisecond
 
 // endedBefore is the exit code of a task that ended before it was detached: its program is not there, say.

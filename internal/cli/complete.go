@@ -42,8 +42,8 @@ func fixCompletion(root *cobra.Command) {
 	}
 }
 
-// bashCompletion writes cobra's script for bash. It takes the words of the line from a function of the package bash-completion, which many
-// machines do not have: without it, from one that does the same.
+// bashCompletion writes cobra's script for bash. It takes the words of the line from a function of the
+// package bash-completion, which many machines do not have: without it, from one that does the same.
 func bashCompletion(root *cobra.Command, out io.Writer) error {
 	var script strings.Builder
 	if err := root.GenBashCompletionV2(&script, true); err != nil {

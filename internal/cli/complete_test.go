@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// bash finds the words of the line without the package bash-completion, also those that readline has split at = and :.
+// bash finds the words of the line without the package bash-completion, also those that readline has split at
+// = and :.
 func TestBashCompletionNeedsNoPackage(t *testing.T) {
 	t.Parallel()
 	bash, err := exec.LookPath("bash")

@@ -100,7 +100,8 @@ func summarize(w io.Writer, file string, conf *config.Config) error {
 	return err
 }
 
-// andServers completes a number of tools, which lacks the tools of upstreams: those are known only when the upstreams run.
+// andServers completes a number of tools, which lacks the tools of upstreams: those are known only when the
+// upstreams run.
 func andServers(conf *config.Config) string {
 	switch n := len(conf.Upstreams); n {
 	case 0:

@@ -75,7 +75,8 @@ func TestManualHasTheKeysOfTheSchema(t *testing.T) {
 	}
 }
 
-// Each flag of serve, but for those that say which tools or which config there is, sets a key, and is described by the schema alone.
+// Each flag of serve, but for those that say which tools or which config there is, sets a key, and is
+// described by the schema alone.
 func TestFlagsAreKeys(t *testing.T) {
 	i := &invocation{Setup: serve.Setup{Env: environ(t)}}
 	i.command()

@@ -21,11 +21,12 @@ import (
 	"runnel/tools/remote"
 )
 
-// dialPatience is how long a server may take to answer before the user sees a warning: npx may have to download it first.
+// dialPatience is how long a server may take to answer before the user sees a warning: npx may have to
+// download it first.
 const dialPatience = 5 * time.Second
 
-// dial connects to the server that the command line names or, without one, to what these flags and this config serve, in process.
-// close ends it, and returns when nothing is left of it.
+// dial connects to the server that the command line names or, without one, to what these flags and this
+// config serve, in process. close ends it, and returns when nothing is left of it.
 func (i *invocation) dial(cmd *cobra.Command, o rpc.DialOptions) (client *rpc.Client, close func(), err error) {
 	o.Info = mcp.Implementation{Name: "runnel", Version: serve.Version()}
 	o.Log = i.Logger()

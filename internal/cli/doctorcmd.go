@@ -141,7 +141,8 @@ func (i *invocation) doctor(cmd *cobra.Command) error {
 	return d.verdict()
 }
 
-// programs looks for the programs that the tools start. The registry reports everything else that is wrong with them.
+// programs looks for the programs that the tools start. The registry reports everything else that is wrong
+// with them.
 func (d *diagnosis) programs(list []tools.Tool) {
 	if _, err := process.ThisProgram(); err != nil {
 		d.bad("commands", "none can be started: %v", err)
@@ -172,7 +173,8 @@ func (d *diagnosis) upstreams(ctx context.Context, conf *config.Config) {
 		if dir, err := conf.StateDir(d.i.Getenv); err == nil && !conf.State.IsURL() && !conf.State.InMemory() {
 			file = u.Diary(dir)
 		}
-		// A server may start well, and end in the middle of its work: hosts show neither that nor what it writes.
+		// A server may start well, and end in the middle of its work: hosts show neither that nor what it
+		// writes.
 		if ends, last := upstream.Ends(file, time.Now().Add(-time.Hour)); ends > 1 && errs[n] == nil {
 			errs[n] = fmt.Errorf("it starts, but has ended %s in the last hour, the last time: %s\nwhat it wrote is in %s", term.Count(ends, "time"), term.Printable(last), file)
 		} else if _, err := os.Stat(file); err == nil && errs[n] != nil {

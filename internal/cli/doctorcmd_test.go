@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// A server that does not start is said to be the one at fault, and why; one that never answers is waited for so long and no longer.
+// A server that does not start is said to be the one at fault, and why; one that never answers is waited for
+// so long and no longer.
 func TestDoctorOfServersThatDoNotStart(t *testing.T) {
 	defer func(was time.Duration) { checkTime = was }(checkTime)
 	checkTime = 2 * time.Second

@@ -34,8 +34,9 @@ func (i *invocation) doctorInstalled(ctx context.Context, ids []string) error {
 	return d.verdict()
 }
 
-// installed looks for entries of runnel in a host's files, the user's and this directory's. With start, it starts the entries in the user's
-// file. An entry of a project's file may have come with other people's files: it is started only if it is harmless.
+// installed looks for entries of runnel in a host's files, the user's and this directory's. With start, it
+// starts the entries in the user's file. An entry of a project's file may have come with other people's
+// files: it is started only if it is harmless.
 func (d *diagnosis) installed(ctx context.Context, h *hosts.Host, start bool) (found int) {
 	project, err := os.Getwd()
 	if err != nil {

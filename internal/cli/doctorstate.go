@@ -74,7 +74,8 @@ func (d *diagnosis) remoteState(ctx context.Context, conf *config.Config) {
 // littleRoom is the number of free bytes below which doctor warns: a few logs of builds.
 const littleRoom = 100 << 20
 
-// tryWriting writes a file into a directory and removes it: on a full disk a file can be made, but not written.
+// tryWriting writes a file into a directory and removes it: on a full disk a file can be made, but not
+// written.
 func tryWriting(dir string) error {
 	f, err := os.CreateTemp(dir, ".runnel-doctor-")
 	if err != nil {

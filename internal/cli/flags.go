@@ -14,8 +14,9 @@ import (
 	"runnel/tools/config"
 )
 
-// addServeFlags adds all flags of serve to a command that starts a server, so that it takes those that a host's file has. Help shows only
-// those that matter for the command. A flag that the command has already stays.
+// addServeFlags adds all flags of serve to a command that starts a server, so that it takes those that a
+// host's file has. Help shows only those that matter for the command. A flag that the command has already
+// stays.
 func (i *invocation) addServeFlags(flags *pflag.FlagSet, shown ...string) {
 	i.flags.VisitAll(func(f *pflag.Flag) {
 		if flags.Lookup(f.Name) != nil {
@@ -27,8 +28,8 @@ func (i *invocation) addServeFlags(flags *pflag.FlagSet, shown ...string) {
 	})
 }
 
-// addSettings adds those flags of serve that mean something to a command which starts no server for a host: some, and those of the log and
-// of the config, which help shows with serve.
+// addSettings adds those flags of serve that mean something to a command which starts no server for a host:
+// some, and those of the log and of the config, which help shows with serve.
 func (i *invocation) addSettings(flags *pflag.FlagSet, shown ...string) {
 	for _, name := range append(shown, "config", "state", "owner", "set", "log-level", "log-format") {
 		if flags.Lookup(name) == nil {
@@ -39,7 +40,8 @@ func (i *invocation) addSettings(flags *pflag.FlagSet, shown ...string) {
 	}
 }
 
-// outputFlag adds -o, the format of what a command prints: text, or one of formats, each a word and its description.
+// outputFlag adds -o, the format of what a command prints: text, or one of formats, each a word and its
+// description.
 func outputFlag(flags *pflag.FlagSet, formats ...string) *serve.Choice {
 	words := []string{"text"}
 	for _, f := range formats {

@@ -83,7 +83,8 @@ func (l *local) queue() (tasks.Queue, bool) {
 	return queue, ok
 }
 
-// fleetTable shows workers, each with the first characters of the ids that it runs, and how many tasks wait for each class.
+// fleetTable shows workers, each with the first characters of the ids that it runs, and how many tasks wait
+// for each class.
 func fleetTable(workers []tasks.Worker, waiting map[string]int) string {
 	text := "no workers; runnel work starts one\n"
 	rows := [][]string{{"HOST", "PID", "CLASSES", "RUNS", "SLOTS", "REFUSED", "TASKS"}}

@@ -15,8 +15,9 @@ import (
 	"runnel/tools/process"
 )
 
-// help shows the examples first: most people look for one that is close to what they want. It does not use a template:
-// text/template calls methods by name, so the linker would have to keep all methods of all packages.
+// help shows the examples first: most people look for one that is close to what they want. It does not use a
+// template: text/template calls methods by name, so the linker would have to keep all methods of all
+// packages.
 func (i *invocation) help(cmd *cobra.Command, _ []string) {
 	serve.Describe(cmd.Flags())
 	width := i.helpWidth()
@@ -68,7 +69,8 @@ func (i *invocation) help(cmd *cobra.Command, _ []string) {
 	_, i.unwritten = io.WriteString(cmd.OutOrStdout(), b.String())
 }
 
-// helpCommand makes "runnel help" show pages of the manual, too, and refuse what is neither a page nor a command.
+// helpCommand makes "runnel help" show pages of the manual, too, and refuse what is neither a page nor a
+// command.
 func (i *invocation) helpCommand(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	cmd, _, _ := root.Find([]string{"help"})
@@ -115,7 +117,8 @@ func (i *invocation) helpWidth() int {
 	return min(width, most)
 }
 
-// showTopic writes a page: on a terminal in colours, through $PAGER or else less, which leaves a page that fits on the screen.
+// showTopic writes a page: on a terminal in colours, through $PAGER or else less, which leaves a page that
+// fits on the screen.
 func (i *invocation) showTopic(topic manual.Topic) error {
 	if !term.IsTerminal(i.Stdout) {
 		_, err := io.WriteString(i.Stdout, topic.Text(i.helpWidth(), false))

@@ -47,7 +47,8 @@ func TestHelpShowsExamplesFirst(t *testing.T) {
 	}
 }
 
-// The first help screen is short: few flags, and every command, in groups. Flags that it leaves out still work, where they mean something.
+// The first help screen is short: few flags, and every command, in groups. Flags that it leaves out still
+// work, where they mean something.
 func TestFirstHelpScreen(t *testing.T) {
 	t.Parallel()
 	help := runCommand(t, "--help")
@@ -182,7 +183,8 @@ func TestHelpShowsTheManual(t *testing.T) {
 	}
 }
 
-// Commands that README.md, the manual and the help show are commands, with flags that they have. Those with quotes are tried elsewhere.
+// Commands that README.md, the manual and the help show are commands, with flags that they have. Those with
+// quotes are tried elsewhere.
 func TestShownCommandsParse(t *testing.T) {
 	i := &invocation{Setup: serve.Setup{Env: environ(t)}}
 	pages, err := filepath.Glob("../manual/*.md")

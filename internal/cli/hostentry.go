@@ -55,8 +55,8 @@ func checkHosts(cmd *cobra.Command, ids []string) error {
 	return nil
 }
 
-// file returns the path of the host's file, and where installed entries are recorded: always in the user's default state, no matter which one a
-// config names.
+// file returns the path of the host's file, and where installed entries are recorded: always in the user's
+// default state, no matter which one a config names.
 func (e *entryFlags) file(i *invocation, h *hosts.Host) (path string, records hosts.Records, err error) {
 	state, err := config.Default().StateDir(i.Getenv)
 	project := ""
@@ -164,7 +164,8 @@ func (i *invocation) thisProject() string {
 	return said + ", trusted"
 }
 
-// pathFor returns a path as a host's file must name it: absolute or, in a project's file, relative to the project.
+// pathFor returns a path as a host's file must name it: absolute or, in a project's file, relative to the
+// project.
 func pathFor(h *hosts.Host, path string, project bool) (string, error) {
 	switch {
 	case filepath.IsAbs(path):

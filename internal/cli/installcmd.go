@@ -247,7 +247,8 @@ func (i *invocation) checkRest(cmd *cobra.Command, rest []string) error {
 	return nil
 }
 
-// holdsPassword reports whether a word has a URL with a password. The URL of a state may have a token alone: nats://TOKEN@host.
+// holdsPassword reports whether a word has a URL with a password. The URL of a state may have a token alone:
+// nats://TOKEN@host.
 func holdsPassword(word string) bool {
 	return regexp.MustCompile(`://[^/?#\s]*:[^/?#\s]*@|(?i:nats|rediss?)://[^/?#\s]*@`).MatchString(word)
 }

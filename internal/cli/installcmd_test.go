@@ -88,7 +88,8 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// In another project, install leaves the entry of the first one as it is, and says what there is and what to do.
+// In another project, install leaves the entry of the first one as it is, and says what there is and what to
+// do.
 func TestInstallInASecondProject(t *testing.T) {
 	home, run := inHome(t)
 	first, err := os.Getwd()

@@ -101,8 +101,8 @@ func didYouMean(err error, name string, names []string) error {
 	return err
 }
 
-// readEnvironment sets the flags of a command that were not given from their variables. serves: the log has its usual level; a command for a
-// person logs warnings only, unless the user sets a level.
+// readEnvironment sets the flags of a command that were not given from their variables. serves: the log has
+// its usual level; a command for a person logs warnings only, unless the user sets a level.
 func (i *invocation) readEnvironment(cmd *cobra.Command, serves bool) error {
 	if err := i.Options.ReadEnvironment(cmd.Flags(), i.Getenv); err != nil {
 		return misuse(cmd, "%w", err)

@@ -35,7 +35,8 @@ type local struct {
 	notices *notify.Notices    // about the tasks that it ends for runnels that are gone
 }
 
-// cancelPatience is how long a cancellation may take: the runnel that runs a task looks for one several times a second.
+// cancelPatience is how long a cancellation may take: the runnel that runs a task looks for one several times
+// a second.
 const cancelPatience = 3 * time.Second
 
 // errNoState means that there is no state where this command looks.
@@ -148,7 +149,8 @@ func (i *invocation) aboutTask(use, short, long, example string, run func(cmd *c
 	return cmd
 }
 
-// aboutTasks makes a command that takes the ids of some tasks. One that fails does not stop the others; the exit code is that of the first.
+// aboutTasks makes a command that takes the ids of some tasks. One that fails does not stop the others; the
+// exit code is that of the first.
 func (i *invocation) aboutTasks(use, short, long, example string, run func(cmd *cobra.Command, l *local, id string) error) *cobra.Command {
 	withTask := func(cmd *cobra.Command, l *local, prefix string) error {
 		id, err := l.find(cmd.Context(), prefix)
@@ -194,7 +196,8 @@ func (i *invocation) aboutTasks(use, short, long, example string, run func(cmd *
 	return &cobra.Command{Use: use, Short: short, Long: long, Example: example, RunE: withTasks, ValidArgsFunction: i.completeTask}
 }
 
-// list returns the owner's tasks that are shown, oldest first. The message of a running task is its last line of output.
+// list returns the owner's tasks that are shown, oldest first. The message of a running task is its last line
+// of output.
 func (l *local) list(ctx context.Context, shows func(*tasks.Task) bool) (list []tasks.Task, err error) {
 	every, _, err := l.runner.List(ctx, "", math.MaxInt32)
 	for _, t := range every {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// In a directory of a repository, runnel finds the runnel.yaml nearest above, up to the repository's root, and asks for trust as ever.
+// In a directory of a repository, runnel finds the runnel.yaml nearest above, up to the repository's root,
+// and asks for trust as ever.
 func TestConfigOfTheProject(t *testing.T) {
 	_, run := inHome(t)
 	root, err := os.Getwd()
@@ -57,8 +58,8 @@ func TestConfigOfTheProject(t *testing.T) {
 	}
 }
 
-// What the config says of HTTP, of metrics and of the log counts for a server, if the file is trusted; flags and --set win over it. Other
-// commands open no port.
+// What the config says of HTTP, of metrics and of the log counts for a server, if the file is trusted; flags
+// and --set win over it. Other commands open no port.
 func TestServerOfTheConfig(t *testing.T) {
 	_, run := inHome(t)
 	taken, err := net.Listen("tcp", "127.0.0.1:0")

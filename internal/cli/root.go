@@ -29,8 +29,8 @@ type Process struct {
 	Hangups               <-chan os.Signal // SIGHUP; none comes under nohup
 }
 
-// Main runs the program. main calls it once, and ends ctx with the first SIGINT or SIGTERM. If killedBy is not 0, the process must end by that
-// signal as if it had not been caught; else it exits with code.
+// Main runs the program. main calls it once, and ends ctx with the first SIGINT or SIGTERM. If killedBy is
+// not 0, the process must end by that signal as if it had not been caught; else it exits with code.
 func (p *Process) Main(ctx context.Context, args []string) (code int, killedBy syscall.Signal) {
 	serve.EaseCollector()
 	in, restoreIn := serve.Polled(p.Stdin)
@@ -48,7 +48,8 @@ func (p *Process) Main(ctx context.Context, args []string) (code int, killedBy s
 	return code, i.killedBy
 }
 
-// Run is Main for tests: the whole program in this process, without signals and without a watch on the config.
+// Run is Main for tests: the whole program in this process, without signals and without a watch on the
+// config.
 func Run(ctx context.Context, args, env []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	i := &invocation{Setup: serve.Setup{Env: env, Stdin: stdin, Stdout: stdout, Stderr: stderr}}
 	return i.run(ctx, args)
@@ -105,8 +106,8 @@ func exitCodeOf(err error) int {
 	return exitFailure
 }
 
-// leave ends the process although a command still runs. lastWords come first: a call removes the line that it draws, top restores the
-// terminal.
+// leave ends the process although a command still runs. lastWords come first: a call removes the line that it
+// draws, top restores the terminal.
 func (i *invocation) leave(s syscall.Signal) int {
 	var end func()
 	select {

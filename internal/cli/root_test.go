@@ -39,7 +39,8 @@ func (o outcome) is(t *testing.T, code int, stdout, stderr string) {
 	}
 }
 
-// A flag wins over --set, --set over the flag's variable, a variable over the file, the file over the default.
+// A flag wins over --set, --set over the flag's variable, a variable over the file, the file over the
+// default.
 func TestPrecedence(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "runnel.yaml")
 	if err := os.WriteFile(file, []byte("limits: {maxInFlight: 7}\nserver: {owner: file}\n"), 0o600); err != nil {
@@ -79,7 +80,8 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
-// Variables set what a server has. None changes what a command does, or a flag that only looks like one of a server.
+// Variables set what a server has. None changes what a command does, or a flag that only looks like one of a
+// server.
 func TestVariablesOnlySetAServer(t *testing.T) {
 	t.Parallel()
 	env := environ(t)
@@ -128,8 +130,8 @@ func TestUnknownFlagsHint(t *testing.T) {
 	}
 }
 
-// A command that is called wrongly exits with 2, whichever it is: with an unknown flag, with an argument that it does not take, or without one
-// that it needs.
+// A command that is called wrongly exits with 2, whichever it is: with an unknown flag, with an argument that
+// it does not take, or without one that it needs.
 func TestMisuseOfEachCommand(t *testing.T) {
 	t.Parallel()
 	var try func(cmd *cobra.Command, path []string)

@@ -15,7 +15,8 @@ import (
 	httpclient "runnel/rpc/http/client"
 )
 
-// target is the server that a command speaks with: a program, a server at a URL or, by default, what this runnel serves itself.
+// target is the server that a command speaks with: a program, a server at a URL or, by default, what this
+// runnel serves itself.
 type target struct {
 	command     []string // the words after "--"
 	url         string   // --url
@@ -111,7 +112,8 @@ func (i *invocation) headers() (map[string]string, error) {
 	return headers, addHeaders(headers, "--header number", i.target.headerLines)
 }
 
-// addHeaders adds the headers that lines name. Blank lines, and those that begin with #, are skipped. where names the lines.
+// addHeaders adds the headers that lines name. Blank lines, and those that begin with #, are skipped. where
+// names the lines.
 func addHeaders(to map[string]string, where string, lines []string) error {
 	for n, line := range lines {
 		line = strings.TrimSpace(line)

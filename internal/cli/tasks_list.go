@@ -125,8 +125,8 @@ func isOfHost(client, name string) bool {
 	return client == name || client != "" && clients.Find(client, "").Host == name
 }
 
-// grouped returns a list for a person: of more than three tasks of a tool in a row that ended alike, the newest alone. Else the calls of a burst
-// would hide what runs.
+// grouped returns a list for a person: of more than three tasks of a tool in a row that ended alike, the
+// newest alone. Else the calls of a burst would hide what runs.
 func grouped(list []tasks.Task) (shown []tasks.Task) {
 	for begin, end := 0, 0; begin < len(list); begin = end {
 		first := list[begin]

@@ -25,7 +25,8 @@ func TestShortIDs(t *testing.T) {
 	}
 }
 
-// A burst of calls does not hide what runs. Few that are alike stay apart, and so do those that have not ended.
+// A burst of calls does not hide what runs. Few that are alike stay apart, and so do those that have not
+// ended.
 func TestGroupedTasks(t *testing.T) {
 	var list []tasks.Task
 	add := func(n int, tool string, status mcp.TaskStatus, message string) {
@@ -48,7 +49,8 @@ func TestGroupedTasks(t *testing.T) {
 	}
 }
 
-// The tasks of a tool, those that failed, and their ids alone; commands that take several ids go on after one that fails.
+// The tasks of a tool, those that failed, and their ids alone; commands that take several ids go on after one
+// that fails.
 func TestListedTasks(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

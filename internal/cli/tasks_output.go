@@ -67,7 +67,8 @@ stops following, and the task goes on. Output that the command wrote to stderr g
 	return cmd
 }
 
-// position parses a number of bytes or lines. It is always decimal, unlike the numbers of package pflag, to which 010 is 8.
+// position parses a number of bytes or lines. It is always decimal, unlike the numbers of package pflag, to
+// which 010 is 8.
 func position(to *int64) func(text string) error {
 	return func(text string) error {
 		n, err := strconv.ParseUint(text, 10, 63)

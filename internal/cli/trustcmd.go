@@ -80,7 +80,8 @@ A file that you name (--config, $RUNNEL_CONFIG) and the one in your own config d
 			if err != nil {
 				return fmt.Errorf("storing the trust: %w", err)
 			}
-			// The whole file: a summary might leave out what matters, such as a variable that changes what a program does.
+			// The whole file: a summary might leave out what matters, such as a variable that changes what a
+			// program does.
 			if _, err := io.WriteString(i.Stdout, strings.TrimSuffix(term.PrintableLines(string(text)), "\n")+"\n"); err != nil {
 				return err
 			}

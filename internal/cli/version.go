@@ -12,7 +12,8 @@ import (
 	"runnel/internal/serve"
 )
 
-// builtFrom describes the build: commit and date if they are known (in a package, or after "go build" in a checkout), compiler and system.
+// builtFrom describes the build: commit and date if they are known (in a package, or after "go build" in a
+// checkout), compiler and system.
 func builtFrom() string {
 	var parts []string
 	if serve.Commit != "" {

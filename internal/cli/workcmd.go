@@ -9,7 +9,8 @@ import (
 	"runnel/internal/serve"
 )
 
-// defaultWorkDrain is how long tasks may go on after SIGTERM: systems that stop machines often wait little longer.
+// defaultWorkDrain is how long tasks may go on after SIGTERM: systems that stop machines often wait little
+// longer.
 const defaultWorkDrain = 10 * time.Minute
 
 // workCommand is "runnel work".

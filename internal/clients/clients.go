@@ -1,5 +1,5 @@
-// Package clients has one table: what is known about the programs that call tools. It sets defaults only. What a config or a flag says wins, and a
-// client that is not in the table gets the general defaults.
+// Package clients has one table: what is known about the programs that call tools. It sets defaults only.
+// What a config or a flag says wins, and a client that is not in the table gets the general defaults.
 package clients
 
 import (
@@ -37,15 +37,17 @@ type Client struct {
 }
 
 const (
-	// patient is how long clients wait for a plain call that do not give up for minutes: a build that ends before saves the model a request.
+	// patient is how long clients wait for a plain call that do not give up for minutes: a build that ends
+	// before saves the model a request.
 	patient = 2 * time.Minute
-	// shown is how long a call may take before it becomes a task, if the client shows its progress until then. A result inline costs one request
-	// of the model, a task in the background two.
+	// shown is how long a call may take before it becomes a task, if the client shows its progress until
+	// then. A result inline costs one request of the model, a task in the background two.
 	shown = 15 * time.Second
 )
 
-// Table lists all clients. Rows with the same Name are in the order of their versions. MaxResult is below Text where the client cuts a text at
-// fewer than the general 32 KiB, MaxError where it shows less of an error than of another text.
+// Table lists all clients. Rows with the same Name are in the order of their versions. MaxResult is below
+// Text where the client cuts a text at fewer than the general 32 KiB, MaxError where it shows less of an
+// error than of another text.
 var Table = []Client{
 	{
 		Name: "claude-code", Title: "Claude Code", Host: "claude-code",
@@ -121,7 +123,8 @@ func Find(name, version string) (known Client) {
 	return known
 }
 
-// OfHost returns what is known about the newest version of a host of "runnel install"; the zero value if nothing is.
+// OfHost returns what is known about the newest version of a host of "runnel install"; the zero value if
+// nothing is.
 func OfHost(id string) (known Client) {
 	for _, c := range Table {
 		if c.Host == id {

@@ -26,7 +26,8 @@ import (
 	"runnel/tools/secrets"
 )
 
-// Supervisors starts the processes that run detached calls. Its fields are the settings of this process that they need.
+// Supervisors starts the processes that run detached calls. Its fields are the settings of this process that
+// they need.
 type Supervisors struct {
 	StateDir       []byte // absolute
 	MaxState       int64
@@ -36,7 +37,8 @@ type Supervisors struct {
 	Notices        *notify.Rules
 }
 
-// order tells a supervisor what to run. It goes through stdin, so that a list of processes shows neither arguments nor variables.
+// order tells a supervisor what to run. It goes through stdin, so that a list of processes shows neither
+// arguments nor variables.
 type order struct {
 	Supervisors
 	Call *tools.Detached
@@ -47,7 +49,8 @@ const (
 	supervisorLog = "supervisor.log"
 	// maxSupervisorLog is the length of that file, in bytes, above which the next supervisor truncates it.
 	maxSupervisorLog = 1 << 20
-	// supervisorStart is how long a supervisor may take until it runs its task: it may have to wait for a locked state.
+	// supervisorStart is how long a supervisor may take until it runs its task: it may have to wait for a
+	// locked state.
 	supervisorStart = 30 * time.Second
 	// taken is the answer of a supervisor that runs its task. Otherwise it answers why not.
 	taken = "taken"
@@ -55,8 +58,8 @@ const (
 	known = "true"
 )
 
-// Start starts a supervisor and returns when it has taken over the task of a call; an error says why it has not. Set it as
-// tools.ServeOptions.Detach.
+// Start starts a supervisor and returns when it has taken over the task of a call; an error says why it has
+// not. Set it as tools.ServeOptions.Detach.
 func (s *Supervisors) Start(call *tools.Detached) error {
 	spec, err := json.Marshal(order{*s, call})
 	if err != nil {
@@ -87,8 +90,8 @@ func (s *Supervisors) Start(call *tools.Detached) error {
 		Path: program,
 		Args: []string{process.SupervisorName, call.TaskID},
 		Dir:  "/",
-		// Environ drops the mark of a call whose command this process may be: that call's runnel and its guard must not end the
-		// supervisor with it.
+		// Environ drops the mark of a call whose command this process may be: that call's runnel and its
+		// guard must not end the supervisor with it.
 		Env:         process.Environ(os.Environ(), "/", nil),
 		Stdin:       in,
 		Stdout:      out,
@@ -138,7 +141,8 @@ func openSupervisorLog(dir string) (*os.File, error) {
 
 // The rest of this file runs in the supervisor.
 
-// This is in init, as for the guard, since every binary that has command tools must be able to be their supervisor.
+// This is in init, as for the guard, since every binary that has command tools must be able to be their
+// supervisor.
 func init() {
 	if os.Args[0] == process.SupervisorName {
 		answer := os.NewFile(uintptr(syscall.Stdout), "answer") // the pipe to the process that started this one

@@ -43,7 +43,8 @@ func Environ() []string {
 	return []string{"AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=s3cret-of-this-test", "AWS_EC2_METADATA_DISABLED=true", "AWS_CONFIG_FILE=/none", "AWS_SHARED_CREDENTIALS_FILE=/none"}
 }
 
-// Start runs a server on a free port until the end of the test. The test is skipped on machines that have none.
+// Start runs a server on a free port until the end of the test. The test is skipped on machines that have
+// none.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	return run(t, "")
@@ -147,8 +148,8 @@ func (s *Server) Kill(t testing.TB) {
 // installLimit is how long npm may take.
 const installLimit = 2 * time.Minute
 
-// program returns the server that tests run: Dynoxide, which npm installs by the lock file. RUNNEL_TEST_DYNAMODB may name another program that
-// takes its arguments.
+// program returns the server that tests run: Dynoxide, which npm installs by the lock file.
+// RUNNEL_TEST_DYNAMODB may name another program that takes its arguments.
 func program(t testing.TB) string {
 	t.Helper()
 	if name := os.Getenv("RUNNEL_TEST_DYNAMODB"); name != "" {

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// Pause stops the server, and returns when all of its threads have stopped: it still accepts connections, but answers nothing.
+// Pause stops the server, and returns when all of its threads have stopped: it still accepts connections, but
+// answers nothing.
 func (s *Server) Pause(t testing.TB) {
 	t.Helper()
 	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {

@@ -26,9 +26,9 @@ func until(t *testing.T, lines *bufio.Reader, text string) string {
 	}
 }
 
-// A client of 2025-11-25 that has closed the stream of its call after the handle, and has no GET stream open, gets the
-// task's question on the stream of tasks/result: whether the question was asked before or after that, with streamed
-// output and without.
+// A client of 2025-11-25 that has closed the stream of its call after the handle, and has no GET stream open,
+// gets the task's question on the stream of tasks/result: whether the question was asked before or after
+// that, with streamed output and without.
 func TestQuestionOnResultStream(t *testing.T) {
 	t.Parallel()
 	s := serveHTTP(t, writeConfig(t, `
@@ -60,8 +60,9 @@ tools:
 	}
 }
 
-// A client of 2025-11-25 that has a GET stream open, and closes the stream of its call after the handle as the official
-// SDKs do, gets the rest on the GET stream: the task's question, its output and its status, each once and in order.
+// A client of 2025-11-25 that has a GET stream open, and closes the stream of its call after the handle as
+// the official SDKs do, gets the rest on the GET stream: the task's question, its output and its status, each
+// once and in order.
 func TestTaskOnGETStream(t *testing.T) {
 	t.Parallel()
 	s := serveHTTP(t, writeConfig(t, `
@@ -111,7 +112,8 @@ tools:
 	}
 }
 
-// When the server stops, a call that still runs gets an error, and after that nothing of it comes on another stream.
+// When the server stops, a call that still runs gets an error, and after that nothing of it comes on another
+// stream.
 func TestNothingAfterError(t *testing.T) {
 	t.Parallel()
 	s := serveHTTP(t, writeConfig(t, `

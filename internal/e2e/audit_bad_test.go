@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// The audit judges all other tests. Here it is shown sessions that are good up to their last line (testdata/audit), and must refuse each
-// at that line, for its own reason.
+// The audit judges all other tests. Here it is shown sessions that are good up to their last line
+// (testdata/audit), and must refuse each at that line, for its own reason.
 func TestAuditRefuses(t *testing.T) {
 	files, _ := filepath.Glob(filepath.Join("testdata", "audit", "*.txt"))
 	if len(files) < 10 {

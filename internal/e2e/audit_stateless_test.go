@@ -91,8 +91,8 @@ func (a *audit) sentStateless(r *request, id, params json.RawMessage) {
 	}
 }
 
-// statelessError checks an error: "Implementations MUST NOT emit any code from this sub-range that is not defined by
-// this specification" (2026-07-28 basic, "Error Codes").
+// statelessError checks an error: "Implementations MUST NOT emit any code from this sub-range that is not
+// defined by this specification" (2026-07-28 basic, "Error Codes").
 func (a *audit) statelessError(s *schema, e envelope, object map[string]any) error {
 	var failure struct {
 		Code int `json:"code"`
@@ -370,8 +370,10 @@ func (a *audit) partialResult(e envelope) error {
 	return nil
 }
 
-// eraOfQuestion checks a request of the server: only a session may be asked, never a client of the stateless era
-// ("The server MUST NOT write JSON-RPC requests to stdout"). A session is asked for a task of that era if it calls tasks/result.
+// eraOfQuestion checks a request of the server: only a session may be asked, never a client of the stateless
+// era
+// ("The server MUST NOT write JSON-RPC requests to stdout"). A session is asked for a task of that era if it
+// calls tasks/result.
 func (a *audit) eraOfQuestion(e envelope) error {
 	for id := range a.stateless.handles {
 		if strings.Contains(string(e.Params), id) && !a.stateless.awaited[id] {

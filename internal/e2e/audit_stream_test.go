@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// maxMergedLine bounds the one kind of line that may be longer than others: the merged result of a SEP-1905 stream.
+	// maxMergedLine bounds the one kind of line that may be longer than others: the merged result of a
+	// SEP-1905 stream.
 	maxMergedLine = 8<<20 + maxOutgoing
 
 	// statusPace is the least time between two status notifications that only show the last line of output.
@@ -52,7 +53,8 @@ type streamed struct {
 	} `json:"_meta"`
 }
 
-// augmentedResult checks the answer to a call with a task: a handle, a stream's first response, or an immediate result.
+// augmentedResult checks the answer to a call with a task: a handle, a stream's first response, or an
+// immediate result.
 func (a *audit) augmentedResult(s *schema, r *request, id, result json.RawMessage, object any) error {
 	var got streamed
 	if err := json.Unmarshal(result, &got); err != nil {
@@ -121,8 +123,8 @@ func (a *audit) immediate(s *schema, r *request, got *streamed, object any) erro
 	return nil
 }
 
-// furtherResponse checks a response to a call that was answered: only SEP-1905 has those, only for clients that
-// declared that they take them.
+// furtherResponse checks a response to a call that was answered: only SEP-1905 has those, only for clients
+// that declared that they take them.
 func (a *audit) furtherResponse(s *schema, task *auditTask, e envelope, object map[string]any) error {
 	var got streamed
 	if err := json.Unmarshal(e.Result, &got); err != nil {

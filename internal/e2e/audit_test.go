@@ -12,7 +12,8 @@ import (
 	"unicode/utf8"
 )
 
-// maxOutgoing bounds a line that the server writes (WIRE "Framing": clients and routers read with limits of 1 MiB).
+// maxOutgoing bounds a line that the server writes (WIRE "Framing": clients and routers read with limits of 1
+// MiB).
 const maxOutgoing = 1 << 20
 
 // audit watches both directions of one session, whatever the test is about, and holds every outgoing
@@ -223,7 +224,8 @@ func usableID(id json.RawMessage) bool {
 	return len(id) > 0 && (id[0] == '"' || !bytes.ContainsAny(id, ".eEntf{["))
 }
 
-// received checks a line of the server, which comes without its newline. at is when it came, zero if that is not known exactly.
+// received checks a line of the server, which comes without its newline. at is when it came, zero if that is
+// not known exactly.
 func (a *audit) received(line []byte, at time.Time) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -314,7 +316,8 @@ func (a *audit) response(s *schema, e envelope, object map[string]any) error {
 	if len(waiting) == 0 {
 		return fmt.Errorf("answer to id %s, which no request that waits has", e.ID)
 	}
-	// If two requests have the same id, the second is the one that is refused. A cancelled request is not answered.
+	// If two requests have the same id, the second is the one that is refused. A cancelled request is not
+	// answered.
 	i := 0
 	if e.Error != nil {
 		i = len(waiting) - 1
@@ -562,8 +565,9 @@ func (a *audit) unanswered() (n int, id string) {
 	return n, id
 }
 
-// decodeUnique decodes a line, and refuses an object that has a member twice: what that means depends on its reader. A member that is there
-// twice is decoded once, so the line has more colons than members; only then is it read token by token, to name the member.
+// decodeUnique decodes a line, and refuses an object that has a member twice: what that means depends on its
+// reader. A member that is there twice is decoded once, so the line has more colons than members; only then
+// is it read token by token, to name the member.
 func decodeUnique(line []byte) (any, error) {
 	v, err := decodeJSON(line)
 	if err == nil && colons(line) != members(v) {

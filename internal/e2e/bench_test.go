@@ -14,8 +14,9 @@ import (
 	"runnel/rpc"
 )
 
-// The cost of a partial on its way from the log over the pump and the dialect to the output, in either era, chunk by chunk
-// (pace 0) and in full batches: they must not differ by more than the bytes that the subscription's id takes.
+// The cost of a partial on its way from the log over the pump and the dialect to the output, in either era,
+// chunk by chunk (pace 0) and in full batches: they must not differ by more than the bytes that the
+// subscription's id takes.
 func BenchmarkPartials(b *testing.B) {
 	const task = "786512e2-9e0d-44bd-8f29-789f320fe840"
 	line := []byte("chunk 000123 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n")

@@ -31,13 +31,15 @@ var (
 	childMark  string // stands in the environment of every process that the tests start, and of their children
 )
 
-// shortRun is what go test -short runs of this package unless -run says more: the wire, in process and with the real program, the rooms, and
-// a little of each command. It needs no other program than Go. The other tests wait for processes, servers, packages of npm or long output.
+// shortRun is what go test -short runs of this package unless -run says more: the wire, in process and with
+// the real program, the rooms, and a little of each command. It needs no other program than Go. The other
+// tests wait for processes, servers, packages of npm or long output.
 const shortRun = `^(TestAuditRefuses|TestTranscripts|TestSchemasAreClosed|TestStatelessSchemasAreClosed|TestMethodsAreTheGoldenList|TestEveryRuleHasATranscript` +
 	`|TestEveryRequirementHasATranscript|TestTopLevelIsMain|TestImportsPointDownwards|TestSecurityNamesTests|TestStdoutIsClean|TestChildDiesWithKilledProgram` +
 	`|TestWrongUseExitsTwo|TestConfigCommands|TestCallInEveryDialect|TestCall|TestTrust|TestDoctor|TestKilledWhileStreaming)$`
 
-// TestMain runs the tests at the top of the repository. After them no process that they started is left, and no goroutine of the program.
+// TestMain runs the tests at the top of the repository. After them no process that they started is left, and
+// no goroutine of the program.
 func TestMain(m *testing.M) {
 	syscall.Umask(0o022)                // a state that the user's group may write is refused
 	if signal.Ignored(syscall.SIGHUP) { // by nohup, and so it would be in every program that is started here: what is caught is not inherited
@@ -81,8 +83,9 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// holdGuard runs a command until letGo. The guard, and the thread that starts commands, are there as long as commands run and serve all
-// of the process: one that came to be in a bubble of testing/synctest would keep it from its end, and could not serve another bubble.
+// holdGuard runs a command until letGo. The guard, and the thread that starts commands, are there as long as
+// commands run and serve all of the process: one that came to be in a bubble of testing/synctest would keep
+// it from its end, and could not serve another bubble.
 func holdGuard() (letGo func()) {
 	c, err := command.New("hold", config.Command{Shell: "echo held; exec tail -f " + os.DevNull},
 		config.Base{Vars: []string{"PATH=" + searchPath, childMark}})
@@ -113,7 +116,8 @@ func nothingLeft() error {
 	}
 }
 
-// noProcess looks for processes that carry the tests' mark, orphans included. It sees them where there is a /proc.
+// noProcess looks for processes that carry the tests' mark, orphans included. It sees them where there is a
+// /proc.
 func noProcess() error {
 	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, file := range environs {
@@ -149,7 +153,8 @@ type buildOnce struct {
 	err  error
 }
 
-// otherProgram is the variable that names a program to test instead of the one that is built here, such as one for Windows (make wine).
+// otherProgram is the variable that names a program to test instead of the one that is built here, such as
+// one for Windows (make wine).
 const otherProgram = "RUNNEL_TEST_PROGRAM"
 
 // program builds the program once and returns its file.
@@ -177,7 +182,8 @@ func builtProgram(t testing.TB) string {
 	return built.user.program(t, "runnel")
 }
 
-// racedProgram is the program with the race detector, if the tests have it. Its environment needs noSleepAtExit.
+// racedProgram is the program with the race detector, if the tests have it. Its environment needs
+// noSleepAtExit.
 func racedProgram(t testing.TB) string {
 	t.Helper()
 	if !raced {
@@ -307,7 +313,8 @@ func gone(t *testing.T, pid int) {
 	t.Fatalf("child %d lives on", pid)
 }
 
-// A client that goes away closes both pipes at once. The write fails; the program must end by itself, not by SIGPIPE.
+// A client that goes away closes both pipes at once. The write fails; the program must end by itself, not by
+// SIGPIPE.
 func TestClosedStdoutEndsTheProgram(t *testing.T) {
 	t.Parallel()
 	cmd := racedCommand(t, "--selftest")

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// ways are the ways in which a runnel can be spoken to as an upstream: what sed makes of the lines to it and from it, so that the
-// one before it finds what an older or another server would tell.
+// ways are the ways in which a runnel can be spoken to as an upstream: what sed makes of the lines to it and
+// from it, so that the one before it finds what an older or another server would tell.
 var ways = map[string]*struct{ to, from string }{
 	// The stateless era: tasks, and their output by subscription.
 	"subscription": {},
@@ -25,15 +25,16 @@ var ways = map[string]*struct{ to, from string }{
 	"progress": {to: `s#"server/discover"#"none"#; s#"protocolVersion":"2025-11-25"#"protocolVersion":"2025-06-18"#; s#,"partialResults":true##`},
 }
 
-// chain are the flags of a runnel behind which stands another one, behind which stands one with these flags. The tools are those of
-// the last one, by their own names.
+// chain are the flags of a runnel behind which stands another one, behind which stands one with these flags.
+// The tools are those of the last one, by their own names.
 func chain(t testing.TB, way string, flags ...string) []string {
 	t.Helper()
 	last := behindIn(t, racedProgram(t), way, flags...)
 	return append(behindIn(t, racedProgram(t), way, append(last, "--pace", "0")...), "--pace", "0")
 }
 
-// behindIn are the flags of a runnel that has one with these flags as its upstream, and speaks to it in a way.
+// behindIn are the flags of a runnel that has one with these flags as its upstream, and speaks to it in a
+// way.
 func behindIn(t testing.TB, program, way string, flags ...string) []string {
 	t.Helper()
 	w := ways[way]

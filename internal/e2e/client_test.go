@@ -305,7 +305,8 @@ func TestHangup(t *testing.T) {
 	}
 }
 
-// A user who waits for a server that does not answer is told so, and what it wrote instead; tools gives up when told to.
+// A user who waits for a server that does not answer is told so, and what it wrote instead; tools gives up
+// when told to.
 func TestServerThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	got := runClient(t, "", "tools", "--timeout", "5500ms", "--", "sh", "-c", "echo rubbish; exec sleep 500")
@@ -405,7 +406,8 @@ func TestCallOfBrokenServers(t *testing.T) {
 	}
 }
 
-// A server that speaks only the newest version is found, also where a task or a mode is asked for: those belong to an older one.
+// A server that speaks only the newest version is found, also where a task or a mode is asked for: those
+// belong to an older one.
 func TestCallOfAStatelessServer(t *testing.T) {
 	server := script(t,
 		"server/discover", `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}}}`,

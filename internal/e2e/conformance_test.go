@@ -11,8 +11,9 @@ import (
 	"testing"
 )
 
-// The official conformance suite finds in the program over HTTP what the specification requires, in both eras: of servers, and of clients.
-// The tools that it needs beside those of the self-test come from an upstream. Checks that fail as expected are listed with the reason.
+// The official conformance suite finds in the program over HTTP what the specification requires, in both
+// eras: of servers, and of clients. The tools that it needs beside those of the self-test come from an
+// upstream. Checks that fail as expected are listed with the reason.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	dir, err := filepath.Abs(filepath.Join(interopDir, "conformance"))
@@ -35,7 +36,8 @@ func TestConformance(t *testing.T) {
 
 var failing = regexp.MustCompile(`(?m)^✗ (.+): [0-9]+ passed`)
 
-// conforms runs what a version requires. The suite itself lets pass what fails of extensions, and of scenarios that are newer.
+// conforms runs what a version requires. The suite itself lets pass what fails of extensions, and of
+// scenarios that are newer.
 func conforms(t *testing.T, dir, version string, args ...string) {
 	ctx, cancel := context.WithTimeout(t.Context(), interopTimeout)
 	defer cancel()

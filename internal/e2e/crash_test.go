@@ -69,8 +69,8 @@ func knownOf(t *testing.T, handles []handle) (list []*known) {
 func (k *known) check(w *witness) {
 	w.t.Helper()
 	var task mcp.Task
-	// "A dead process's running tasks have their end within 3 s of the next start": a child that was being started when the
-	// process was killed holds its lease until it has begun.
+	// "A dead process's running tasks have their end within 3 s of the next start": a child that was being
+	// started when the process was killed holds its lease until it has begun.
 	for deadline := time.Now().Add(watchdog); ; time.Sleep(10 * time.Millisecond) {
 		if w.must(&task, "tasks/get", map[string]any{"taskId": k.id}); task.Status.Terminal() || time.Now().After(deadline) {
 			break
@@ -111,8 +111,9 @@ func (k *known) check(w *witness) {
 	}
 }
 
-// Everything that a client knows survives kill -9 of runnel at any moment: every end that it saw is there with its whole result,
-// every task has one end, no id is unknown, the output is a prefix of what the tool wrote, no child lives on.
+// Everything that a client knows survives kill -9 of runnel at any moment: every end that it saw is there
+// with its whole result, every task has one end, no id is unknown, the output is a prefix of what the tool
+// wrote, no child lives on.
 func TestKilledAtAnyMoment(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "state")
@@ -166,7 +167,8 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	checkIntegrity(t, dir)
 }
 
-// A task that streamed when runnel was killed gives its output as it was streamed: the merged segments, numbered as before (SEP-1905).
+// A task that streamed when runnel was killed gives its output as it was streamed: the merged segments,
+// numbered as before (SEP-1905).
 func TestKilledWhileStreaming(t *testing.T) {
 	t.Parallel()
 	for name, modes := range map[string][]string{"streaming": {"streaming"}, "immediate or streaming": {"immediate", "streaming"}} {
@@ -201,7 +203,8 @@ func TestKilledWhileStreaming(t *testing.T) {
 					t.Fatalf("%+v", before)
 				}
 			}
-			// The numbers that were given out are stored with the next batch of output: when the log on disk is longer than all of this.
+			// The numbers that were given out are stored with the next batch of output: when the log on disk
+			// is longer than all of this.
 			size := 0
 			for _, p := range first.Partial {
 				size += len(p.Text)
@@ -361,8 +364,8 @@ func TestProcessesShareAState(t *testing.T) {
 	t.Logf("%d processes, %d tasks", processes, len(ids))
 }
 
-// A full disk (here: files that may not grow) fails tasks, with a reason, and not the process. What a client saw
-// completed is there when it has room again.
+// A full disk (here: files that may not grow) fails tasks, with a reason, and not the process. What a client
+// saw completed is there when it has room again.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "state")

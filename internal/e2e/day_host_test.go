@@ -44,7 +44,8 @@ var dayProfiles = []dayProfile{
 
 // dayHost is a host program: one client of one runnel at a time.
 //
-// Goroutines: one plays (day_play_test.go), one reads what the server writes, one for each call that is made with others.
+// Goroutines: one plays (day_play_test.go), one reads what the server writes, one for each call that is made
+// with others.
 type dayHost struct {
 	d       *day
 	number  int

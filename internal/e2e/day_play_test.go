@@ -15,7 +15,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// dayTool is a tool as a host lists it, with the arguments that the day calls it with: without the optional ones, with all, and in between.
+// dayTool is a tool as a host lists it, with the arguments that the day calls it with: without the optional
+// ones, with all, and in between.
 type dayTool struct {
 	name      string
 	arguments []string
@@ -40,7 +41,8 @@ func (c *dayCall) String() string {
 
 const dayPoll = 50 * time.Millisecond
 
-// list reads tools/list until it has what the config says, and holds that it is what it was under that config.
+// list reads tools/list until it has what the config says, and holds that it is what it was under that
+// config.
 func (h *dayHost) list() {
 	var text string
 	var tools []dayTool

@@ -24,9 +24,11 @@ import (
 	"runnel/tools/config"
 )
 
-// A day with runnel: several hosts work in two projects on one state, call every tool that the documents and init give them, again and again, while
-// configs change, the laptop sleeps, hosts end and are killed, and people watch. What a call gives is what the first such call gave, nothing grows,
-// and the list of tasks knows what happened. make day takes an hour for it. A seed gives the same operations again, as far as processes allow.
+// A day with runnel: several hosts work in two projects on one state, call every tool that the documents and
+// init give them, again and again, while configs change, the laptop sleeps, hosts end and are killed, and
+// people watch. What a call gives is what the first such call gave, nothing grows, and the list of tasks
+// knows what happened. make day takes an hour for it. A seed gives the same operations again, as far as
+// processes allow.
 const (
 	dayTimeVariable = "RUNNEL_DAY_TIME" // how long, 90 s without it
 	daySeedVariable = "RUNNEL_DAY_SEED"
@@ -121,7 +123,8 @@ func (d *day) count(what string, n int) {
 	d.counts[what] += n
 }
 
-// compare holds that a call gives what the first of its kind gave. A command that is not detached may have ended with its runnel.
+// compare holds that a call gives what the first of its kind gave. A command that is not detached may have
+// ended with its runnel.
 func (d *day) compare(c *dayCall, result string) {
 	if c.starts != c.host.starts && (strings.Contains(result, "the runnel that ran this task is gone") || strings.Contains(result, "runnel was stopped")) {
 		d.count("lost with their runnel by "+c.host.profile.name, 1)
@@ -178,7 +181,8 @@ func (d *day) plain(text string) string {
 	return text
 }
 
-// comparable is an answer without what differs from one call to the next; chunks are what of its content came before it.
+// comparable is an answer without what differs from one call to the next; chunks are what of its content came
+// before it.
 func (d *day) comparable(a answer, chunks string) string {
 	if a.Error != nil {
 		return d.plain(fmt.Sprintf("error %d %s", a.Error.Code, a.Error.Message))
@@ -231,7 +235,8 @@ func (d *day) ended(c *dayCall, status, message string) {
 	}
 }
 
-// play is the day. Each host works, each project's config changes, scripts are run, and in between the laptop sleeps.
+// play is the day. Each host works, each project's config changes, scripts are run, and in between the laptop
+// sleeps.
 func (d *day) play(lasts time.Duration, scripts []dayScript) {
 	var all sync.WaitGroup
 	defer func() { // also if a Fatal ends the test
@@ -279,7 +284,8 @@ func (d *day) play(lasts time.Duration, scripts []dayScript) {
 	d.quiet()
 }
 
-// again does n things, each once before one comes a second time, in an order that is drawn each time, until the day is over.
+// again does n things, each once before one comes a second time, in an order that is drawn each time, until
+// the day is over.
 func (d *day) again(stream uint64, n int, do func(n int)) {
 	for rng := rand.New(rand.NewPCG(d.seed, stream)); ; {
 		for _, k := range rng.Perm(n) {
@@ -437,8 +443,8 @@ func (d *day) checkUsage() {
 	}
 }
 
-// checkExpired holds that after a day without a look nothing is left of the tasks, and of plain calls no more than the
-// history keeps.
+// checkExpired holds that after a day without a look nothing is left of the tasks, and of plain calls no more
+// than the history keeps.
 func (d *day) checkExpired() {
 	for deadline := time.Now().Add(watchdog); ; time.Sleep(dayPoll) {
 		all, left := d.listed(), 0

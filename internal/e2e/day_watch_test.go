@@ -16,7 +16,8 @@ import (
 	httpclient "runnel/rpc/http/client"
 )
 
-// watch opens runnel top on a screen and runnel ui in a browser. They stay open all day; look looks whether they still show what runs.
+// watch opens runnel top on a screen and runnel ui in a browser. They stay open all day; look looks whether
+// they still show what runs.
 func (d *day) watch() (look func()) {
 	d.hosts[1].make(d.hosts[1].newCall("task")) // without a state there is nothing to watch
 	screen := newTerminal(d.t)

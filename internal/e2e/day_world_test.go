@@ -229,12 +229,14 @@ type dayScript struct {
 
 var (
 	dayComment = regexp.MustCompile(`(?m)\s+# .*$`)
-	// A screen and what goes on for ever are watched by others; what is on other machines is tried by the day's own servers.
+	// A screen and what goes on for ever are watched by others; what is on other machines is tried by the
+	// day's own servers.
 	notAScript = regexp.MustCompile(`(?m)^.*(\btop\b|--watch|-w\b|\bui\b|runnel install  |nats://|redis://|dynamodb://|^sudo|/etc/|systemctl|docker run|claude mcp).*\n`)
 	aCommand   = regexp.MustCompile(`(?m)^(runnel|printf|id=|lines=)`)
 )
 
-// newDayScript keeps the commands that can be run as they stand. Where a task is named as an example, the script starts one.
+// newDayScript keeps the commands that can be run as they stand. Where a task is named as an example, the
+// script starts one.
 func newDayScript(name, block string) dayScript {
 	text := dayComment.ReplaceAllString(notAScript.ReplaceAllString(block, ""), "")
 	if !aCommand.MatchString(text) || regexp.MustCompile(`(?m)^(go|make|npm|git|brew|apt|curl) `).MatchString(text) {

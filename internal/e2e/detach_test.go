@@ -42,8 +42,8 @@ func stateDir(t testing.TB) string {
 	return dir
 }
 
-// detachedTools are what the tests of detached work call. chunks writes what the self-test tool stream writes; tree has a
-// grandchild whose process id is the first line of its output.
+// detachedTools are what the tests of detached work call. chunks writes what the self-test tool stream
+// writes; tree has a grandchild whose process id is the first line of its output.
 const detachedTools = `
 tools:
   chunks:
@@ -114,8 +114,8 @@ func supervisorEnds(t *testing.T, id string) {
 	}
 }
 
-// A detached task goes on when its runnel is killed: the next one finds it working, with what came since, and its output
-// grows on, in order; in the end nothing is missing, and the result is there.
+// A detached task goes on when its runnel is killed: the next one finds it working, with what came since, and
+// its output grows on, in order; in the end nothing is missing, and the result is there.
 func TestDetachedTaskGoesOn(t *testing.T) {
 	t.Parallel()
 	dir := stateDir(t)
@@ -158,8 +158,8 @@ func TestDetachedTaskGoesOn(t *testing.T) {
 	checkIntegrity(t, dir)
 }
 
-// A runnel may be the command of another one's call. When that one is killed, its guard knows the call's processes by its
-// variables: a supervisor is none of them.
+// A runnel may be the command of another one's call. When that one is killed, its guard knows the call's
+// processes by its variables: a supervisor is none of them.
 func TestSupervisorIsNoPartOfACall(t *testing.T) {
 	t.Parallel()
 	config := writeConfig(t, "tools: {supervisor: {shell: 'tr \"\\0\" \"\\n\" < /proc/$PPID/environ', detach: true}}")
@@ -174,8 +174,8 @@ func TestSupervisorIsNoPartOfACall(t *testing.T) {
 	w.end()
 }
 
-// A listener at the next runnel (2026-07-28) gets the output of a detached task from its beginning, numbered without a gap, as it
-// comes, and then its end.
+// A listener at the next runnel (2026-07-28) gets the output of a detached task from its beginning, numbered
+// without a gap, as it comes, and then its end.
 func TestDetachedTaskIsListenedToLater(t *testing.T) {
 	t.Parallel()
 	dir := stateDir(t)
@@ -259,8 +259,8 @@ func TestDetachedTaskOutlivesTheEnd(t *testing.T) {
 	}
 }
 
-// Two runnels at once: what one started the other one follows and cancels, with all its children, and the first one's
-// client is told.
+// Two runnels at once: what one started the other one follows and cancels, with all its children, and the
+// first one's client is told.
 func TestDetachedTaskOfTwo(t *testing.T) {
 	t.Parallel()
 	dir := stateDir(t)
@@ -319,7 +319,8 @@ func TestDetachedTaskEndsAlone(t *testing.T) {
 	w.end()
 }
 
-// A command under a supervisor has its variables and its environment, and what it writes stands beside what clients set.
+// A command under a supervisor has its variables and its environment, and what it writes stands beside what
+// clients set.
 func TestDetachedTaskHasVariables(t *testing.T) {
 	t.Parallel()
 	dir := stateDir(t)
@@ -348,7 +349,8 @@ func TestDetachedTaskHasVariables(t *testing.T) {
 	two.end()
 }
 
-// kill -9 of runnel at any moment: no detached task whose id a client knows is lost, and each completes with all its output.
+// kill -9 of runnel at any moment: no detached task whose id a client knows is lost, and each completes with
+// all its output.
 func TestDetachedSurvivesAnyMoment(t *testing.T) {
 	t.Parallel()
 	dir := stateDir(t)
@@ -390,8 +392,8 @@ func TestDetachedSurvivesAnyMoment(t *testing.T) {
 	t.Logf("%d kills, %d detached tasks known, all complete", rounds, len(all))
 }
 
-// kill -9 of supervisors at any moment: their tasks have failed, exactly once, whoever looks; what they had stored is a
-// prefix of what the tool wrote, and no child lives on.
+// kill -9 of supervisors at any moment: their tasks have failed, exactly once, whoever looks; what they had
+// stored is a prefix of what the tool wrote, and no child lives on.
 func TestSupervisorKilledAtAnyMoment(t *testing.T) {
 	t.Parallel()
 	dir := stateDir(t)
@@ -475,8 +477,8 @@ func TestDetachNeedsAState(t *testing.T) {
 	}
 }
 
-// runnel call --detach prints the id of a task that goes on, whatever the config says of the tool, and leaves; any runnel on
-// the state has it.
+// runnel call --detach prints the id of a task that goes on, whatever the config says of the tool, and
+// leaves; any runnel on the state has it.
 func TestCallDetach(t *testing.T) {
 	t.Parallel()
 	dir := stateDir(t)
@@ -524,7 +526,8 @@ tools:
 	w.end()
 }
 
-// The system takes names of any bytes, and a supervisor runs just what its runnel was told: nothing of it is made UTF-8 on the way.
+// The system takes names of any bytes, and a supervisor runs just what its runnel was told: nothing of it is
+// made UTF-8 on the way.
 func TestDetachedWithoutUTF8(t *testing.T) {
 	t.Parallel()
 	const latin = "caf\xe9"
@@ -580,8 +583,8 @@ type writerFunc func(p []byte) (int, error)
 
 func (write writerFunc) Write(p []byte) (int, error) { return write(p) }
 
-// A call of a client that resumes its tasks outlives the client from when it is a task; until then, and for other
-// clients, its command ends with runnel. The client's cancel ends it in any case.
+// A call of a client that resumes its tasks outlives the client from when it is a task; until then, and for
+// other clients, its command ends with runnel. The client's cancel ends it in any case.
 func TestDetachedByItself(t *testing.T) {
 	const command = `input: {file: {type: string}},
   shell: 'echo $$ >"$file.new"; mv "$file.new" "$file"; until [ -e "$file.go" ]; do sleep 0.05; done; seq 1 25'`

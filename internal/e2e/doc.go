@@ -1,5 +1,5 @@
-// Package e2e holds the black-box tests: they play a client, a person at a terminal, a broken server or a hostile machine, and look
-// only at what the program reads and writes.
+// Package e2e holds the black-box tests: they play a client, a person at a terminal, a broken server or a
+// hostile machine, and look only at what the program reads and writes.
 //
 //	transcript_test.go   conversations on the wire (testdata/transcripts), in process and with the real program
 //	audit_test.go        judges every message of every session: order, schemas, correlation; testdata/audit shows it bad sessions

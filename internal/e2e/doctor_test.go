@@ -161,7 +161,8 @@ func TestDoctorOfAServer(t *testing.T) {
 	runClient(t, "", "doctor", "codex", "--", "server").is(t, exitUsage, "", "it checks hosts or a server, not both")
 }
 
-// A server that starts well and ends in the middle of its work, again and again, is shown with how often, why, and the file with all that it wrote.
+// A server that starts well and ends in the middle of its work, again and again, is shown with how often,
+// why, and the file with all that it wrote.
 func TestDoctorOfACrashLoop(t *testing.T) {
 	t.Parallel()
 	server := filepath.Join(t.TempDir(), "server")
@@ -232,7 +233,8 @@ func TestDoctorOfADamagedState(t *testing.T) {
 	doctor().is(t, exitFailure, `.*WRONG  state: .*`+state+` belongs to another user \(65534\): .*chown -R .*`, "")
 }
 
-// Where there is little room on the disk, or the system allows fewer files and processes than the config needs, it is told.
+// Where there is little room on the disk, or the system allows fewer files and processes than the config
+// needs, it is told.
 func TestDoctorOfScarcity(t *testing.T) {
 	const script = `mount -t tmpfs -o size=20m none "$0" && { "$@"; code=$?; umount "$0"; exit $code; }`
 	dir := t.TempDir()

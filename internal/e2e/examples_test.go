@@ -45,8 +45,9 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// README.md and the manual are true: their scripts write what stands below them, their configs are right, hosts can be told and can start
-// runnel as their snippets say, their tools in Go are servers, and their links lead somewhere.
+// README.md and the manual are true: their scripts write what stands below them, their configs are right,
+// hosts can be told and can start runnel as their snippets say, their tools in Go are servers, and their
+// links lead somewhere.
 func TestReadme(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob("internal/manual/*.md")
@@ -97,8 +98,8 @@ func checkLinks(t *testing.T, page, text string) {
 	}
 }
 
-// tryBlocks tries the blocks of code of a page, and counts them. A script that an output follows must print it; it finds the config above it,
-// if there is one, as a runnel.yaml that is trusted.
+// tryBlocks tries the blocks of code of a page, and counts them. A script that an output follows must print
+// it; it finds the config above it, if there is one, as a runnel.yaml that is trusted.
 func tryBlocks(t *testing.T, page, text string, tried map[string]int) {
 	blocks := regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```$").FindAllStringSubmatchIndex(text, -1)
 	changing := regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT[0-9:.]+Z|\d+(\.\d+)? s\b`) // ids, times, durations

@@ -34,8 +34,9 @@ while read -r line; do
 done
 `
 
-// A worker's question reaches the client at the front, in both eras, from a command's confirm and from a server that the worker runs; the answer goes
-// back. A client that cannot be asked is not. When the front dies, the next one finds the question.
+// A worker's question reaches the client at the front, in both eras, from a command's confirm and from a
+// server that the worker runs; the answer goes back. A client that cannot be asked is not. When the front
+// dies, the next one finds the question.
 func TestFleetQuestions(t *testing.T) {
 	t.Parallel()
 	program, env := builtProgram(t), append(environ(t), "RUNNEL_STATE="+startNATS(t))

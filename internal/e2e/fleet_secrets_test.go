@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// tap stands between the program and a server, and takes all that goes through, each connection and direction for itself.
+// tap stands between the program and a server, and takes all that goes through, each connection and direction
+// for itself.
 type tap struct {
 	mu  sync.Mutex
 	all []*syncBuffer
@@ -104,8 +105,8 @@ func (tp *tap) leaks(t *testing.T, program string, env, config []string) {
 	}
 }
 
-// A secret of a worker's config does not leave the worker: it is in nothing that goes to NATS or is kept there, and the front, whose config names no
-// secrets, does not show it.
+// A secret of a worker's config does not leave the worker: it is in nothing that goes to NATS or is kept
+// there, and the front, whose config names no secrets, does not show it.
 func TestSecretsOfWorkers(t *testing.T) {
 	t.Parallel()
 	program, tp := builtProgram(t), &tap{}

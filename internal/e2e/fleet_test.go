@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// A front, and workers on what could be other machines: what waits says so, what runs streams through the front, is cancelled from it, goes on
-// at another worker when its own is killed, or fails once, and a worker that is told to end lets its task end.
+// A front, and workers on what could be other machines: what waits says so, what runs streams through the
+// front, is cancelled from it, goes on at another worker when its own is killed, or fails once, and a worker
+// that is told to end lets its task end.
 func TestFleet(t *testing.T) {
 	t.Parallel()
 	program, env := builtProgram(t), append(environ(t), "RUNNEL_STATE="+startNATS(t))

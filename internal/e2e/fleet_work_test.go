@@ -31,7 +31,8 @@ func newCrew(t *testing.T, config string) *crew {
 	}
 }
 
-// work starts a worker, whose commands find its name as $WHO, as a script does with &: SIGINT is ignored then. A test that has failed shows its log.
+// work starts a worker, whose commands find its name as $WHO, as a script does with &: SIGINT is ignored
+// then. A test that has failed shows its log.
 func (c *crew) work(name string, args ...string) (worker *exec.Cmd, log *syncBuffer) {
 	c.t.Helper()
 	script := []string{"-c", `trap '' INT; exec "$@"`, "sh", c.program, "work"}
@@ -121,8 +122,9 @@ func (c *crew) ends(worker *exec.Cmd, most time.Duration) error {
 	}
 }
 
-// A worker that is told to end lets its tasks end there and gives back what has not begun, which another worker runs, once. A second signal ends it
-// at once, and so does the deadline; no child is left. The metrics of both say what they did.
+// A worker that is told to end lets its tasks end there and gives back what has not begun, which another
+// worker runs, once. A second signal ends it at once, and so does the deadline; no child is left. The metrics
+// of both say what they did.
 func TestWorkEnds(t *testing.T) {
 	t.Parallel()
 	c := newCrew(t, `
@@ -208,7 +210,8 @@ tools:
 	gone(t, pid)
 }
 
-// A user who has confirmed a call on a worker that then hands it back is not asked again by a worker that nobody may answer.
+// A user who has confirmed a call on a worker that then hands it back is not asked again by a worker that
+// nobody may answer.
 func TestHandedBackConfirmed(t *testing.T) {
 	t.Parallel()
 	c := newCrew(t, `
@@ -241,7 +244,8 @@ tools:
 	c.write("go")
 }
 
-// A task that is handed back in its second attempt, before that has begun, says once where it runs: where it has begun.
+// A task that is handed back in its second attempt, before that has begun, says once where it runs: where it
+// has begun.
 func TestHandedBackAttempt(t *testing.T) {
 	t.Parallel()
 	c := newCrew(t, `
@@ -272,7 +276,8 @@ tools:
 	}
 }
 
-// A worker takes nothing of a class whose tools run as often as they may: another worker may have time for it. When one has ended it takes more.
+// A worker takes nothing of a class whose tools run as often as they may: another worker may have time for
+// it. When one has ended it takes more.
 func TestWorkerTakesWhatItCanRun(t *testing.T) {
 	t.Parallel()
 	c := newCrew(t, `
@@ -328,7 +333,8 @@ tools:
 	c.until(`"running":\[""\]`, "fleet", "-o", "json", "--owner", "much")
 }
 
-// While a worker runs a call, the client at the front hears that it lives, and sets its variables; the front's metrics show the worker.
+// While a worker runs a call, the client at the front hears that it lives, and sets its variables; the
+// front's metrics show the worker.
 func TestFleetFront(t *testing.T) {
 	t.Parallel()
 	c := newCrew(t, `

@@ -207,11 +207,12 @@ func (g *ground) check(k *groundTask) {
 	}
 }
 
-// checkOutput looks at the log: a prefix of what the tool wrote, the whole of it if the task has completed, and nothing else
-// than what the client got that the call was made by.
+// checkOutput looks at the log: a prefix of what the tool wrote, the whole of it if the task has completed,
+// and nothing else than what the client got that the call was made by.
 func (g *ground) checkOutput(k *groundTask, s *slot, task mcp.Task) {
 	output := s.c.output(k.id)
-	// Partials of a cancelled task stop at once, and who does not read is not waited for when a task is cut off.
+	// Partials of a cancelled task stop at once, and who does not read is not waited for when a task is cut
+	// off.
 	cut := k.status == mcp.TaskCancelled || k.status == mcp.TaskFailed && k.unread
 	if carried, whole := k.client.carried(k.id); whole && !strings.HasPrefix(carried, output) && (!cut || !strings.HasPrefix(output, carried)) {
 		g.t.Errorf("%v: its end, %q, was told after partials of %d bytes, its log has %d:\n%.300q\n%.300q\nstderr:\n%s",
@@ -271,8 +272,8 @@ func (g *ground) checkLists() {
 	}
 }
 
-// checkProcesses holds that nothing lives on that belongs to a runnel that is gone, or to a task that has ended; all are the slots of those
-// that are not gone.
+// checkProcesses holds that nothing lives on that belongs to a runnel that is gone, or to a task that has
+// ended; all are the slots of those that are not gone.
 func (g *ground) checkProcesses(all []*slot) {
 	g.within("no process is left", func() string {
 		live := map[string]bool{}

@@ -155,7 +155,8 @@ func (c *groundClient) received(line []byte) {
 	c.answerQuestion(line)
 }
 
-// answerQuestion answers what a runnel asks the user: well, with a refusal, with nonsense, or never, as its number says.
+// answerQuestion answers what a runnel asks the user: well, with a refusal, with nonsense, or never, as its
+// number says.
 func (c *groundClient) answerQuestion(line []byte) {
 	var question struct {
 		ID     int
@@ -280,8 +281,9 @@ func (c *groundClient) call(k *groundTask, method string, params any) {
 	})
 }
 
-// saw notes the end that somebody was told of, once and for all. But one that could not be stored is known to its own runnel alone, and lost
-// with it: for the others the task works on, and has failed when that runnel is gone.
+// saw notes the end that somebody was told of, once and for all. But one that could not be stored is known to
+// its own runnel alone, and lost with it: for the others the task works on, and has failed when that runnel
+// is gone.
 func (k *groundTask) saw(c *groundClient, task mcp.Task, by string) {
 	switch {
 	case k.status == "" && !task.Status.Terminal(), k.status == task.Status:
@@ -296,8 +298,8 @@ func (k *groundTask) saw(c *groundClient, task mcp.Task, by string) {
 	}
 }
 
-// unstored reports whether an end may not have been stored when it was told. A cancelled task is told as such in any case: "receivers MUST
-// transition the task to cancelled status before sending the response".
+// unstored reports whether an end may not have been stored when it was told. A cancelled task is told as such
+// in any case: "receivers MUST transition the task to cancelled status before sending the response".
 func unstored(status mcp.TaskStatus, message string) bool {
 	return status == mcp.TaskCancelled || strings.Contains(message, "could not be stored")
 }
@@ -345,8 +347,8 @@ func (c *groundClient) result(k *groundTask) {
 	})
 }
 
-// lost holds that a task that a client was told of is not unknown before its ttl is over. An upstream that was killed has forgotten its own
-// task: that is how ours has ended, and the error names the upstream first.
+// lost holds that a task that a client was told of is not unknown before its ttl is over. An upstream that
+// was killed has forgotten its own task: that is how ours has ended, and the error names the upstream first.
 func (c *groundClient) lost(k *groundTask, method string, a answer) {
 	if strings.Contains(a.Error.Message, "unknown or has expired") && !strings.HasPrefix(a.Error.Message, "upstream ") && k.readable(c.g) {
 		c.t.Errorf("%v: %s in slot %d: %s; created %v, ttl %d ms, the clock %v", k, method, c.slot.number, a.Error.Message, k.created, k.ttl, c.g.now())

@@ -19,7 +19,8 @@ import (
 // groundStart is how long a supervisor may take until it has taken its task: longer than runnel gives it.
 const groundStart = 40 * time.Second
 
-// groundFlood is how many times as much some tools write: more than memory keeps of a log, and than a disk that is nearly full takes at once.
+// groundFlood is how many times as much some tools write: more than memory keeps of a log, and than a disk
+// that is nearly full takes at once.
 const groundFlood = 32
 
 // operation is one of the things that can happen. rng is drawn from only in do.
@@ -323,7 +324,8 @@ func (g *ground) opReload(s *slot, rng *rand.Rand, n int) {
 	g.trouble(func(k *groundTask) bool { return k.anyEnd })
 }
 
-// opDisk fills the disk, and lets somebody write more than there is room for: what has ended must not pay for it.
+// opDisk fills the disk, and lets somebody write more than there is room for: what has ended must not pay for
+// it.
 func (g *ground) opDisk(s *slot, rng *rand.Rand, n int) {
 	file := g.fill(uint64(rng.IntN(1 << rng.IntN(20))))
 	g.wrong(n, rng, func() { _ = os.Remove(file) })

@@ -25,7 +25,8 @@ const (
 	groundSteps = 120
 	// groundPause is how long a step waits for the next, at most.
 	groundPause = 100 * time.Millisecond
-	// groundPatience is how long what must come may take once nothing is wrong any more: everything here is slow.
+	// groundPatience is how long what must come may take once nothing is wrong any more: everything here is
+	// slow.
 	groundPatience = 5 * time.Minute
 	// groundIdle is how long a command may be silent that prints all the time.
 	groundIdle = 5 * time.Second
@@ -122,7 +123,8 @@ func (g *ground) now() time.Time {
 func (g *ground) disk() string  { return filepath.Join(g.dir, groundDisk) }
 func (g *ground) state() string { return filepath.Join(g.disk(), "state") }
 
-// groundLines writes what the self-test tool stream writes. It says nothing else, also when it cannot start sleep.
+// groundLines writes what the self-test tool stream writes. It says nothing else, also when it cannot start
+// sleep.
 var groundLines = `exec 2>/dev/null; set -e; i=0; while [ $i -lt $count ]; do printf "chunk %06d ` + strings.Repeat("x", knownBytes-14) + `\n" $i; i=$((i+1)); if [ $((i % every)) = 0 ]; then sleep 0.05; fi; done`
 
 const groundConfig = `
@@ -171,11 +173,13 @@ func (g *ground) start(s *slot) {
 	cmd.Env = append(environ(g.t), s.mark(), "GORACE=atexit_sleep_ms=0 halt_on_error=0")
 	s.c = g.newClient(s, cmd)
 	s.stopped = false
-	// Its first command makes it keep some threads: a Go program that has none left ends when it can have no more.
+	// Its first command makes it keep some threads: a Go program that has none left ends when it can have no
+	// more.
 	s.c.patientCall("tools/call", map[string]any{"name": "lines", "arguments": map[string]any{"count": 0, "every": 1}})
 }
 
-// step does one thing. What it does is drawn from the seed and the step's number alone: what came of the steps before changes nothing.
+// step does one thing. What it does is drawn from the seed and the step's number alone: what came of the
+// steps before changes nothing.
 func (g *ground) step(n int) {
 	rng := rand.New(rand.NewPCG(g.seed, uint64(n)))
 	for i := 0; i < len(g.faults); i++ {

@@ -16,8 +16,9 @@ import (
 	"time"
 )
 
-// Hard ground: several runnels on one state, under the race detector, and everything that can go wrong around them. make hostile
-// does it for two hours. A seed gives the same operations again, as far as processes allow.
+// Hard ground: several runnels on one state, under the race detector, and everything that can go wrong around
+// them. make hostile does it for two hours. A seed gives the same operations again, as far as processes
+// allow.
 const (
 	hostileTimeVariable = "RUNNEL_HOSTILE_TIME" // how long; without it the test is skipped
 	hostileSeedVariable = "RUNNEL_HOSTILE_SEED"
@@ -34,8 +35,8 @@ const (
 	groundDiskSize = "96m"
 )
 
-// TestHostileGround prepares the ground and plays on it in a process of its own: with a disk of its own and as a user of
-// its own, who alone uses up what a user may have, where that is allowed.
+// TestHostileGround prepares the ground and plays on it in a process of its own: with a disk of its own and
+// as a user of its own, who alone uses up what a user may have, where that is allowed.
 func TestHostileGround(t *testing.T) {
 	length := os.Getenv(hostileTimeVariable)
 	if length == "" {
@@ -127,8 +128,9 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
-// clockSource is added to each package whose sources ask for the time. The file CLOCK is all runnels' wall clock: by how many seconds
-// it has been moved. The monotonic clock goes on as it does, as when somebody sets the time.
+// clockSource is added to each package whose sources ask for the time. The file CLOCK is all runnels' wall
+// clock: by how many seconds it has been moved. The monotonic clock goes on as it does, as when somebody sets
+// the time.
 const clockSource = `package PACKAGE
 
 import (
@@ -161,8 +163,8 @@ func movedNow() time.Time {
 
 var asksTime = regexp.MustCompile(`\btime\.Now\b`)
 
-// buildWithClock builds the program with the race detector, and with a wall clock that the driver can move: nothing of that stands in the
-// program's own sources.
+// buildWithClock builds the program with the race detector, and with a wall clock that the driver can move:
+// nothing of that stands in the program's own sources.
 func buildWithClock(t *testing.T, dir string) {
 	t.Helper()
 	clock := filepath.Join(dir, groundClock)

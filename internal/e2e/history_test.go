@@ -10,8 +10,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// What a host has called stands in "runnel tasks list" while it runs and afterwards, also if its host and runnel are
-// killed in the middle. Clients do not find it.
+// What a host has called stands in "runnel tasks list" while it runs and afterwards, also if its host and
+// runnel are killed in the middle. Clients do not find it.
 func TestHistoryOfAHost(t *testing.T) {
 	t.Parallel()
 	flags := []string{"--state", t.TempDir()}

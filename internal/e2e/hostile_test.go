@@ -19,7 +19,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// maxAboveIdle is how much memory hostile input may make the program take, as a user has it, above what it takes when idle.
+// maxAboveIdle is how much memory hostile input may make the program take, as a user has it, above what it
+// takes when idle.
 const maxAboveIdle = 64 << 20
 
 // hostileClient is a session whose client writes bytes, not messages.
@@ -44,7 +45,8 @@ func (s *session) response() []byte {
 	}
 }
 
-// goesOn returns what checks that the session goes on, and that the process has held no more than maxAboveIdle since.
+// goesOn returns what checks that the session goes on, and that the process has held no more than
+// maxAboveIdle since.
 func (s *session) goesOn(t *testing.T) (check func()) {
 	t.Helper()
 	before, known := peakRSS(s.pid)
@@ -168,7 +170,8 @@ tools:
 	}
 }
 
-// A schema or a config that explodes is refused when it is read, with what is wrong, or is of no consequence: its tool answers in time.
+// A schema or a config that explodes is refused when it is read, with what is wrong, or is of no consequence:
+// its tool answers in time.
 func TestHostileSchemas(t *testing.T) {
 	t.Parallel()
 	double := func(n int, how string) string { // each of n definitions applies the next one twice
@@ -249,8 +252,9 @@ func runToEnd(t *testing.T, args ...string) (said string, code int) {
 	return string(out), cmd.ProcessState.ExitCode()
 }
 
-// dir is where a command starts, whatever stands in it: ".." is taken from the config file's directory, a symlink leads where it
-// leads when the command starts, and nothing that a caller says gets into it. What is not a directory fails the call and says so.
+// dir is where a command starts, whatever stands in it: ".." is taken from the config file's directory, a
+// symlink leads where it leads when the command starts, and nothing that a caller says gets into it. What is
+// not a directory fails the call and says so.
 func TestHostileDirs(t *testing.T) {
 	t.Parallel()
 	config := writeConfig(t, `
@@ -299,7 +303,8 @@ tools:
 	w.end()
 }
 
-// A client that asks with very many ids, as fast as it can, in both eras, costs no memory: none that grows with them.
+// A client that asks with very many ids, as fast as it can, in both eras, costs no memory: none that grows
+// with them.
 func TestManyIDs(t *testing.T) {
 	t.Parallel()
 	const (
@@ -348,7 +353,8 @@ func (b endless) Read(p []byte) (int, error) {
 	return copy(p, bytes.Repeat([]byte{byte(b)}, len(p))), nil
 }
 
-// A client that calls and cancels, again and again, a command that takes its time to end cannot have any number of them.
+// A client that calls and cancels, again and again, a command that takes its time to end cannot have any
+// number of them.
 func TestManyDyingCommands(t *testing.T) {
 	t.Parallel()
 	w := newWitness(t, programCommand(t, append(writeConfig(t, `

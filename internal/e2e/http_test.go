@@ -97,7 +97,8 @@ func TestInteropHTTP(t *testing.T) {
 	}
 }
 
-// post sends a request of 2026-07-28 and returns its result, or its error. members are those of its params but _meta.
+// post sends a request of 2026-07-28 and returns its result, or its error. members are those of its params
+// but _meta.
 func (s *httpServer) post(t *testing.T, token, method, name, members string) (a answer, status int) {
 	t.Helper()
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, inEra(takes, "", members))
@@ -130,7 +131,8 @@ func (s *httpServer) post(t *testing.T, token, method, name, members string) (a 
 	return a, response.StatusCode
 }
 
-// Each token sees the tasks of its owner only, whose limits are each one's own; over both ways in it is the same server.
+// Each token sees the tasks of its owner only, whose limits are each one's own; over both ways in it is the
+// same server.
 func TestHTTPOwners(t *testing.T) {
 	t.Parallel()
 	const alice, bob, local = "alice-alice-alice-1", "bob-bob-bob-bob-bob-1", "local-local-local-1"
@@ -176,7 +178,8 @@ func TestHTTPOwners(t *testing.T) {
 	}
 }
 
-// Access tokens of an issuer: their client, else their user, is the owner, whose limits and tasks are its own.
+// Access tokens of an issuer: their client, else their user, is the owner, whose limits and tasks are its
+// own.
 func TestHTTPIssuer(t *testing.T) {
 	t.Parallel()
 	issuer := oauthtest.New(t)
@@ -239,8 +242,9 @@ func TestHTTPRefusesToStart(t *testing.T) {
 	}
 }
 
-// "Closing the SSE response stream MUST be treated by the server as cancellation of that request" (2026-07-28 basic/transports/streamable-http): a plain
-// call whose connection is cut in the middle of its events ends with its command.
+// "Closing the SSE response stream MUST be treated by the server as cancellation of that request" (2026-07-28
+// basic/transports/streamable-http): a plain call whose connection is cut in the middle of its events ends
+// with its command.
 func TestHTTPCutCancels(t *testing.T) {
 	t.Parallel()
 	s := serveHTTP(t, append(writeConfig(t, "tools: {nap: {shell: 'echo pid $$; exec sleep 600', task: optional}}"), "--state", "memory")...)
@@ -272,8 +276,9 @@ func TestHTTPCutCancels(t *testing.T) {
 	gone(t, pid)
 }
 
-// SEP-1905 over SSE: "subsequent segments via SSE as JSON-RPC responses", whose "id MUST match the original request", on the stream of the
-// call, which ends with the terminal status. A client that loses its connection resumes with nothing missing and nothing twice.
+// SEP-1905 over SSE: "subsequent segments via SSE as JSON-RPC responses", whose "id MUST match the original
+// request", on the stream of the call, which ends with the terminal status. A client that loses its
+// connection resumes with nothing missing and nothing twice.
 func TestHTTPSegments(t *testing.T) {
 	t.Parallel()
 	s := serveHTTP(t, "--selftest", "--state", "memory")

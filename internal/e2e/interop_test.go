@@ -30,8 +30,8 @@ tools:
     task: required
 `
 
-// The official TypeScript SDK works with the program as it is: the one of the handshake era. Its schemas reject nothing
-// of what the program says in any dialect.
+// The official TypeScript SDK works with the program as it is: the one of the handshake era. Its schemas
+// reject nothing of what the program says in any dialect.
 func TestInteropTypeScript(t *testing.T) { interopNode(t, "ts", "client.mjs", "strict.mjs") }
 
 // The official TypeScript client of 2026-07-28, which finds the era and falls back.
@@ -49,7 +49,8 @@ func interopNode(t *testing.T, folder string, scripts ...string) {
 	}
 }
 
-// The official Go SDK likewise, in both eras. It is a module of its own, so that the program does not depend on it.
+// The official Go SDK likewise, in both eras. It is a module of its own, so that the program does not depend
+// on it.
 func TestInteropGo(t *testing.T) {
 	t.Parallel()
 	interop(t, goDir, goClient(t, "."))
@@ -61,7 +62,8 @@ func TestInteropMcpGo(t *testing.T) {
 	interop(t, goDir, goClient(t, "./mcpgo"))
 }
 
-// interopDir holds the clients and servers of others, each kind in a folder, and the packages that those in JavaScript share.
+// interopDir holds the clients and servers of others, each kind in a folder, and the packages that those in
+// JavaScript share.
 var interopDir = filepath.Join("testdata", "interop")
 
 var goDir = filepath.Join(interopDir, "go")
@@ -106,7 +108,8 @@ func interopWith(t *testing.T, program, config, dir, name string, args ...string
 
 var npmLock sync.Mutex
 
-// npmCI installs the packages of testdata/interop, unless they are installed already, and returns their folder.
+// npmCI installs the packages of testdata/interop, unless they are installed already, and returns their
+// folder.
 func npmCI(t testing.TB) (modules string) { return npmCIIn(t, interopDir) }
 
 // npmCIIn is npmCI for a folder.

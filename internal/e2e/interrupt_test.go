@@ -11,8 +11,8 @@ import (
 // deafGrace is how long a command that ignores TERM may go on.
 const deafGrace = 5 * time.Minute
 
-// Ctrl-C pressed twice leaves at once with 130, however quickly: no command, server or pipe is waited for, and no signal kills
-// runnel before its last words.
+// Ctrl-C pressed twice leaves at once with 130, however quickly: no command, server or pipe is waited for,
+// and no signal kills runnel before its last words.
 func TestDoubleInterrupt(t *testing.T) {
 	t.Parallel()
 	deaf := writeConfig(t, `tools: {deaf: {shell: "trap '' TERM; echo begun; sleep 1000 & wait; wait", grace: `+deafGrace.String()+`}}`)
@@ -57,7 +57,8 @@ func TestDoubleInterrupt(t *testing.T) {
 	}
 }
 
-// A command that a signal ends exits as shells show it, 128 and the signal's number, and its words name no other signal.
+// A command that a signal ends exits as shells show it, 128 and the signal's number, and its words name no
+// other signal.
 func TestExitCodeOfASignal(t *testing.T) {
 	t.Parallel()
 	state := t.TempDir()

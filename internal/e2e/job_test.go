@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// The main job: a client that takes partials runs go test -v of this repository as a task, and sees the handle,
-// then partials 0, 1, 2 ... while the tests run, then one terminal status, then the result with the exit code.
-// (The audit of the session checks the order.)
+// The main job: a client that takes partials runs go test -v of this repository as a task, and sees the
+// handle, then partials 0, 1, 2 ... while the tests run, then one terminal status, then the result with the
+// exit code. (The audit of the session checks the order.)
 func TestGoTestAsTask(t *testing.T) {
 	t.Parallel()
 	root, err := os.Getwd()
@@ -86,8 +86,8 @@ func clockMain() {
 	_, _ = fmt.Fprintln(os.Stdout, time.Now().UnixNano())
 }
 
-// The first partial leaves within 20 ms of the command's first byte. That is a figure, which a busy test machine
-// may miss: it is reported, and only what cannot be chance is an error.
+// The first partial leaves within 20 ms of the command's first byte. That is a figure, which a busy test
+// machine may miss: it is reported, and only what cannot be chance is an error.
 func TestFirstPartialIsPrompt(t *testing.T) {
 	const (
 		runs = 20

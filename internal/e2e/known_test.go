@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// What is known about a client sets the size of what its model is shown; a flag or the tool itself wins. Of an error, a client that shows less
-// gets less, and in all cases head, tail and exit code.
+// What is known about a client sets the size of what its model is shown; a flag or the tool itself wins. Of
+// an error, a client that shows less gets less, and in all cases head, tail and exit code.
 func TestWhatIsKnownOfAClient(t *testing.T) {
 	t.Parallel()
 	config := writeConfig(t, `tools:
@@ -61,8 +61,9 @@ func TestWhatIsKnownOfAClient(t *testing.T) {
 	}
 }
 
-// A client whose model reads an error of a task without newlines gets the failure of a command as a result that says so, in its first line and in its
-// last. A client that shows progress gets the result of a short command inline. Others get what the specification says.
+// A client whose model reads an error of a task without newlines gets the failure of a command as a result
+// that says so, in its first line and in its last. A client that shows progress gets the result of a short
+// command inline. Others get what the specification says.
 func TestFailuresOfTasksAreRead(t *testing.T) {
 	t.Parallel()
 	config := writeConfig(t, `tools:
@@ -131,7 +132,8 @@ func TestFailuresOfTasksAreRead(t *testing.T) {
 	}
 }
 
-// Tools that a result names are loaded from the start in a client that defers tools and says how; a config sets _meta by itself, for all.
+// Tools that a result names are loaded from the start in a client that defers tools and says how; a config
+// sets _meta by itself, for all.
 func TestToolsThatAreNamedAreLoaded(t *testing.T) {
 	t.Parallel()
 	config := writeConfig(t, `tools: {own: {command: [echo], _meta: {anthropic/alwaysLoad: true, other: [1]}}, plain: {command: [echo]}}`)

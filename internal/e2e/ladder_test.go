@@ -96,7 +96,8 @@ func TestAStoppedTaskTellsWhy(t *testing.T) {
 	w.end()
 }
 
-// A call that a host waits for is seen by people from its start on, and can be cancelled. It counts as no task.
+// A call that a host waits for is seen by people from its start on, and can be cancelled. It counts as no
+// task.
 func TestACallIsListedWhileItRuns(t *testing.T) {
 	t.Parallel()
 	state := t.TempDir()
@@ -133,8 +134,9 @@ tools:
 	w.end()
 }
 
-// runnel call waits for the result of a plain call that was handed over, by the tasks methods of the version. A version without them cannot
-// follow: runnel itself hands nothing over then, and of another server the call says so.
+// runnel call waits for the result of a plain call that was handed over, by the tasks methods of the version.
+// A version without them cannot follow: runnel itself hands nothing over then, and of another server the call
+// says so.
 func TestCallFollowsAHandOver(t *testing.T) {
 	t.Parallel()
 	config := writeConfig(t, `tools: {slow: {shell: "echo begun; sleep 1; echo done; exit 3", task: forbidden}}`)

@@ -56,7 +56,8 @@ var (
 	uuidV4      = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 )
 
-// match compares a line with the pattern. What it captures is added to captures only if the whole line matches.
+// match compares a line with the pattern. What it captures is added to captures only if the whole line
+// matches.
 func (p pattern) match(line []byte, captures map[string]string) error {
 	v, err := decodeJSON(line)
 	if err != nil {

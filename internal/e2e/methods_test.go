@@ -14,7 +14,8 @@ import (
 
 var updateMethods = flag.Bool("update-methods", false, "rewrite testdata/methods.txt")
 
-// testdata/methods.txt is the whole surface: every method that is served, with its era. What is not there is -32601.
+// testdata/methods.txt is the whole surface: every method that is served, with its era. What is not there is
+// -32601.
 func TestMethodsAreTheGoldenList(t *testing.T) {
 	server := rpc.NewServer(nil)
 	runner := tasks.NewRunner(tasks.Options{})

@@ -87,8 +87,8 @@ func scrape(t *testing.T, log *syncBuffer) string {
 	return string(bytes.TrimSpace(page)) + "\n"
 }
 
-// However many connections somebody opens, few are served at once, those that say nothing are closed in time, and every line of the log
-// is JSON.
+// However many connections somebody opens, few are served at once, those that say nothing are closed in time,
+// and every line of the log is JSON.
 func TestMetricsConnectionsAreFew(t *testing.T) {
 	t.Parallel()
 	w := newWitness(t, programCommand(t, "--selftest", "--state", "memory", "--metrics", ":0", "--log-format", "json"))

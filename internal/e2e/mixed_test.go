@@ -20,9 +20,10 @@ const (
 	mixedEach    = mixedClients * mixedScripts * mixedLength
 )
 
-// Two eras on one pipe: the traffic of a session of 2025-11-25 that streams its tasks, and requests of 2026-07-28 in between.
-// Every answer and every notification has the shape of the era of the request that it belongs to (by its marks here, by its
-// schema in the session's audit), and every request has exactly one answer.
+// Two eras on one pipe: the traffic of a session of 2025-11-25 that streams its tasks, and requests of
+// 2026-07-28 in between. Every answer and every notification has the shape of the era of the request that it
+// belongs to (by its marks here, by its schema in the session's audit), and every request has exactly one
+// answer.
 func TestMixedEras(t *testing.T) {
 	s := inProcess(t, "--selftest", "--immediate-wait", "1ms", "--max-tasks", "1000")
 	s.open()
@@ -88,7 +89,8 @@ func TestMixedEras(t *testing.T) {
 		mixedEach, m.turns, m.notifications, time.Since(began).Round(time.Millisecond))
 }
 
-// handshakeScript is what a client of the session does: tasks with partials, results, cancels, and plain calls.
+// handshakeScript is what a client of the session does: tasks with partials, results, cancels, and plain
+// calls.
 func handshakeScript(m *mixedClient, _ int) error {
 	if err := m.says("tools/call", `{"name":"echo","arguments":{"text":"plain"}}`, `"text":"plain"`); err != nil {
 		return err

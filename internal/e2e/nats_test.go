@@ -18,8 +18,8 @@ func TestNATSState(t *testing.T) {
 	shareState(t, builtProgram(t), append(environ(t), "RUNNEL_STATE="+startNATS(t)))
 }
 
-// shareState runs two runnels on one state: people (also in runnel top and runnel ui) and the other runnel see, follow and cancel a task, and one whose runnel was killed fails
-// with what it had written.
+// shareState runs two runnels on one state: people (also in runnel top and runnel ui) and the other runnel
+// see, follow and cancel a task, and one whose runnel was killed fails with what it had written.
 func shareState(t *testing.T, program string, env []string) {
 	t.Helper()
 	config := writeConfig(t, `

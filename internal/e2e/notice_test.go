@@ -70,7 +70,8 @@ func TestNotify(t *testing.T) {
 	}
 }
 
-// A task of a runnel that was killed is told by one of those that are left, once; what they run themselves too, and what another one cancels.
+// A task of a runnel that was killed is told by one of those that are left, once; what they run themselves
+// too, and what another one cancels.
 func TestNoticeIsToldOnce(t *testing.T) {
 	t.Parallel()
 	program, file := noting(t)
@@ -163,8 +164,8 @@ func TestNoticeHangs(t *testing.T) {
 	}
 }
 
-// A task that a worker runs is notified once, by the runnel where the call was made: not by a worker, nor by a runnel that has given it back and
-// still follows it.
+// A task that a worker runs is notified once, by the runnel where the call was made: not by a worker, nor by
+// a runnel that has given it back and still follows it.
 func TestNoticesOfAFleet(t *testing.T) {
 	t.Parallel()
 	program, file := noting(t)

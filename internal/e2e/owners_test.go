@@ -11,7 +11,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// The tasks of another owner do not exist, in every method of both eras: the answers are byte for byte those for tasks that never were.
+// The tasks of another owner do not exist, in every method of both eras: the answers are byte for byte those
+// for tasks that never were.
 func TestOthersTasks(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "state")

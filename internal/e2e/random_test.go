@@ -21,9 +21,11 @@ const (
 	randomSeedVariable = "RUNNEL_TEST_SEED"
 )
 
-// A seq or seqNr is never burnt, repeated or out of place: whatever the tools do, in whatever dialect, while the client stalls,
-// cancels, polls, resumes and lets tasks expire, several at once. The audit of the session checks the order of
-// every line; here every request gets its one answer, every task its end, and what came is what the tools wrote.
+// A seq or seqNr is never burnt, repeated or out of place: whatever the tools do, in whatever dialect, while
+// the client stalls, cancels, polls, resumes and lets tasks expire, several at once. The audit of the session
+// checks the order of
+// every line; here every request gets its one answer, every task its end, and what came is what the tools
+// wrote.
 func TestRandomSessions(t *testing.T) {
 	number := func(variable string, otherwise int) int {
 		value := os.Getenv(variable)

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// redisServer runs a Redis server, of which only user runnel may use the keys runnel:*, and returns its address.
+// redisServer runs a Redis server, of which only user runnel may use the keys runnel:*, and returns its
+// address.
 func redisServer(t *testing.T, password string) string {
 	t.Helper()
 	program, err := exec.LookPath("redis-server")

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// requirementsFile lists what 2026-07-28 and the tasks extension ask of a server on stdio. It tells its format.
+// requirementsFile lists what 2026-07-28 and the tasks extension ask of a server on stdio. It tells its
+// format.
 const requirementsFile = "stateless-requirements.txt"
 
 func TestEveryRequirementHasATranscript(t *testing.T) {

@@ -12,7 +12,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// The logs are resources of the stateless era too, with what its results must say, and so are a task and its log after a restart.
+// The logs are resources of the stateless era too, with what its results must say, and so are a task and its
+// log after a restart.
 func TestResourcesStateless(t *testing.T) {
 	t.Parallel()
 	flags := []string{"--selftest", "--immediate-wait", "1ms", "--state", t.TempDir()}

@@ -9,7 +9,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// A model pays for a plain call so many bytes of text, as they stand in JSON. The part that is left out can still be read.
+// A model pays for a plain call so many bytes of text, as they stand in JSON. The part that is left out can
+// still be read.
 func TestWhatAModelReads(t *testing.T) {
 	t.Parallel()
 	w := newWitness(t, programCommand(t, append(writeConfig(t, `

@@ -185,7 +185,8 @@ func (r *resumed) take(message string) {
 	}
 }
 
-// dialects are the ways in which the output of a task streams in answer to its call, by what the client declares and asks for.
+// dialects are the ways in which the output of a task streams in answer to its call, by what the client
+// declares and asks for.
 var dialects = map[string]struct{ capabilities, params string }{
 	"SEP-2679": {`{"tasks":{"streaming":{"partial":{}}}}`, `"task":{}`},
 	"SEP-1905": {`{"tasks":{"responses":{"modes":["task","immediate","streaming"]}}}`, `"task":{"responseModes":["streaming"]}`},
@@ -204,8 +205,8 @@ func (r *resumed) call(tool, capabilities, params string) {
 	r.response = r.send("POST", fmt.Sprintf(`{"jsonrpc":"2.0","id":"c","method":"tools/call","params":{"name":%q,"arguments":{},%s}}`, tool, params))
 }
 
-// A client whose connection is cut, and whose server is killed and started again, goes on by Last-Event-ID in its session: it gets all
-// of the output once, in each dialect, and the end once.
+// A client whose connection is cut, and whose server is killed and started again, goes on by Last-Event-ID in
+// its session: it gets all of the output once, in each dialect, and the end once.
 func TestResumeAfterKill(t *testing.T) {
 	t.Parallel()
 	for name, d := range dialects {
@@ -257,8 +258,8 @@ func TestResumeAfterKill(t *testing.T) {
 	}
 }
 
-// A task that runs in one process goes on by Last-Event-ID in another one with the same state, which reads what the first has stored: that lags
-// behind what the client has, and the client gets nothing again.
+// A task that runs in one process goes on by Last-Event-ID in another one with the same state, which reads
+// what the first has stored: that lags behind what the client has, and the client gets nothing again.
 func TestResumeInAnotherProcess(t *testing.T) {
 	t.Parallel()
 	config := writeConfig(t, "tools: {near: {shell: 'for i in $(seq 200); do echo \"line $i\"; sleep 0.01; done'}}")
@@ -305,7 +306,8 @@ func (r *resumed) result(method, params string) string {
 	return string(text)
 }
 
-// A call ends with the server that was running it and was killed: a client that comes back gets the rest of its output, and is told so.
+// A call ends with the server that was running it and was killed: a client that comes back gets the rest of
+// its output, and is told so.
 func TestResumeWhatWasKilled(t *testing.T) {
 	t.Parallel()
 	s, again := serveAgain(t, append(writeConfig(t, sevenLines), "--state", stateDir(t), "--pace", "0")...)
@@ -331,8 +333,8 @@ func TestResumeWhatWasKilled(t *testing.T) {
 	}
 }
 
-// The end of a task is not held up by a client that leaves its stream unread: neither when the task is cancelled, nor when the client has gone.
-// It can go on with the stream all the same.
+// The end of a task is not held up by a client that leaves its stream unread: neither when the task is
+// cancelled, nor when the client has gone. It can go on with the stream all the same.
 func TestUnreadStreamHoldsNoEnd(t *testing.T) {
 	t.Parallel()
 	const lines = 1_000_000
@@ -373,7 +375,8 @@ func TestUnreadStreamHoldsNoEnd(t *testing.T) {
 	}
 }
 
-// A session that its client has ended does not come back, nor one that had more than its id holds, and an id that says nothing opens none.
+// A session that its client has ended does not come back, nor one that had more than its id holds, and an id
+// that says nothing opens none.
 func TestEndedSessionStaysEnded(t *testing.T) {
 	t.Parallel()
 	s, again := serveAgain(t, "--selftest", "--state", stateDir(t))
@@ -423,7 +426,8 @@ func TestEndedSessionStaysEnded(t *testing.T) {
 	}
 }
 
-// The standing stream of a session that is opened again after a restart says first that the lists may be others.
+// The standing stream of a session that is opened again after a restart says first that the lists may be
+// others.
 func TestListsAfterARestart(t *testing.T) {
 	t.Parallel()
 	s, again := serveAgain(t, "--selftest", "--state", stateDir(t))

@@ -135,8 +135,8 @@ func (f *fleet) checkEnd(k *groundTask, task mcp.Task, run runOf) {
 
 var attemptLine = regexp.MustCompile(`(?m)^\[attempt (\d+) on .*\]\n`)
 
-// checkOutput holds that a log has what each attempt wrote, from its first line without a gap, and what the client of the task was sent, and
-// nothing else.
+// checkOutput holds that a log has what each attempt wrote, from its first line without a gap, and what the
+// client of the task was sent, and nothing else.
 func (f *fleet) checkOutput(k *groundTask, s *slot, task mcp.Task) {
 	output := s.c.output(k.id)
 	cut := k.status == mcp.TaskCancelled // its partials stop at once

@@ -20,9 +20,9 @@ import (
 	"runnel/internal/natstest"
 )
 
-// Rounds of faults of a fleet: three NATS servers, two fronts and three workers, each a process of its own, and tasks that stream all the time
-// while one of them is killed or cut off. make fleet plays 200 rounds, make race a few. A seed gives the same faults again, as far as processes
-// allow.
+// Rounds of faults of a fleet: three NATS servers, two fronts and three workers, each a process of its own,
+// and tasks that stream all the time while one of them is killed or cut off. make fleet plays 200 rounds,
+// make race a few. A seed gives the same faults again, as far as processes allow.
 const (
 	fleetRoundsVariable = "RUNNEL_FLEET_ROUNDS"
 	fleetSeedVariable   = "RUNNEL_FLEET_SEED"
@@ -42,7 +42,8 @@ const (
 	fleetStall = 300 * time.Millisecond
 )
 
-// fleet is a driver of rounds. One goroutine drives; each front's client has one that reads and one that writes.
+// fleet is a driver of rounds. One goroutine drives; each front's client has one that reads and one that
+// writes.
 type fleet struct {
 	*ground // its clients, and what holds of a task always; its slots are those of the fronts
 	cluster *natstest.Cluster
@@ -124,7 +125,8 @@ func newFleet(t *testing.T, seed uint64) *fleet {
 	f.cluster = natstest.Start(t, 3, environ(t))
 	f.program = builtProgram(t)
 	f.env = append(environ(t), "RUNNEL_STATE="+f.cluster.URL()+"?replicas=3", noSleepAtExit)
-	// The lock holds as long as any process of the command lives: whoever finds it taken runs beside another one.
+	// The lock holds as long as any process of the command lives: whoever finds it taken runs beside another
+	// one.
 	command := fmt.Sprintf(`exec 9>%[1]s/lock.$n; flock -n 9 || echo "overlap $n $$" >> %[1]s/runs; echo "begin $n $$" >> %[1]s/runs; `+
 		`i=0; while [ $i -lt $count ]; do printf "chunk %%06d\n" $i; i=$((i+1)); sleep %[2]s; done; echo "end $n $$" >> %[1]s/runs`, dir, fleetPace)
 	const input = "input: {n: {type: integer}, count: {type: integer}}, runs: builds"
@@ -179,7 +181,8 @@ func (f *fleet) startWorker(i int) {
 	})
 }
 
-// play lets something go wrong while tasks run. What it does is drawn from the seed and the round's number alone.
+// play lets something go wrong while tasks run. What it does is drawn from the seed and the round's number
+// alone.
 func (f *fleet) play(n int) {
 	rng := rand.New(rand.NewPCG(f.seed, uint64(n)))
 	fault := fleetFaults[n%len(fleetFaults)]
@@ -239,8 +242,8 @@ func (f *fleet) killLeader(rng *rand.Rand) (mend func()) {
 	return func() { f.cluster.Restart(leader) }
 }
 
-// cutOff cuts the leader or any other node off, a third of the times for longer than a process counts as alive that nothing is heard of; but not
-// in the short run.
+// cutOff cuts the leader or any other node off, a third of the times for longer than a process counts as
+// alive that nothing is heard of; but not in the short run.
 func (f *fleet) cutOff(rng *rand.Rand) (mend func()) {
 	node, long := rng.IntN(3), rng.IntN(3) == 0 && f.rounds >= fleetCalm
 	if rng.IntN(2) == 0 {
@@ -326,7 +329,8 @@ func (s *stalls) partial(id string) {
 	s.last[id] = now
 }
 
-// report says for each kind of fault how long the longest stalls were that began with it, or until it was mended.
+// report says for each kind of fault how long the longest stalls were that began with it, or until it was
+// mended.
 func (s *stalls) report(faults []faultAt, elections []time.Duration) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

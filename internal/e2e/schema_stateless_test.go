@@ -37,8 +37,8 @@ func openMeta(defs map[string]any) {
 	}
 }
 
-// addExtensions adds to the closed types of 2026-07-28 those of the tasks extension, of SEP-2679 carried over to
-// subscriptions and of SEP-2998.
+// addExtensions adds to the closed types of 2026-07-28 those of the tasks extension, of SEP-2679 carried over
+// to subscriptions and of SEP-2998.
 func (s *schema) addExtensions(defs map[string]any) error {
 	member(defs, "SubscriptionFilter")["taskIds"] = map[string]any{"type": "array", "items": map[string]any{"type": "string"}}
 	ref := func(name string) map[string]any { return map[string]any{"$ref": s.pointer + name} }

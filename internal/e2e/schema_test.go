@@ -185,8 +185,8 @@ func addPartialResult(defs map[string]any) {
 	}, "chunk", "append", "lastChunk")
 }
 
-// addSegment adds SEP-1905's "valid ContentBlock with an additional required seqNr": closed types cannot be put
-// together with allOf.
+// addSegment adds SEP-1905's "valid ContentBlock with an additional required seqNr": closed types cannot be
+// put together with allOf.
 func addSegment(defs map[string]any) {
 	var kinds []any
 	for _, name := range alternatives(defs["ContentBlock"]) {
@@ -333,7 +333,8 @@ func (s *schema) check(typ string, v any) error {
 	return nil
 }
 
-// compiled is a type, compiled when it is first looked at. Sessions that are held against it do not wait for each other.
+// compiled is a type, compiled when it is first looked at. Sessions that are held against it do not wait for
+// each other.
 func (s *schema) compiled(typ string) (*jsonschema.Schema, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

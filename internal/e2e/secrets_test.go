@@ -20,7 +20,8 @@ const (
 	secretBase64          = "dG9rLUZJUlNUSEFMRi9hbmQrU0VDT05ESEFMR" // but for its last character
 )
 
-// leak prints the secret in every way, and ends badly. upstreams has the same tool without the section secrets.
+// leak prints the secret in every way, and ends badly. upstreams has the same tool without the section
+// secrets.
 const leakTools = `
 tools:
   leak:
@@ -88,7 +89,8 @@ func noSecret(t *testing.T, where, text string) {
 	}
 }
 
-// In every dialect, from a command and from another server: partials, progress, results and status messages have no secret, and say so.
+// In every dialect, from a command and from another server: partials, progress, results and status messages
+// have no secret, and say so.
 func TestSecretsInEveryDialect(t *testing.T) {
 	t.Parallel()
 	config := leakConfig(t)
@@ -127,8 +129,8 @@ func leakWitness(t *testing.T, flags ...string) (*witness, *collected) {
 	return startWitness(&witness{t: t, patience: watchdog, watch: c}, racedCommand(t, append(flags, "--fallback-tools=always", "--log-level=debug", "--max-tasks=1000")...)), c
 }
 
-// Stored data holds no secret, whoever looks at it: the state's files, its log as a resource, the tasks methods, the tools for models, the commands
-// for people.
+// Stored data holds no secret, whoever looks at it: the state's files, its log as a resource, the tasks
+// methods, the tools for models, the commands for people.
 func TestSecretsAreNotKept(t *testing.T) {
 	t.Parallel()
 	dir := stateDir(t)
@@ -284,7 +286,8 @@ func TestSecretsInATrace(t *testing.T) {
 	noSecret(t, "the trace", string(text))
 }
 
-// A secret that cannot be masked is refused with its place and without its value; a name without a value gets a warning.
+// A secret that cannot be masked is refused with its place and without its value; a name without a value gets
+// a warning.
 func TestSecretsThatCannotBe(t *testing.T) {
 	t.Parallel()
 	for section, says := range map[string]string{
@@ -316,8 +319,8 @@ func TestSecretsThatCannotBe(t *testing.T) {
 	}
 }
 
-// A pattern that matches the ids of tasks does not hide them where runnel names a task: otherwise the model would be told
-// to fetch "***". What a tool prints is masked.
+// A pattern that matches the ids of tasks does not hide them where runnel names a task: otherwise the model
+// would be told to fetch "***". What a tool prints is masked.
 func TestTaskIDsAreNotSecrets(t *testing.T) {
 	t.Parallel()
 	w, _ := leakWitness(t, append(writeConfig(t, `

@@ -20,7 +20,8 @@ import (
 )
 
 const (
-	// watchdog is how long a test waits for what must come from a real process: generous, because a test machine may be busy.
+	// watchdog is how long a test waits for what must come from a real process: generous, because a test
+	// machine may be busy.
 	watchdog = 2 * time.Minute
 
 	// virtualWatchdog is the same in process, where time is virtual (testing/synctest).
@@ -248,7 +249,8 @@ func (s *session) sendLine(format string, args ...any) {
 
 var errNothing = errors.New("nothing came")
 
-// next returns the next line, after the audit: io.EOF at the end of stdout, errNothing when none comes within the time.
+// next returns the next line, after the audit: io.EOF at the end of stdout, errNothing when none comes within
+// the time.
 func (s *session) next(within time.Duration) ([]byte, error) {
 	return s.nextThat(within, anyLine, noLine)
 }

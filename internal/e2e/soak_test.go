@@ -63,17 +63,18 @@ func resourcesOf(t *testing.T, address string) resources {
 	return resources{values["go_goroutines"], values["process_open_fds"], values["process_resident_memory_bytes"], values["go_memstats_heap_inuse_bytes"]}
 }
 
-// soakClients is how many requests there are at a time, and how many goroutines and files may stay to serve the next ones:
-// fewer than there are tasks of each kind.
+// soakClients is how many requests there are at a time, and how many goroutines and files may stay to serve
+// the next ones: fewer than there are tasks of each kind.
 const soakClients = 32
 
-// Many short tasks of all kinds, and one that streams all the time: memory and the state stay as large as they were,
-// no goroutine and no file is left.
+// Many short tasks of all kinds, and one that streams all the time: memory and the state stay as large as
+// they were, no goroutine and no file is left.
 func TestSoak(t *testing.T) {
 	t.Parallel()
 	const (
 		maxState = 32 << 20 // bytes: reached by a long soak
-		// The log of SQLite that is not yet in the database may come on top, as large as one transaction makes it.
+		// The log of SQLite that is not yet in the database may come on top, as large as one transaction
+		// makes it.
 		maxWAL = 64 << 20
 		slack  = 16 << 20 // bytes by which memory may rise and fall
 	)
@@ -233,8 +234,9 @@ tools:
 	}
 }
 
-// settled is the usage when the process has nothing to do but the task that streams: when it is no more than a bound,
-// or else when the watchdog barks. Without a bound it is what the process holds at least in some seconds.
+// settled is the usage when the process has nothing to do but the task that streams: when it is no more than
+// a bound, or else when the watchdog barks. Without a bound it is what the process holds at least in some
+// seconds.
 func settled(t *testing.T, address string, most resources) resources {
 	t.Helper()
 	least := resourcesOf(t, address)

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// Each client pays for what a start does before main. Bytes, not milliseconds: they are the same on every machine.
+// Each client pays for what a start does before main. Bytes, not milliseconds: they are the same on every
+// machine.
 func TestInitsAllocateLittle(t *testing.T) {
 	t.Parallel()
 	const most = 384 << 10 // some 345 KiB today, 120 of them for NATS; one more library that compiles its tables takes more

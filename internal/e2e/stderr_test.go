@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// A stderr that nobody reads holds nobody up who serves, the end of the program included; what it has is whole lines, and says what is missing.
+// A stderr that nobody reads holds nobody up who serves, the end of the program included; what it has is
+// whole lines, and says what is missing.
 func TestNobodyReadsStderr(t *testing.T) {
 	for tool, args := range map[string][]string{"fail": {"--selftest", "--state", "memory"}} {
 		t.Run(tool, func(t *testing.T) {
@@ -57,7 +58,8 @@ func TestNobodyReadsStderr(t *testing.T) {
 	}
 }
 
-// Messages on stderr are not lost where it is the same pipe as stdout, and full (runnel call ... 2>&1 | less).
+// Messages on stderr are not lost where it is the same pipe as stdout, and full (runnel call ... 2>&1 |
+// less).
 func TestStderrIsStdout(t *testing.T) {
 	t.Parallel()
 	r, w, err := os.Pipe()

@@ -13,9 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A signal that ends a process at its start leaves the pipe as it was: others share it. Once it may not: a thread of Go's runtime
-// that is about to end the process, by a signal that nobody had asked for yet, may wait for a processor while the process goes on. (Seen in 2 %
-// of starts when tgkill is held up for 20 ms; runtime/sigqueue.go calls the race unavoidable. With the pipes made non-blocking before
+// A signal that ends a process at its start leaves the pipe as it was: others share it. Once it may not: a
+// thread of Go's runtime
+// that is about to end the process, by a signal that nobody had asked for yet, may wait for a processor while
+// the process goes on. (Seen in 2 % of starts when tgkill is held up for 20 ms; runtime/sigqueue.go calls the
+// race unavoidable. With the pipes made non-blocking before
 // the signals are asked for, two to ten of these 300 are left so.)
 func TestEndedAtTheStart(t *testing.T) {
 	t.Parallel()
@@ -142,7 +144,8 @@ func TestPipesThatDoNotBlock(t *testing.T) {
 	}
 }
 
-// sharedPipe is the reading end of a pipe that blocks, as a process shares it with others. The other end is open as long as the test runs.
+// sharedPipe is the reading end of a pipe that blocks, as a process shares it with others. The other end is
+// open as long as the test runs.
 func sharedPipe(t *testing.T) *os.File {
 	t.Helper()
 	ends := make([]int, 2)

@@ -40,7 +40,8 @@ func TestNobodyReads(t *testing.T) {
 	}
 }
 
-// A reader that leaves in the middle, as head does, ends what writes to it: the exit code is a shell's for SIGPIPE, and the call has ended.
+// A reader that leaves in the middle, as head does, ends what writes to it: the exit code is a shell's for
+// SIGPIPE, and the call has ended.
 func TestReaderLeaves(t *testing.T) {
 	t.Parallel()
 	state := t.TempDir()
@@ -140,7 +141,8 @@ type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
-// Output that cannot be written from the first byte on ends the call, too: with ndjson that byte comes before the call.
+// Output that cannot be written from the first byte on ends the call, too: with ndjson that byte comes before
+// the call.
 func TestStdoutIsFull(t *testing.T) {
 	call := "call echo text=hello --selftest --output "
 	for _, command := range []string{call + "text", call + "json", call + "ndjson", "doctor"} {

@@ -41,7 +41,8 @@ func (o outcome) is(t *testing.T, code int, stdout, stderr string) {
 	}
 }
 
-// Tasks of the hosts of a machine are seen from another process while they run, can be read as they write, and cancelled.
+// Tasks of the hosts of a machine are seen from another process while they run, can be read as they write,
+// and cancelled.
 func TestTasksOfALiveProcess(t *testing.T) {
 	t.Parallel()
 	state := t.TempDir()
@@ -117,8 +118,8 @@ tools:
 		t.Errorf("result: %v: %s", err, whole.String())
 	}
 
-	// A cancel ends the command in the other process, and its host is told. While that process stands still, a person is told, and does
-	// not wait: it will be cancelled then.
+	// A cancel ends the command in the other process, and its host is told. While that process stands still,
+	// a person is told, and does not wait: it will be cancelled then.
 	if err := host.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}

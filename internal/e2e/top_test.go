@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// A person watches tasks that other processes run, follows and searches an output, cancels, stops and goes on, on a small screen, too.
+// A person watches tasks that other processes run, follows and searches an output, cancels, stops and goes
+// on, on a small screen, too.
 func TestTop(t *testing.T) {
 	t.Parallel()
 	screen := newTerminal(t)

@@ -13,7 +13,8 @@ import (
 	"runnel/internal/cli"
 )
 
-// Bytes pass a trace unchanged, whatever they are; the exit code is the server's, and the file tells what passed.
+// Bytes pass a trace unchanged, whatever they are; the exit code is the server's, and the file tells what
+// passed.
 func TestTrace(t *testing.T) {
 	t.Parallel()
 	const longestNoted = 1 << 20 // the longest line that a trace shows
@@ -53,7 +54,8 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// Messages may be secret: their file is the user's alone, whatever it was before, and nobody's link leads it elsewhere.
+// Messages may be secret: their file is the user's alone, whatever it was before, and nobody's link leads it
+// elsewhere.
 func TestTraceIsPrivate(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "trace")
@@ -118,7 +120,8 @@ func TestTraceIsToldToEnd(t *testing.T) {
 	}
 }
 
-// A call through a trace is as one without, and the trace tells who asked, what was answered when, and each number.
+// A call through a trace is as one without, and the trace tells who asked, what was answered when, and each
+// number.
 func TestTraceOfACall(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "trace")
@@ -149,7 +152,8 @@ func TestTraceOfACall(t *testing.T) {
 	}
 }
 
-// A trace that is killed leaves nothing of its server, neither one that waits for more than the end of its input nor what that started.
+// A trace that is killed leaves nothing of its server, neither one that waits for more than the end of its
+// input nor what that started.
 func TestKilledTraceLeavesNoServer(t *testing.T) {
 	t.Parallel()
 	for range 2 {

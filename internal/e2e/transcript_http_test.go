@@ -19,9 +19,9 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// The conversations over HTTP are those over stdio: the same files, each line of the client a POST, what is in each response a stream of its
-// own, in order. Between streams there is no order: a line may come before one of another that is named before it. http.txt lists the
-// conversations that cannot be had, and why.
+// The conversations over HTTP are those over stdio: the same files, each line of the client a POST, what is
+// in each response a stream of its own, in order. Between streams there is no order: a line may come before
+// one of another that is named before it. http.txt lists the conversations that cannot be had, and why.
 func TestTranscriptsHTTP(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("testdata", "transcripts", "http.txt"))
@@ -48,7 +48,8 @@ func TestTranscriptsHTTP(t *testing.T) {
 	}
 }
 
-// fitsHTTP reports whether a conversation says nothing about pipes: their end, their bytes, a client that stops reading them.
+// fitsHTTP reports whether a conversation says nothing about pipes: their end, their bytes, a client that
+// stops reading them.
 func (tr *transcript) fitsHTTP() bool {
 	return tr.mode != "inprocess" && tr.behind == "" && tr.exit == 0 && tr.unanswered == 0 && !slices.ContainsFunc(tr.steps, func(s step) bool {
 		return s.kind == "stall" || s.kind == "eof" || s.kind == "signal" || s.kind == "-->" && (strings.HasPrefix(s.text, `q"`) || !strings.HasPrefix(s.text, "{"))
@@ -102,10 +103,12 @@ type carrier struct {
 	closing   map[string]context.CancelFunc // requests of 2026-07-28, which end with their connection
 }
 
-// soon is how long the next line waits for the response to one: the server may take lines in another order than they are sent.
+// soon is how long the next line waits for the response to one: the server may take lines in another order
+// than they are sent.
 const soon = 30 * time.Millisecond
 
-// carry posts a line. It waits for the beginning of the response, which is soon there or has to wait for something.
+// carry posts a line. It waits for the beginning of the response, which is soon there or has to wait for
+// something.
 func (c *carrier) carry(line []byte) {
 	var m struct {
 		ID     json.RawMessage

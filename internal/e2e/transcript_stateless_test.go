@@ -13,9 +13,10 @@ import (
 
 var metas = regexp.MustCompile(`\{\{stateless([a-z ]*)(;.*?)?\}\}`)
 
-// statelessMeta spells the _meta of a request of the stateless era: {{stateless}}, {{stateless tasks partials}},
-// {{stateless ask; "progressToken":1}}. The words are what the client declares: tasks the tasks extension, partials
-// runnel/task-partials, ask elicitation, results the partialResults of SEP-2998. What follows is added as it is.
+// statelessMeta spells the _meta of a request of the stateless era: {{stateless}}, {{stateless tasks
+// partials}}, {{stateless ask; "progressToken":1}}. The words are what the client declares: tasks the tasks
+// extension, partials runnel/task-partials, ask elicitation, results the partialResults of SEP-2998. What
+// follows is added as it is.
 func statelessMeta(macro string) string {
 	m := metas.FindStringSubmatch(macro)
 	words := strings.Fields(m[1])

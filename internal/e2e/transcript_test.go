@@ -54,8 +54,8 @@ import (
 //	... config "YAML"    the config file says this from now on (mode: binary)
 //	... signal NAME      the program gets SIGHUP or SIGTERM (mode: binary)
 //
-// Everywhere {{x*5}} stands for xxxxx, and {{stateless WORD ...; MEMBERS}} for the _meta of a request of the stateless
-// era; see statelessMeta. At the end stdin is closed, nothing more may come, and the program exits.
+// Everywhere {{x*5}} stands for xxxxx, and {{stateless WORD ...; MEMBERS}} for the _meta of a request of the
+// stateless era; see statelessMeta. At the end stdin is closed, nothing more may come, and the program exits.
 //
 // In process the time is virtual (testing/synctest): a wait costs nothing and silence is exact.
 type transcript struct {

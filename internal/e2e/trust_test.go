@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// checkout is a directory with a runnel.yaml of somebody else, whose tool and whose server leave a mark when they start.
+// checkout is a directory with a runnel.yaml of somebody else, whose tool and whose server leave a mark when
+// they start.
 type checkout struct {
 	t    *testing.T
 	dir  string
@@ -69,8 +70,8 @@ const listAndCall = `{"jsonrpc":"2.0","method":"notifications/initialized"}
 {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"leave-mark","arguments":{}}}
 `
 
-// A config file that was only found in the current directory runs nothing before its user has trusted it, whatever runnel is asked
-// to do there.
+// A config file that was only found in the current directory runs nothing before its user has trusted it,
+// whatever runnel is asked to do there.
 func TestUntrustedDirectory(t *testing.T) {
 	t.Parallel()
 	c := newCheckout(t)
@@ -152,7 +153,8 @@ func TestTrust(t *testing.T) {
 		}
 	}
 
-	// By a link to the folder it is the same place. In another folder it is another one, since its commands run there.
+	// By a link to the folder it is the same place. In another folder it is another one, since its commands
+	// run there.
 	again := func() outcome { return c.run("", "call", "leave-mark") }
 	link := c.dir + "-link"
 	if err := os.Symlink(c.dir, link); err != nil {
@@ -279,7 +281,8 @@ func TestOwnDirectoryIsTrusted(t *testing.T) {
 	}
 }
 
-// A running server keeps what was trusted last when the file changes, and takes the new content once that is trusted.
+// A running server keeps what was trusted last when the file changes, and takes the new content once that is
+// trusted.
 func TestServerKeepsWhatWasTrusted(t *testing.T) {
 	t.Parallel()
 	c := newCheckout(t)

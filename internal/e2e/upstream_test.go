@@ -35,7 +35,8 @@ func TestTwoHops(t *testing.T) {
 	}
 }
 
-// delays are those of the partials of one call, sorted; the pauses between its chunks are longer than the pace.
+// delays are those of the partials of one call, sorted; the pauses between its chunks are longer than the
+// pace.
 func delays(t *testing.T, chunks int, flags ...string) (late []time.Duration) {
 	t.Helper()
 	s := process(t, programCommand(t, flags...))
@@ -62,7 +63,8 @@ func delays(t *testing.T, chunks int, flags ...string) (late []time.Duration) {
 	return late
 }
 
-// napping starts a command at the last of three runnels, as a task, and returns the ids of the command's process and of the task.
+// napping starts a command at the last of three runnels, as a task, and returns the ids of the command's
+// process and of the task.
 func napping(t *testing.T, way string) (s *session, pid int, task string) {
 	t.Helper()
 	s = process(t, racedCommand(t, chain(t, way, "--pace=0", `--tool=nap=sh -c "echo $$; exec sleep 600"`)...))
@@ -91,8 +93,8 @@ func TestCancelReachesTheLastHop(t *testing.T) {
 	}
 }
 
-// A question that the last of three runnels puts in the middle of its work, when the call may be a task at each hop, reaches the user, and
-// a client that cannot ask is told so.
+// A question that the last of three runnels puts in the middle of its work, when the call may be a task at
+// each hop, reaches the user, and a client that cannot ask is told so.
 func TestQuestionOfTheLastHop(t *testing.T) {
 	for way := range ways {
 		t.Run(way, func(t *testing.T) {
@@ -173,7 +175,8 @@ func descendants(t *testing.T, of int) (pids []int) {
 	return pids
 }
 
-// The part that a result of the last hop leaves out is read where the first one says, in all ways that a runnel speaks to another.
+// The part that a result of the last hop leaves out is read where the first one says, in all ways that a
+// runnel speaks to another.
 func TestCutOfTheLastHop(t *testing.T) {
 	t.Parallel()
 	config := writeConfig(t, "tools: {count: {command: [seq, '1', '3000'], maxResult: 1KiB, structured: summary}}")

@@ -160,7 +160,8 @@ func callAndCut(t *testing.T, c *cutter, args ...string) {
 	}
 }
 
-// A call whose connections are cut at 200 random moments while its output streams has every chunk once, in each way that output can come.
+// A call whose connections are cut at 200 random moments while its output streams has every chunk once, in
+// each way that output can come.
 func TestCutsOfAStream(t *testing.T) {
 	t.Parallel()
 	s := serveHTTP(t, "--selftest", "--pace=5ms", "--immediate-wait=1ms", "--state", "memory")
@@ -185,8 +186,8 @@ func TestCutsOfAWrappedStream(t *testing.T) {
 	}
 }
 
-// A server at a URL is an upstream, with a token from the environment that shows nowhere. When it is another one, which knows nothing of the
-// session, the next call begins a new one.
+// A server at a URL is an upstream, with a token from the environment that shows nowhere. When it is another
+// one, which knows nothing of the session, the next call begins a new one.
 func TestUpstreamAtURL(t *testing.T) {
 	t.Parallel()
 	const token = "secret-secret-secret-1"
@@ -270,8 +271,8 @@ func TestTraceAndDoctorAtURL(t *testing.T) {
 	}
 }
 
-// The official SDKs' own servers work with runnel as their client: in both eras, with headers that a tool's schema asks for, and with
-// connections that are cut.
+// The official SDKs' own servers work with runnel as their client: in both eras, with headers that a tool's
+// schema asks for, and with connections that are cut.
 func TestInteropServers(t *testing.T) {
 	t.Parallel()
 	npmCI(t)

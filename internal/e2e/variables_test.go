@@ -9,7 +9,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// A client and a command read and set a task's variables; they survive the process; what is above the limits changes nothing.
+// A client and a command read and set a task's variables; they survive the process; what is above the limits
+// changes nothing.
 func TestVariables(t *testing.T) {
 	t.Parallel()
 	flags := append(writeConfig(t, `
@@ -97,8 +98,9 @@ tools:
 	w.end()
 }
 
-// Variables may be as long as a line may be. Where there is no room for them beside the rest of an answer, a mark says how
-// long they are; runnel/tasks/variables and tasks/get show them. (The witness checks the length of each line.)
+// Variables may be as long as a line may be. Where there is no room for them beside the rest of an answer, a
+// mark says how long they are; runnel/tasks/variables and tasks/get show them. (The witness checks the length
+// of each line.)
 func TestLargeVariables(t *testing.T) {
 	t.Parallel()
 	w := newWitness(t, programCommand(t, append(writeConfig(t, `

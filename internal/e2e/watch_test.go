@@ -53,7 +53,8 @@ func awaitReader(t *testing.T, pipe string) *os.File {
 	}
 }
 
-// A config that is a pipe for a while, to which nobody writes, is waited for no longer than it is one; and a word tells of it.
+// A config that is a pipe for a while, to which nobody writes, is waited for no longer than it is one; and a
+// word tells of it.
 func TestConfigIsBrieflyAPipe(t *testing.T) {
 	t.Parallel()
 	t.Run("closed", func(t *testing.T) {

@@ -15,7 +15,8 @@ import (
 	httpclient "runnel/rpc/http/client"
 )
 
-// watched looks at a task that another runnel runs and that has written "begun", with runnel top and with runnel ui, and cancels it in the first.
+// watched looks at a task that another runnel runs and that has written "begun", with runnel top and with
+// runnel ui, and cancels it in the first.
 func watched(t *testing.T, program string, env []string, id, tool string) {
 	t.Helper()
 	ui := exec.Command(program, "ui", "--no-open")

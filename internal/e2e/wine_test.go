@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// The program for Windows, under Wine (make wine): a process of Windows is one of Linux there, too, and can be looked for as such.
+// The program for Windows, under Wine (make wine): a process of Windows is one of Linux there, too, and can
+// be looked for as such.
 
 func needsWine(t *testing.T) {
 	t.Helper()
@@ -21,15 +22,18 @@ func needsWine(t *testing.T) {
 	}
 }
 
-// killedByWine reports whether Wine has killed a program that had ended by itself. After ExitProcess the server of Wine 8 waits half a second
-// for the process to be gone, then sends SIGKILL (strace shows it: kill(PID, 0) four times, kill(PID, SIGKILL)). On a busy machine that may
-// be too early, and the exit code is lost: twice in 766 starts at a load of 15 on two processors. Nothing of runnel's can send this signal there.
+// killedByWine reports whether Wine has killed a program that had ended by itself. After ExitProcess the
+// server of Wine 8 waits half a second
+// for the process to be gone, then sends SIGKILL (strace shows it: kill(PID, 0) four times, kill(PID,
+// SIGKILL)). On a busy machine that may
+// be too early, and the exit code is lost: twice in 766 starts at a load of 15 on two processors. Nothing of
+// runnel's can send this signal there.
 func (s *session) killedByWine() bool {
 	return os.Getenv(otherProgram) != "" && s.how == "signal: killed"
 }
 
-// needsUnix reports whether a transcript runs commands that Windows does not have (what stands behind a server is started by a shell), names
-// its files, or sends a signal.
+// needsUnix reports whether a transcript runs commands that Windows does not have (what stands behind a
+// server is started by a shell), names its files, or sends a signal.
 func (tr *transcript) needsUnix() bool {
 	args := strings.Join(tr.args, " ")
 	isSignal := func(st step) bool { return st.kind == "signal" }

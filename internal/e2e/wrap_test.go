@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A server answers through "runnel wrap --" as it does directly, method by method: to the official TypeScript clients of both eras, to mcp-remote
-// over HTTP, and to the Inspector.
+// A server answers through "runnel wrap --" as it does directly, method by method: to the official TypeScript
+// clients of both eras, to mcp-remote over HTTP, and to the Inspector.
 func TestWrappedServerAnswersTheSame(t *testing.T) {
 	t.Parallel()
 	npmCI(t)
@@ -21,10 +21,11 @@ func TestWrappedServerAnswersTheSame(t *testing.T) {
 	}
 }
 
-// Servers from npm answer clients of both eras through "runnel wrap --" as they do directly, member by member: the only differences are those of
-// allowed.mjs. Those from npm speak 2025-11-25, so a client of 2026-07-28 reaches them across the eras; one made with the official SDK speaks both. The
-// test prints the table. make fidelity plays all twenty (RUNNEL_TEST_FIDELITY=all), which takes minutes; otherwise it is the four that have the most
-// kinds of answers.
+// Servers from npm answer clients of both eras through "runnel wrap --" as they do directly, member by
+// member: the only differences are those of allowed.mjs. Those from npm speak 2025-11-25, so a client of
+// 2026-07-28 reaches them across the eras; one made with the official SDK speaks both. The test prints the
+// table. make fidelity plays all twenty (RUNNEL_TEST_FIDELITY=all), which takes minutes; otherwise it is the
+// four that have the most kinds of answers.
 func TestFidelity(t *testing.T) {
 	t.Parallel()
 	npmCI(t)

@@ -20,8 +20,8 @@ type Queue interface {
 	Space(ctx context.Context, owner string) (*engine.Space, error)
 }
 
-// HandedBack shows that a worker that hands a task back, and gets no answer, does not run it while another one may: neither if that was stored
-// and cannot be read at first, nor if it is stored later.
+// HandedBack shows that a worker that hands a task back, and gets no answer, does not run it while another
+// one may: neither if that was stored and cannot be read at first, nor if it is stored later.
 func HandedBack(t *testing.T, open func() Queue) {
 	for name, late := range map[string]bool{"stored": false, "stored later": true} {
 		t.Run(name, func(t *testing.T) {
@@ -72,7 +72,8 @@ func HandedBack(t *testing.T, open func() Queue) {
 	}
 }
 
-// HandedBackUnknown shows that a worker that ends before it knows whether it has handed a task back does not end the task, which waits.
+// HandedBackUnknown shows that a worker that ends before it knows whether it has handed a task back does not
+// end the task, which waits.
 func HandedBackUnknown(t *testing.T, open func() Queue) {
 	front := open()
 	worker := open()
@@ -135,7 +136,8 @@ func takeNext(t *testing.T, worker tasks.Queue, host string, work tasks.Work) *t
 	return run
 }
 
-// badLink is a store whose queue never answers a PutWaiting, and which does not answer the first two reads after it.
+// badLink is a store whose queue never answers a PutWaiting, and which does not answer the first two reads
+// after it.
 type badLink struct {
 	engine.Store
 	late bool // a PutWaiting arrives later

@@ -10,8 +10,8 @@ import (
 	"runnel/tasks/statetest"
 )
 
-// HandleInTime shows that a task without a handle stays if its process comes back and gives it one, just when another process is about to
-// forget it. sweep makes a space of there take the process of here for gone.
+// HandleInTime shows that a task without a handle stays if its process comes back and gives it one, just when
+// another process is about to forget it. sweep makes a space of there take the process of here for gone.
 func HandleInTime(t *testing.T, here, there *engine.State, sweep func(sp *engine.Space)) {
 	task := statetest.Working("a")
 	if err := here.Hide(task); err != nil {

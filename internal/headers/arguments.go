@@ -26,8 +26,8 @@ func (a *Argument) Value(arguments []byte) (text string, ok bool) {
 	return primitive(arguments)
 }
 
-// Arguments returns the arguments in a tool's inputSchema that have an x-mcp-header ("Schema Extension"). The error describes one that is not
-// valid; such arguments are not in the list.
+// Arguments returns the arguments in a tool's inputSchema that have an x-mcp-header ("Schema Extension"). The
+// error describes one that is not valid; such arguments are not in the list.
 func Arguments(schema []byte) (list []Argument, err error) {
 	if !strings.Contains(string(schema), `"x-mcp-header"`) {
 		return nil, nil
@@ -77,7 +77,8 @@ func Arguments(schema []byte) (list []Argument, err error) {
 	return list, err
 }
 
-// primitive returns a value as text for a header ("Type conversion"). It reports false for a value that has none.
+// primitive returns a value as text for a header ("Type conversion"). It reports false for a value that has
+// none.
 func primitive(value []byte) (text string, ok bool) {
 	switch {
 	case len(value) == 0 || value[0] == 'n' || value[0] == '{' || value[0] == '[':

@@ -1,5 +1,7 @@
-// Package headers has what both sides of Streamable HTTP must agree on: the headers that a request has beside its body, and how they repeat
-// values of the body (https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http, "Request Metadata").
+// Package headers has what both sides of Streamable HTTP must agree on: the headers that a request has beside
+// its body, and how they repeat values of the body
+// (https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http, "Request
+// Metadata").
 // The client writes them, the server compares them with the body.
 //
 // It has no goroutines and no locks.
@@ -20,7 +22,8 @@ const (
 	Hops    = "Runnel-Hops" // how many runnels a request has passed through
 )
 
-// Named are the members of params that Name repeats, by method ("Standard Request Headers"; for tasks SEP-2663).
+// Named are the members of params that Name repeats, by method ("Standard Request Headers"; for tasks
+// SEP-2663).
 var Named = map[string]string{
 	"tools/call": "name", "prompts/get": "name", "resources/read": "uri",
 	"tasks/get": "taskId", "tasks/update": "taskId", "tasks/cancel": "taskId",
@@ -52,8 +55,8 @@ func Decode(value string) (text string, ok bool) {
 	return string(raw), err == nil
 }
 
-// IsToken reports whether a text can be the name of a header (RFC 9110, 5.6.2). httpguts has this function, but brings a module for the names
-// of hosts.
+// IsToken reports whether a text can be the name of a header (RFC 9110, 5.6.2). httpguts has this function,
+// but brings a module for the names of hosts.
 func IsToken(text string) bool {
 	return text != "" && !strings.ContainsFunc(text, func(r rune) bool {
 		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)

@@ -39,7 +39,8 @@ func unreadable(f *file, err error) error {
 	return fmt.Errorf("%s: %w; nothing was changed: fix the file first", f.path, err)
 }
 
-// Install plans to put an entry into a file: a new one, or one that replaces an entry of an earlier Install. mode is for a new file.
+// Install plans to put an entry into a file: a new one, or one that replaces an entry of an earlier Install.
+// mode is for a new file.
 func (h *Host) Install(path, name string, s Server, records Records, mode fs.FileMode) (*Change, error) {
 	f, err := read(path)
 	if err != nil {
@@ -105,8 +106,8 @@ func same(a, b Server) bool {
 		len(a.Env) == len(b.Env) && (len(a.Env) == 0 || reflect.DeepEqual(a.Env, b.Env)) && a.Off == b.Off
 }
 
-// Uninstall plans to remove an entry from a file; nil if the file has none of that name. It refuses one that Install has not written and that
-// does not start runnel.
+// Uninstall plans to remove an entry from a file; nil if the file has none of that name. It refuses one that
+// Install has not written and that does not start runnel.
 func (h *Host) Uninstall(path, name string, records Records) (*Change, error) {
 	f, err := read(path)
 	if err != nil {
@@ -168,8 +169,8 @@ func (c *Change) Nothing() bool { return !c.removes && bytes.Equal(c.file.text, 
 // Removes reports whether the file itself is removed, because it never held anything but the entry.
 func (c *Change) Removes() bool { return c.removes }
 
-// Replaces returns the entry of an earlier Install that the change replaces, and the directory where that was run; "" if there is none, or it
-// is not known.
+// Replaces returns the entry of an earlier Install that the change replaces, and the directory where that was
+// run; "" if there is none, or it is not known.
 func (c *Change) Replaces() (was Server, dir string) {
 	if c.earlier == nil {
 		return Server{}, ""
@@ -183,8 +184,8 @@ func (c *Change) Diff() string { return diff(c.Path, c.file.text, c.after) }
 // applyTries is how often Apply plans the change of a file that its host keeps writing.
 const applyTries = 5
 
-// Apply makes the edit. It first stores what is needed to undo it. Only one runnel edits at a time. If another program writes the file
-// in between, the change is planned again.
+// Apply makes the edit. It first stores what is needed to undo it. Only one runnel edits at a time. If
+// another program writes the file in between, the change is planned again.
 func (c *Change) Apply() error {
 	for try := 1; ; try++ {
 		err := c.apply()

@@ -5,15 +5,17 @@ import (
 	"fmt"
 )
 
-// maxDepth is how many levels a file may have. The libraries for YAML and TOML refuse more in brackets, as encoding/json does; that for JSON
-// with comments, and TOML's dotted names, would take the stack until the process ends.
+// maxDepth is how many levels a file may have. The libraries for YAML and TOML refuse more in brackets, as
+// encoding/json does; that for JSON with comments, and TOML's dotted names, would take the stack until the
+// process ends.
 const maxDepth = 10000
 
 func errDepth(line int) error {
 	return fmt.Errorf("line %d: it is nested more than %d levels deep", line, maxDepth)
 }
 
-// checkDepth returns an error if a text of JSON, which may have comments, is nested too deep. Whether it is JSON is for its parser to say.
+// checkDepth returns an error if a text of JSON, which may have comments, is nested too deep. Whether it is
+// JSON is for its parser to say.
 func checkDepth(text []byte) error {
 	depth, line := 0, 1
 	for i := 0; i < len(text); i++ {

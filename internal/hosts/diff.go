@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// diff shows the lines that differ between two texts, with some context. It expects one place where they differ.
+// diff shows the lines that differ between two texts, with some context. It expects one place where they
+// differ.
 func diff(path string, before, after []byte) string {
 	was, is := lines(before), lines(after)
 	head := 0

@@ -36,8 +36,9 @@ func (h *Host) says(text []byte, name string) string {
 	return ""
 }
 
-// isOurs reports whether an entry is as Install wrote it, so that removing it loses nobody else's work. If a host has changed the layout of plain
-// JSON, which has no comments to lose, it is enough that the values are the same.
+// isOurs reports whether an entry is as Install wrote it, so that removing it loses nobody else's work. If a
+// host has changed the layout of plain JSON, which has no comments to lose, it is enough that the values are
+// the same.
 func (h *Host) isOurs(text []byte, r *record) bool {
 	return r.intact(text) || r != nil && r.Entry != "" && h.format == jsonText{} && h.says(text, r.Name) == r.Entry
 }
@@ -73,7 +74,8 @@ func (h *Host) without(text []byte, name string, r *record) ([]byte, error) {
 	return after, h.check(text, after, name, nil)
 }
 
-// withoutPiece removes only the inserted piece. It returns nil if the piece is no longer there, or if more has to be removed.
+// withoutPiece removes only the inserted piece. It returns nil if the piece is no longer there, or if more
+// has to be removed.
 func (h *Host) withoutPiece(text []byte, name string, r *record) []byte {
 	if !r.intact(text) {
 		return nil
@@ -90,7 +92,8 @@ func (h *Host) withoutPiece(text []byte, name string, r *record) []byte {
 	return after
 }
 
-// check refuses an edit that changes anything but one entry. Afterwards the entry must be there or, if it is nil, be gone.
+// check refuses an edit that changes anything but one entry. Afterwards the entry must be there or, if it is
+// nil, be gone.
 func (h *Host) check(before, after []byte, name string, entry []field) error {
 	const advice = "nothing was changed: edit the file yourself"
 	was, err := h.format.decode(before)

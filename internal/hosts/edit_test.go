@@ -33,7 +33,8 @@ var texts = map[string][]string{
 // formats are the hosts that stand for their formats.
 var formats = map[string]string{"json": "claude-code", "comments": "zed", "toml": "codex", "yaml": "goose"}
 
-// An entry is put in and taken out, and the file is as it was. What other programs write to it in between stays.
+// An entry is put in and taken out, and the file is as it was. What other programs write to it in between
+// stays.
 func TestEditLeavesEverythingElse(t *testing.T) {
 	for kind, list := range texts {
 		h := Find(formats[kind])
@@ -112,8 +113,9 @@ func TestUninstallWithoutARecord(t *testing.T) {
 	}
 }
 
-// The member that install has made goes with the last entry, also when the host has written the file anew. The entry is still install's own, and
-// no copy of it is kept; that of the file as it was before install stays until then.
+// The member that install has made goes with the last entry, also when the host has written the file anew.
+// The entry is still install's own, and no copy of it is kept; that of the file as it was before install
+// stays until then.
 func TestUninstallAfterTheHostHasWritten(t *testing.T) {
 	dir := t.TempDir()
 	path, records := filepath.Join(dir, "file"), Records(filepath.Join(dir, "records"))
@@ -140,7 +142,8 @@ func TestUninstallAfterTheHostHasWritten(t *testing.T) {
 	}
 }
 
-// So it does with the last of two, whichever that is, also when one of them was installed anew meanwhile. A file that was not there is gone.
+// So it does with the last of two, whichever that is, also when one of them was installed anew meanwhile. A
+// file that was not there is gone.
 func TestUninstallTwo(t *testing.T) {
 	for _, h := range Table {
 		for name, between := range map[string]func(path string, records Records){
@@ -230,7 +233,8 @@ func TestEntryWithAComment(t *testing.T) {
 	}
 }
 
-// A file that cannot be read, or that a simple edit would damage, stays as it is, and the error says what is wrong with it.
+// A file that cannot be read, or that a simple edit would damage, stays as it is, and the error says what is
+// wrong with it.
 func TestRefused(t *testing.T) {
 	for _, c := range []struct{ host, text, want string }{
 		{"claude-code", "{", "unexpected EOF"},
@@ -326,7 +330,8 @@ var wrapped = map[string]string{
 	"gemini":         "{\"mcpServers\": {\"files\": {\"command\": \"npx\", \"args\": [\"-y\", \"files-server\"], \"env\": {\"TOKEN\": \"x\"}, \"trust\": true, \"timeout\": 1e4}}}",
 }
 
-// runnel is put before a server that is there, once, and taken away again. Everything else in the entry stays.
+// runnel is put before a server that is there, once, and taken away again. Everything else in the entry
+// stays.
 func TestWrap(t *testing.T) {
 	runnel := Server{Command: "/usr/local/bin/runnel", Args: []string{"wrap", "--sync-wait", "20s"}}
 	was := Server{Command: "npx", Args: []string{"-y", "files-server"}, Env: map[string]string{"TOKEN": "x"}}

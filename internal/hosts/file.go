@@ -51,7 +51,8 @@ func read(path string) (*file, error) {
 	return &file{real, text, info}, err
 }
 
-// Read returns the text of a host's file, nil if there is none. It refuses anything but a regular file of up to maxFile bytes.
+// Read returns the text of a host's file, nil if there is none. It refuses anything but a regular file of up
+// to maxFile bytes.
 func Read(path string) ([]byte, error) {
 	f, err := read(path)
 	if err != nil {
@@ -60,8 +61,8 @@ func Read(path string) ([]byte, error) {
 	return f.text, nil
 }
 
-// replace replaces a file's text in one step, and keeps its mode and owner. It fails if somebody has written to the file meanwhile. mode is for a
-// new file.
+// replace replaces a file's text in one step, and keeps its mode and owner. It fails if somebody has written
+// to the file meanwhile. mode is for a new file.
 func (f *file) replace(text []byte, mode fs.FileMode) error {
 	if f.text != nil {
 		mode = f.info.Mode().Perm()
@@ -94,9 +95,9 @@ func (f *file) replace(text []byte, mode fs.FileMode) error {
 	return f.put(part.Name(), text)
 }
 
-// put gives a new file the name of this one, which has text, unless another program has written this one since it was read. No write of
-// another program is lost, whenever it comes: what has stood under the name is looked at after the exchange, and is put back if it is not what
-// was read. The file part is removed.
+// put gives a new file the name of this one, which has text, unless another program has written this one
+// since it was read. No write of another program is lost, whenever it comes: what has stood under the name is
+// looked at after the exchange, and is put back if it is not what was read. The file part is removed.
 func (f *file) put(part string, text []byte) error {
 	if f.text == nil {
 		if err := os.Link(part, f.path); err == nil || errors.Is(err, fs.ErrExist) {
@@ -125,7 +126,8 @@ func (f *file) put(part string, text []byte) error {
 	return nil
 }
 
-// remove removes a file, and then empty directories below one that stays. As in put, what is removed is looked at.
+// remove removes a file, and then empty directories below one that stays. As in put, what is removed is
+// looked at.
 func (f *file) remove(above string) error {
 	if err := f.unchanged(); err != nil {
 		return err

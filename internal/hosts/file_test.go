@@ -272,8 +272,8 @@ func TestNoFile(t *testing.T) {
 	}
 }
 
-// A file that its user has made read-only stays as it is, though its directory would let it be replaced, and a directory that must not be written
-// in is named.
+// A file that its user has made read-only stays as it is, though its directory would let it be replaced, and
+// a directory that must not be written in is named.
 func TestReadOnly(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "settings.json")

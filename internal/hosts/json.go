@@ -12,8 +12,8 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// jsonText is JSON, with comments and trailing commas if the host reads them. The library finds the place of everything, but cannot insert a
-// member without reformatting its neighbours, so that is done here.
+// jsonText is JSON, with comments and trailing commas if the host reads them. The library finds the place of
+// everything, but cannot insert a member without reformatting its neighbours, so that is done here.
 type jsonText struct{ comments bool }
 
 var byteOrderMark = []byte("\ufeff") // editors on Windows write it
@@ -135,7 +135,8 @@ func isExtra(line []byte) bool {
 	return err == nil && len(v.AfterExtra) == 0
 }
 
-// lineIndent returns the whitespace before the first member of an object, "" if the member does not begin a line.
+// lineIndent returns the whitespace before the first member of an object, "" if the member does not begin a
+// line.
 func lineIndent(body []byte, o *hujson.Object) string {
 	if len(o.Members) == 0 {
 		return ""
@@ -223,7 +224,8 @@ func (f jsonText) remove(text []byte, key, name string, withKey bool) ([]byte, e
 	return append(bytes.Clone(text[:skipped]), body...), nil
 }
 
-// cut removes a member from a text, with its comma and the blanks before it. For the last member, it removes the comma before it.
+// cut removes a member from a text, with its comma and the blanks before it. For the last member, it removes
+// the comma before it.
 func cut(body []byte, o *hujson.Object, n int) []byte {
 	m := o.Members[n]
 	from, to := m.Name.StartOffset, m.Value.EndOffset

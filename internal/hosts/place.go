@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// place is the place of a user's file: below the directory that a variable names, if it holds an absolute path, else below dir.
+// place is the place of a user's file: below the directory that a variable names, if it holds an absolute
+// path, else below dir.
 type place struct {
 	variable, dir string // ~ = the home directory
 	file          string // with slashes
@@ -68,7 +69,8 @@ func (h *Host) File(s System, project string) (string, error) {
 	return filepath.Join(project, filepath.FromSlash(h.Project)), nil
 }
 
-// Here returns the path by which the host was found on this machine: its command, its file or its directory; "" if it was not found.
+// Here returns the path by which the host was found on this machine: its command, its file or its directory;
+// "" if it was not found.
 func (h *Host) Here(s System) string {
 	for _, program := range h.Programs {
 		if path := lookPath(program, s.Getenv("PATH")); path != "" {
@@ -100,8 +102,9 @@ func lookPath(program, path string) string {
 	return ""
 }
 
-// Program returns how a host's file names a running program: by its path in PATH, if that leads to the same file, since that path stays when a new
-// version is installed; else by the running file's path. With short, the name is enough if PATH has it: others may have it elsewhere.
+// Program returns how a host's file names a running program: by its path in PATH, if that leads to the same
+// file, since that path stays when a new version is installed; else by the running file's path. With short,
+// the name is enough if PATH has it: others may have it elsewhere.
 func Program(running, path string, short bool) string {
 	name := strings.TrimSuffix(filepath.Base(running), ".exe")
 	found := lookPath(name, path)

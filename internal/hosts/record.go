@@ -13,7 +13,8 @@ import (
 	"runnel/internal/system"
 )
 
-// Records is the directory of the records of installed entries. Only the user can read it: a host's file may hold secrets.
+// Records is the directory of the records of installed entries. Only the user can read it: a host's file may
+// hold secrets.
 type Records string
 
 // record is what uninstall needs to know about an entry.

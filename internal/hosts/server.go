@@ -111,7 +111,8 @@ func (w *words) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// IsName reports whether an entry may have this name: every format and host takes such names, and Codex takes no others.
+// IsName reports whether an entry may have this name: every format and host takes such names, and Codex takes
+// no others.
 func IsName(name string) bool {
 	const plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
 	return name != "" && len(name) <= 64 && strings.Trim(name, plain) == ""

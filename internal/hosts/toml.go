@@ -12,8 +12,8 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// tomlText is TOML. A table may stand anywhere, so an entry is appended; the library only reads. It refuses a table below an inline table, as
-// Codex does and other libraries do not.
+// tomlText is TOML. A table may stand anywhere, so an entry is appended; the library only reads. It refuses a
+// table below an inline table, as Codex does and other libraries do not.
 type tomlText struct{}
 
 func (tomlText) decode(text []byte) (map[string]any, error) {

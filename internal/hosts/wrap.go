@@ -53,7 +53,8 @@ func (h *Host) Wrap(path, name string, wrapper Server, records Records) (*Change
 	return c, nil
 }
 
-// unwrap plans to undo Wrap: the entry is as it was or, if it was edited since, starts what stands behind "--".
+// unwrap plans to undo Wrap: the entry is as it was or, if it was edited since, starts what stands behind
+// "--".
 func (h *Host) unwrap(c *Change, r *record) (*Change, error) {
 	c.Unwraps = true
 	if r.intact(c.file.text) {
@@ -75,7 +76,8 @@ func (h *Host) unwrap(c *Change, r *record) (*Change, error) {
 	return c, err
 }
 
-// restart changes what an entry starts, and nothing else in it. was and is are the entry's text before and after.
+// restart changes what an entry starts, and nothing else in it. was and is are the entry's text before and
+// after.
 func (h *Host) restart(text []byte, name string, s Server) (after []byte, was, is string, err error) {
 	format, isJSON := h.format.(jsonText)
 	if !isJSON {

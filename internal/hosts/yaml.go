@@ -101,7 +101,8 @@ func (yamlText) insertFlow(text []byte, mapping *yaml.Node, member string) (at i
 	return at + 1, member, nil
 }
 
-// afterLine returns where the next line begins; lines count from 1. newline is "\n" if the line does not end with one.
+// afterLine returns where the next line begins; lines count from 1. newline is "\n" if the line does not end
+// with one.
 func afterLine(text []byte, line int) (at int, newline string) {
 	for range line {
 		n := bytes.IndexByte(text[at:], '\n')
@@ -154,7 +155,8 @@ func (f yamlText) remove(text []byte, key, name string, withKey bool) ([]byte, e
 	return append(bytes.Clone(text[:from]), text[to:]...), nil
 }
 
-// lastLine returns the last line of a node, as far as the library knows: with a scalar of several lines, the check of the edit fails.
+// lastLine returns the last line of a node, as far as the library knows: with a scalar of several lines, the
+// check of the edit fails.
 func lastLine(n *yaml.Node) int {
 	last := n.Line
 	for _, c := range n.Content {

@@ -89,7 +89,8 @@ var inlines = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile("(`[^`]+`)|\\*\\*(.+?)\\*\\*|\\[([^\\]]+)\\]\\(([^)]+)\\)")
 })
 
-// spell replaces the code, the bold words and the links of a text. plain gets what stands between them and in links, mark what stands out.
+// spell replaces the code, the bold words and the links of a text. plain gets what stands between them and in
+// links, mark what stands out.
 func spell(text string, plain, mark func(string) string) string {
 	var b strings.Builder
 	for {

@@ -1,8 +1,10 @@
-// Package manual holds the pages that "runnel help TOPIC" shows. They are Markdown, so that they can be read where they lie, too. Text turns
-// a page into text for a terminal or a pipe, Roff into a man page of section 7; both stand on the same blocks.
+// Package manual holds the pages that "runnel help TOPIC" shows. They are Markdown, so that they can be read
+// where they lie, too. Text turns a page into text for a terminal or a pipe, Roff into a man page of section
+// 7; both stand on the same blocks.
 //
-// A page begins with its name as a heading and one sentence that says what it is about. Of Markdown it may use headings, paragraphs, lists,
-// fenced code, tables, `code`, **bold** and links: what else there is stays as it is written.
+// A page begins with its name as a heading and one sentence that says what it is about. Of Markdown it may
+// use headings, paragraphs, lists, fenced code, tables, `code`, **bold** and links: what else there is stays
+// as it is written.
 package manual
 
 import (

@@ -12,7 +12,8 @@ const (
 	margin = 2 // columns before an item's text, and before code
 )
 
-// Text returns the page as lines of at most width columns, but for code, which stays as it is. With colors, headings are bold and code is cyan.
+// Text returns the page as lines of at most width columns, but for code, which stays as it is. With colors,
+// headings are bold and code is cyan.
 func (t Topic) Text(width int, colors bool) string {
 	p := printer{width: width, colors: colors}
 	for n, b := range blocks(t.page) {
@@ -52,7 +53,8 @@ type printer struct {
 	last   kind
 }
 
-// table writes a row as its first cell and, below it, the others, each after the name of its column if there are several.
+// table writes a row as its first cell and, below it, the others, each after the name of its column if there
+// are several.
 func (p *printer) table(b block) {
 	for _, row := range b.rows {
 		p.wrap(0, "", row[0])
@@ -89,7 +91,8 @@ func (p *printer) wrap(indent int, first, text string) {
 	p.WriteString("\n")
 }
 
-// marked is code or a bold text. A terminal shows its colour, word by word because lines end between words; a pipe shows the code's quotes.
+// marked is code or a bold text. A terminal shows its colour, word by word because lines end between words; a
+// pipe shows the code's quotes.
 func (p *printer) marked(text string) string {
 	if !p.colors {
 		return text

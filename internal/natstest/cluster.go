@@ -38,7 +38,8 @@ type node struct {
 }
 
 const (
-	// patience is how long a cluster may take to become whole: with the race detector, beside other tests, everything is slow.
+	// patience is how long a cluster may take to become whole: with the race detector, beside other tests,
+	// everything is slow.
 	patience = 5 * time.Minute
 	look     = 50 * time.Millisecond
 )

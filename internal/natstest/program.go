@@ -16,7 +16,8 @@ var built struct {
 	err  error
 }
 
-// program builds what a node runs, once, without the race detector: NATS is not what is tested, and takes several times as long with it.
+// program builds what a node runs, once, without the race detector: NATS is not what is tested, and takes
+// several times as long with it.
 func program() (file string, err error) {
 	built.once.Do(func() {
 		if built.dir, built.err = os.MkdirTemp("", "runnel-nats"); built.err != nil {

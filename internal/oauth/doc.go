@@ -1,5 +1,6 @@
 // Package oauth checks access tokens as an OAuth 2.1 resource server does
-// (https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization): JWTs that one issuer signed for one audience.
+// (https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization): JWTs that one issuer signed
+// for one audience.
 //
 //	token ─▶ Issuer.Check ─▶ keys.find ─▶ signature ─▶ issuer, audience, times, scopes ─▶ Bearer
 //	                             ▲
@@ -7,7 +8,8 @@
 //
 // No address in a token is fetched: only the issuer's metadata and its jwks_uri are.
 //
-// Goroutines: one reads old keys again while they are still used, for fetchPatience at most. Locks: keys.mu is never held across I/O.
+// Goroutines: one reads old keys again while they are still used, for fetchPatience at most. Locks: keys.mu
+// is never held across I/O.
 //
 //	issuer    the authorization server that signs the tokens
 //	audience  this server, as tokens name it

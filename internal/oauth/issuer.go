@@ -31,7 +31,8 @@ type Issuer struct {
 	keys *keys
 }
 
-// New makes an Issuer. It returns an error for a URL that cannot be trusted; keys are fetched when they are first needed.
+// New makes an Issuer. It returns an error for a URL that cannot be trusted; keys are fetched when they are
+// first needed.
 func New(o Options) (*Issuer, error) {
 	if _, err := secureURL(o.Issuer); err != nil {
 		return nil, fmt.Errorf("the issuer %q %w", o.Issuer, err)
@@ -54,7 +55,8 @@ var (
 	ErrUnreachable = errors.New("the issuer cannot be reached")
 )
 
-// algorithms are those whose signatures only the issuer can make: not "none", nor those with a key that both sides share.
+// algorithms are those whose signatures only the issuer can make: not "none", nor those with a key that both
+// sides share.
 var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA}
 
 const (
@@ -73,7 +75,8 @@ type claims struct {
 	all          map[string]any
 }
 
-// Check returns the bearer of a token. The error wraps ErrInvalid, ErrScope or ErrUnreachable and has the reason; it never has the token.
+// Check returns the bearer of a token. The error wraps ErrInvalid, ErrScope or ErrUnreachable and has the
+// reason; it never has the token.
 func (i *Issuer) Check(ctx context.Context, token string) (Bearer, error) {
 	c, err := i.read(ctx, token)
 	if err != nil {
@@ -100,7 +103,8 @@ func (i *Issuer) Check(ctx context.Context, token string) (Bearer, error) {
 	return Bearer{owner, c.Expiry.Time().Add(leeway)}, nil
 }
 
-// owner returns the owner that a token names. A token that names none is refused: its tasks would be those of everybody with such a token.
+// owner returns the owner that a token names. A token that names none is refused: its tasks would be those of
+// everybody with such a token.
 func (i *Issuer) owner(c *claims) (string, error) {
 	claim := cmp.Or(i.o.Owner, "client_id")
 	owner, isText := c.all[claim].(string)
@@ -124,7 +128,8 @@ func (i *Issuer) read(ctx context.Context, token string) (c claims, err error) {
 		return c, invalid("it is not a JWT with a supported signature")
 	}
 	header := signed.Headers[0]
-	// "The resource server MUST verify that the typ header value is at+jwt" (RFC 9068); many issuers say JWT, or nothing.
+	// "The resource server MUST verify that the typ header value is at+jwt" (RFC 9068); many issuers say JWT,
+	// or nothing.
 	switch typ, _ := header.ExtraHeaders[jose.HeaderType].(string); strings.TrimPrefix(strings.ToLower(typ), "application/") {
 	case "", "jwt", "at+jwt":
 	default:

@@ -18,10 +18,11 @@ import (
 )
 
 const (
-	// freshFor is how old keys may be before they are read again, and usableFor how old they may become while that fails.
+	// freshFor is how old keys may be before they are read again, and usableFor how old they may become while
+	// that fails.
 	freshFor, usableFor = time.Hour, 24 * time.Hour
-	// fetchPause is the least time between two fetches: clients that send tokens with unknown keys must not make this server flood the
-	// issuer.
+	// fetchPause is the least time between two fetches: clients that send tokens with unknown keys must not
+	// make this server flood the issuer.
 	fetchPause = 10 * time.Second
 	// fetchPatience is how long a fetch may take.
 	fetchPatience = 10 * time.Second
@@ -68,7 +69,8 @@ func (k *keys) find(ctx context.Context, id, algorithm string) ([]jose.JSONWebKe
 	return nil, err
 }
 
-// matching returns the keys with an id that are for an algorithm, and whether they are fresh. Without an id it is all of them.
+// matching returns the keys with an id that are for an algorithm, and whether they are fresh. Without an id
+// it is all of them.
 func (k *keys) matching(id, algorithm string) (found []jose.JSONWebKey, fresh bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -84,8 +86,8 @@ func (k *keys) matching(id, algorithm string) (found []jose.JSONWebKey, fresh bo
 	return found, age < freshFor
 }
 
-// refresh fetches the keys again, unless that has just been done. It returns the error of the last fetch. Without wait, it does not wait for a
-// fetch that is under way.
+// refresh fetches the keys again, unless that has just been done. It returns the error of the last fetch.
+// Without wait, it does not wait for a fetch that is under way.
 func (k *keys) refresh(ctx context.Context, wait bool) error {
 	select {
 	case k.turn <- struct{}{}:
@@ -143,7 +145,8 @@ func (k *keys) fetch(ctx context.Context) (known []jose.JSONWebKey, err error) {
 	return known, nil
 }
 
-// discover returns the address of the issuer's keys ("Authorization Server Metadata Discovery", RFC 8414 and OpenID Connect Discovery 1.0).
+// discover returns the address of the issuer's keys ("Authorization Server Metadata Discovery", RFC 8414 and
+// OpenID Connect Discovery 1.0).
 func (k *keys) discover(ctx context.Context) (at string, err error) {
 	issuer, err := secureURL(k.issuer)
 	if err != nil {
@@ -163,7 +166,8 @@ func (k *keys) discover(ctx context.Context) (at string, err error) {
 		}
 		err := k.get(ctx, place, &metadata)
 		if err == nil && metadata.Issuer != k.issuer {
-			// "the issuer value in the document MUST be identical to the issuer identifier used to construct the well-known URL"
+			// "the issuer value in the document MUST be identical to the issuer identifier used to construct
+			// the well-known URL"
 			err = fmt.Errorf("%s is the metadata of %.200q, not of %q", place, metadata.Issuer, k.issuer)
 		}
 		if err != nil {
@@ -210,8 +214,8 @@ func (k *keys) get(ctx context.Context, at string, to any) error {
 	return nil
 }
 
-// secureURL parses the address of a server that must be trusted: "All authorization server endpoints MUST be served over HTTPS", except on this
-// machine.
+// secureURL parses the address of a server that must be trusted: "All authorization server endpoints MUST be
+// served over HTTPS", except on this machine.
 func secureURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {

@@ -204,7 +204,8 @@ func TestForgery(t *testing.T) {
 	}
 }
 
-// Keys that the issuer has made since are found, however many tokens ask for others, and those it had are used while it cannot be reached.
+// Keys that the issuer has made since are found, however many tokens ask for others, and those it had are
+// used while it cannot be reached.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	first, second := newKey(t, "1"), newKey(t, "2")

@@ -19,7 +19,8 @@ const Watchdog = 2 * time.Minute
 // ChildVar is the environment variable that names the child which a test binary becomes.
 const ChildVar = "RUNNEL_TEST_CHILD"
 
-// Main is the TestMain of a package: it runs the child that ChildVar names, or else the tests. It fails if they leave a child.
+// Main is the TestMain of a package: it runs the child that ChildVar names, or else the tests. It fails if
+// they leave a child.
 func Main(m *testing.M, children map[string]func(args []string)) {
 	if child := children[os.Getenv(ChildVar)]; child != nil {
 		child(os.Args[1:])
@@ -33,7 +34,8 @@ func Main(m *testing.M, children map[string]func(args []string)) {
 	os.Exit(code)
 }
 
-// childrenEnd waits until this process has no children, the guard included. It reports false if some are left.
+// childrenEnd waits until this process has no children, the guard included. It reports false if some are
+// left.
 func childrenEnd() bool {
 	deadline := time.Now().Add(Watchdog)
 	for range time.Tick(10 * time.Millisecond) {

@@ -21,7 +21,8 @@ func (d dir) read(names ...string) (name, text string) {
 	return "", ""
 }
 
-// readOne reads a regular file of at most maxManifest bytes. It asks the open file what it is: its name may belong to another one by then.
+// readOne reads a regular file of at most maxManifest bytes. It asks the open file what it is: its name may
+// belong to another one by then.
 func (d dir) readOne(name string) (text string, ok bool) {
 	f, err := d.Open(name)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package propose reads the manifest files of a directory and proposes a runnel.yaml with the tools that its maintainers would expect. It runs
-// nothing, and leaves out what it does not understand.
+// Package propose reads the manifest files of a directory and proposes a runnel.yaml with the tools that its
+// maintainers would expect. It runs nothing, and leaves out what it does not understand.
 //
 //	directory ─▶ sources (make.go, node.go, ...) ─▶ tools ─▶ Propose: names, order ─▶ YAML
 //	                          │

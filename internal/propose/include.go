@@ -11,8 +11,8 @@ const maxIncluded = 32
 
 var includeLine = pattern(`^(?:-include|sinclude|include)\s+(.+)$`)
 
-// withIncluded puts the Makefiles that a Makefile includes in the place of the lines that name them. Names that make works out are left as they
-// are, but for $(wildcard ...) and $(CURDIR).
+// withIncluded puts the Makefiles that a Makefile includes in the place of the lines that name them. Names
+// that make works out are left as they are, but for $(wildcard ...) and $(CURDIR).
 func (d dir) withIncluded(text string, left *int) string {
 	lines := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
 	for n, line := range lines {

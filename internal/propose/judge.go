@@ -47,7 +47,8 @@ var (
 		`node_modules|\.[\w-]*(cache|next|nuxt|turbo|output|vite|parcel|docusaurus|svelte-kit|nyc_output|tox)[\w-]*|__pycache__|[\w.*-]*\.(egg-info|tsbuildinfo|pyc|o|log|tmp)|(docs|doc)/(_?build|dist|api))(/[^.\s$~]*)?["']?$`)
 )
 
-// gravely reports whether a script reaches beyond the directory, or does something there that cannot be undone.
+// gravely reports whether a script reaches beyond the directory, or does something there that cannot be
+// undone.
 func gravely(body string) bool {
 	if graveBody().MatchString(body) {
 		return true
@@ -103,15 +104,16 @@ func asks(words []string) bool {
 	return installs || bumps || slices.ContainsFunc(words, func(w string) bool { return grave()[w] }) || graveAtAnEnd()[first] || graveAtAnEnd()[last] && !harmless()[first]
 }
 
-// ships reports whether a name suggests a script that reaches beyond the directory, or destroys something. clean is not among those names:
-// many builds begin with it.
+// ships reports whether a name suggests a script that reaches beyond the directory, or destroys something.
+// clean is not among those names: many builds begin with it.
 func ships(name string) bool {
 	words := split(name)
 	return slices.ContainsFunc(words, func(w string) bool { return grave()[w] }) ||
 		len(words) > 0 && !harmless()[words[0]] && (words[0] == "release" || words[len(words)-1] == "release")
 }
 
-// scripts holds what each target, recipe, task or script of a file runs. Its prerequisites are there as calls, such as "make x".
+// scripts holds what each target, recipe, task or script of a file runs. Its prerequisites are there as
+// calls, such as "make x".
 type scripts map[string]string
 
 // runners matches calls of other scripts of the file.
@@ -154,7 +156,8 @@ func (s scripts) reaching() map[string]bool {
 	return found
 }
 
-// confirm completes the tools of the scripts: each is known by what it runs, and asks before it reaches beyond the directory.
+// confirm completes the tools of the scripts: each is known by what it runs, and asks before it reaches
+// beyond the directory.
 func (s scripts) confirm(tools []Tool) {
 	reaching := s.reaching()
 	for n := range tools {
@@ -168,7 +171,8 @@ func (s scripts) confirm(tools []Tool) {
 // neverEnds is why a tool is left out that a call would wait for in vain.
 const neverEnds = "they serve or watch until they are stopped"
 
-// judge completes a tool from its name and its script; ok is false if the tool is not for a model, and is not worth a word either.
+// judge completes a tool from its name and its script; ok is false if the tool is not for a model, and is not
+// worth a word either.
 func judge(t Tool, name, body string) (judged Tool, ok bool) {
 	t.script, t.body = name, body
 	words := split(name)

@@ -34,8 +34,9 @@ const (
 	tooMany   = "there are enough"
 )
 
-// Propose returns the text of a runnel.yaml for a directory, and the files that it was made from; without files the text is empty. path is the
-// directory's path for a config that lies elsewhere, "" for one that lies in it.
+// Propose returns the text of a runnel.yaml for a directory, and the files that it was made from; without
+// files the text is empty. path is the directory's path for a config that lies elsewhere, "" for one that
+// lies in it.
 func Propose(directory fs.FS, path string) (text string, files []string) {
 	var b strings.Builder
 	taken := map[string]Tool{}

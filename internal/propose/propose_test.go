@@ -35,8 +35,8 @@ func unpack(t *testing.T, archive string) (remark string, files fstest.MapFS) {
 	return string(text[:at[0][0]]), files
 }
 
-// For the manifest files of twenty well-known repositories, written afresh, the proposal is what stands at the end of each archive: read
-// it as a maintainer would. All of it is a config without a mistake.
+// For the manifest files of twenty well-known repositories, written afresh, the proposal is what stands at
+// the end of each archive: read it as a maintainer would. All of it is a config without a mistake.
 func TestWellKnownRepositories(t *testing.T) {
 	archives, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(archives) != 20 {
@@ -129,7 +129,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// The user is asked before what starts something else of the file that deploys or deletes, too, in whatever way and however far away.
+// The user is asked before what starts something else of the file that deploys or deletes, too, in whatever
+// way and however far away.
 func TestWhatOthersReach(t *testing.T) {
 	for name, c := range map[string]struct{ text, asks, runs string }{
 		"Makefile": {

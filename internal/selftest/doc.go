@@ -1,5 +1,6 @@
-// Package selftest has tools that exercise every feature: for people who write clients, for runnel's own tests, and for the conformance suite
-// of the specification. It uses package tools only as any other developer would.
+// Package selftest has tools that exercise every feature: for people who write clients, for runnel's own
+// tests, and for the conformance suite of the specification. It uses package tools only as any other
+// developer would.
 //
 //	selftest.go   echo, stream, sleep, fail and others, which runnel's own tests and benchmarks call
 //	fixtures.go   the tools that the conformance suite expects

@@ -91,7 +91,8 @@ func testToolWithTask(ctx context.Context, call *tools.Call, _ *tools.Output) (*
 	return mcp.Result("Hello, " + name + "! The task is done."), nil
 }
 
-// askFor asks for a text. The property of the answer is always called name, because the suite answers every question with that one.
+// askFor asks for a text. The property of the answer is always called name, because the suite answers every
+// question with that one.
 func askFor(ctx context.Context, call *tools.Call, what string) (string, error) {
 	answer, err := question(ctx, call, "Please enter "+what+".", "name", "string")
 	if err != nil {

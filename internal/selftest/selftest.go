@@ -14,7 +14,8 @@ import (
 	"runnel/tools"
 )
 
-// Tools returns the tools that "runnel serve --selftest" offers. The names that begin with test_ are those of the conformance suite.
+// Tools returns the tools that "runnel serve --selftest" offers. The names that begin with test_ are those of
+// the conformance suite.
 func Tools() []tools.Tool {
 	return []tools.Tool{
 		written("echo", "Returns its text.", mcp.TaskOptional, `"text":{"type":"string"}`, `"text"`, typed(echo)),
@@ -97,7 +98,8 @@ func stream(ctx context.Context, in streamInput, out *tools.Output) (*mcp.CallTo
 	return mcp.Result(fmt.Sprintf("streamed %d chunks", in.Count)), nil
 }
 
-// appendChunk appends chunk i, "chunk 000123 xxx…\n", which has in.Bytes bytes, or more if its head is longer.
+// appendChunk appends chunk i, "chunk 000123 xxx…\n", which has in.Bytes bytes, or more if its head is
+// longer.
 func appendChunk(line []byte, i int, in streamInput) []byte {
 	line = append(line, "chunk "...)
 	var digits [20]byte

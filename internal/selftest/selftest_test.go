@@ -47,7 +47,8 @@ func TestWrittenSchemasAreThoseOfTheFunctions(t *testing.T) {
 	}
 }
 
-// A client is told that a tool streams only where it does: others would be asked for a stream that never comes.
+// A client is told that a tool streams only where it does: others would be asked for a stream that never
+// comes.
 func TestStreamPartialIsDeclaredByWhatStreams(t *testing.T) {
 	var streams []string
 	for _, tool := range Tools() {
@@ -60,7 +61,8 @@ func TestStreamPartialIsDeclaredByWhatStreams(t *testing.T) {
 	}
 }
 
-// A stream that nobody holds up ends with its context: when the client has gone while it wrote all the time, nothing but that ends it.
+// A stream that nobody holds up ends with its context: when the client has gone while it wrote all the time,
+// nothing but that ends it.
 func TestStreamEndsWithItsContext(t *testing.T) {
 	for name, in := range map[string]streamInput{"flat out": {Count: math.MaxInt}, "now and then": {Count: math.MaxInt, IntervalMs: 1}, "seldom": {Count: 2, IntervalMs: math.MaxInt}} {
 		t.Run(name, func(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"runnel/tools"
 )
 
-// written makes a tool with a written input schema. Func would infer it from a struct, which took a tenth of a start for the tools of this
-// package.
+// written makes a tool with a written input schema. Func would infer it from a struct, which took a tenth of
+// a start for the tools of this package.
 func written(name, description string, support mcp.TaskSupport, properties, required string, do do) *tools.Function {
 	return &tools.Function{
 		Tool: mcp.Tool{
@@ -36,8 +36,9 @@ func typed[In any](f func(context.Context, In, *tools.Output) (*mcp.CallToolResu
 // soon is how long a cancelled tool may go on without anybody noticing.
 const soon = 50 * time.Millisecond
 
-// wait waits for some milliseconds, or until ctx ends. A short time is slept: waiting for two things takes a timer and two channels, which was
-// a tenth of the cost of a chunk with a thousand tasks that write one now and then.
+// wait waits for some milliseconds, or until ctx ends. A short time is slept: waiting for two things takes a
+// timer and two channels, which was a tenth of the cost of a chunk with a thousand tasks that write one now
+// and then.
 func wait(ctx context.Context, ms int) error {
 	d := min(time.Duration(ms), math.MaxInt64/time.Millisecond) * time.Millisecond
 	if d <= soon {

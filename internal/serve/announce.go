@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// announceInterval is how often a worker announces itself. Others forget it after several intervals without a word.
+	// announceInterval is how often a worker announces itself. Others forget it after several intervals
+	// without a word.
 	announceInterval = 4 * time.Second
 	// announcePace is the shortest time between two announcements.
 	announcePace = 200 * time.Millisecond
@@ -45,7 +46,8 @@ func (w *worker) announce(ctx context.Context) {
 	_ = w.tell(told, func(string) *tasks.Worker { return nil }) // without this, the announcement expires later
 }
 
-// tell announces something to all owners at the same time, so that a state that does not answer delays it only once.
+// tell announces something to all owners at the same time, so that a state that does not answer delays it
+// only once.
 func (w *worker) tell(ctx context.Context, says func(owner string) *tasks.Worker) error {
 	var all sync.WaitGroup
 	failed := make(chan error, len(w.runners))
@@ -61,7 +63,8 @@ func (w *worker) tell(ctx context.Context, says func(owner string) *tasks.Worker
 	return err
 }
 
-// selfFor returns what an owner may know of the worker. The ids of other owners' tasks are left empty, since whoever knows an id can use it.
+// selfFor returns what an owner may know of the worker. The ids of other owners' tasks are left empty, since
+// whoever knows an id can use it.
 func (w *worker) selfFor(owner string) *tasks.Worker {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -18,7 +18,8 @@ import (
 	"runnel/tools/secrets"
 )
 
-// settle is how long a config file must stay unchanged before it is read again: editors write it in several steps.
+// settle is how long a config file must stay unchanged before it is read again: editors write it in several
+// steps.
 const settle = 200 * time.Millisecond
 
 // LoadConfig reads the config file, if there is one, and applies flags and variables to it.
@@ -34,8 +35,8 @@ func (s *Setup) LoadConfig(ctx context.Context) (conf *config.Config, file strin
 // Untrusted reports whether LoadConfig has not used the project's config file, and has said so.
 func (s *Setup) Untrusted() bool { return s.untrusted != nil }
 
-// LoadStateConfig is LoadConfig for a command that looks at tasks and uses no tools. It reports a file that is not used only if the file may
-// name another state or owner.
+// LoadStateConfig is LoadConfig for a command that looks at tasks and uses no tools. It reports a file that
+// is not used only if the file may name another state or owner.
 func (s *Setup) LoadStateConfig(ctx context.Context) (*config.Config, error) {
 	conf, _, left, err := s.ReadConfigs(ctx)
 	if err != nil || left == nil {
@@ -49,7 +50,8 @@ func (s *Setup) LoadStateConfig(ctx context.Context) (*config.Config, error) {
 	return conf, nil
 }
 
-// ReadConfigs is LoadConfig without a report on stderr. left says why the project's file is not used, nil if it is not.
+// ReadConfigs is LoadConfig without a report on stderr. left says why the project's file is not used, nil if
+// it is not.
 func (s *Setup) ReadConfigs(ctx context.Context) (conf *config.Config, file string, left *untrusted, err error) {
 	if s.secrets == nil {
 		s.secrets = &secrets.Current{}
@@ -119,7 +121,8 @@ func (o *options) apply(conf *config.Config) error {
 	return set(true)
 }
 
-// readConfig reads a config file. If it is a pipe, it waits until somebody has written to it, it is replaced by another file, or ctx ends.
+// readConfig reads a config file. If it is a pipe, it waits until somebody has written to it, it is replaced
+// by another file, or ctx ends.
 func (s *Setup) readConfig(ctx context.Context, file string) (*config.Config, error) {
 	s.seen, _ = os.Stat(file)
 	// With NoWait, opening a pipe does not wait for its writer, and a deadline can end a read.
@@ -150,8 +153,8 @@ func (s *Setup) readConfig(ctx context.Context, file string) (*config.Config, er
 	}
 }
 
-// whileSame calls replaced when another file takes the name of this one, since whoever writes to a pipe may stop in the middle. It returns then,
-// or when ctx ends.
+// whileSame calls replaced when another file takes the name of this one, since whoever writes to a pipe may
+// stop in the middle. It returns then, or when ctx ends.
 func whileSame(ctx context.Context, file string, was fs.FileInfo, replaced func()) {
 	for ctx.Err() == nil {
 		if now, _ := os.Stat(file); !os.SameFile(now, was) {

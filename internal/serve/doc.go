@@ -5,19 +5,21 @@
 //	                 ▲                              │
 //	    watch, SIGHUP ┘─────────────────── Replace ◀┘
 //
-// Everything starts from a Setup. Serve runs a whole server; Dial does the same in process, for a command that calls its own tools. Work runs
-// the tasks of other processes with the same tools, and serves no client (work.go):
+// Everything starts from a Setup. Serve runs a whole server; Dial does the same in process, for a command
+// that calls its own tools. Work runs the tasks of other processes with the same tools, and serves no client
+// (work.go):
 //
 //	tasks.Queue.Next ─▶ worker.begin ─ tools.Take ─▶ a Run like any other ─▶ its end frees the slot
 //
-// Goroutines: one watches the config (watch.go), one its name while a pipe is read (config.go), one serves metrics (metrics.go), one HTTP
-// (http.go), one serves in process (inprocess.go), one per owner asks for the tools of workers (fleet.go), and one waits for SIGHUP where
-// that ends the command (setup.go). The goroutines of a worker are listed at its type (work.go). Timers start what can wait until the first
-// answers are out: after a second, the check of the schemas and the spare threads (registry.go, serve.go), and the recovery of tasks
-// (state.go).
+// Goroutines: one watches the config (watch.go), one its name while a pipe is read (config.go), one serves
+// metrics (metrics.go), one HTTP (http.go), one serves in process (inprocess.go), one per owner asks for the
+// tools of workers (fleet.go), and one waits for SIGHUP where that ends the command (setup.go). The
+// goroutines of a worker are listed at its type (work.go). Timers start what can wait until the first answers
+// are out: after a second, the check of the schemas and the spare threads (registry.go, serve.go), and the
+// recovery of tasks (state.go).
 //
-// Locks: patient.mu (stderr.go), worker.mu (work.go) and owners.mu (owners.go) are never held together. The locks of rpc/http and of a runner
-// are taken under owners.mu.
+// Locks: patient.mu (stderr.go), worker.mu (work.go) and owners.mu (owners.go) are never held together. The
+// locks of rpc/http and of a runner are taken under owners.mu.
 //
 // Where things stand:
 //

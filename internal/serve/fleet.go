@@ -47,8 +47,8 @@ func lend(conf *config.Config, set *upstream.Set, store tasks.State, runner *tas
 	set.Fleet = f.need
 }
 
-// need waits until the tools of the workers are known. The first call starts the search, so that a client that only probes the server opens no
-// connection.
+// need waits until the tools of the workers are known. The first call starts the search, so that a client
+// that only probes the server opens no connection.
 func (f *fleet) need(ctx context.Context) {
 	f.begin.Do(func() {
 		if !f.runner.Go(f.follow) {
@@ -84,7 +84,8 @@ func (f *fleet) follow(ctx context.Context) {
 	}
 }
 
-// offerers returns the tools of the workers of these classes, each once. If two workers describe a tool differently, the first one counts.
+// offerers returns the tools of the workers of these classes, each once. If two workers describe a tool
+// differently, the first one counts.
 func (f *fleet) offerers(workers []tasks.Worker) (list []tasks.Offerer) {
 	for _, w := range workers {
 		for _, t := range w.Tools {

@@ -15,7 +15,8 @@ import (
 // scrapeWait is how long a scrape waits for the state's answer: the page must be written within 5 s.
 const scrapeWait = 2 * time.Second
 
-// watchFleet shows the workers of owners, and how many of their tasks wait for one. It asks the state at each scrape.
+// watchFleet shows the workers of owners, and how many of their tasks wait for one. It asks the state at each
+// scrape.
 func (m *metrics) watchFleet(queue tasks.Queue, owners []string, log zerolog.Logger) {
 	m.set.RegisterMetricsWriter(func(w io.Writer) {
 		ctx, cancel := context.WithTimeout(context.Background(), scrapeWait)

@@ -45,7 +45,8 @@ func (s *Setup) frontOptions(conf *config.Config, log zerolog.Logger) (o httpser
 	return o, errors.Join(errs[:]...)
 }
 
-// serveHTTP begins to serve over HTTP; m may be nil. stop ends the requests and their tasks; end sends what is still queued and closes.
+// serveHTTP begins to serve over HTTP; m may be nil. stop ends the requests and their tasks; end sends what
+// is still queued and closes.
 func (s *Setup) serveHTTP(ctx context.Context, m *metrics, log zerolog.Logger) (stop, end func(), err error) {
 	all, o := s.owners, s.front
 	o.Serves = all.serves

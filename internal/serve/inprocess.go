@@ -11,8 +11,8 @@ import (
 	"runnel/tools/upstream"
 )
 
-// Dial connects a command to a server with these flags and this config, in process. The server runs until close is called, even if ctx ends
-// before: the command must be able to end its calls.
+// Dial connects a command to a server with these flags and this config, in process. The server runs until
+// close is called, even if ctx ends before: the command must be able to end its calls.
 func (s *Setup) Dial(ctx context.Context, o rpc.DialOptions) (client *rpc.Client, close func(), err error) {
 	conf, _, err := s.LoadConfig(ctx)
 	if err != nil {
@@ -37,8 +37,8 @@ func (s *Setup) Dial(ctx context.Context, o rpc.DialOptions) (client *rpc.Client
 	return client, func() { end(); s.Notices.Close() }, nil
 }
 
-// DialTools is Dial for a command that brings its own tools and state. No notices are sent about their calls. end ends the server and the
-// state, and returns when nothing of them is left.
+// DialTools is Dial for a command that brings its own tools and state. No notices are sent about their calls.
+// end ends the server and the state, and returns when nothing of them is left.
 func (s *Setup) DialTools(ctx context.Context, o rpc.DialOptions, conf *config.Config, set *upstream.Set, state tasks.State) (client *rpc.Client, end func(), err error) {
 	quiet := *s
 	quiet.Notices = nil

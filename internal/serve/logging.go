@@ -10,7 +10,8 @@ import (
 	"runnel/tools/config"
 )
 
-// Logger returns the log of a command, on stderr: JSON, or text on a terminal. Use Say for what a person must read.
+// Logger returns the log of a command, on stderr: JSON, or text on a terminal. Use Say for what a person must
+// read.
 func (s *Setup) Logger() zerolog.Logger {
 	level, err := zerolog.ParseLevel(s.Options.LogLevel.Word)
 	if err != nil {
@@ -23,7 +24,8 @@ func (s *Setup) Logger() zerolog.Logger {
 	return zerolog.New(s.secrets.Writer(w)).Level(level).With().Timestamp().Logger()
 }
 
-// warnings warns of names in a config that have no effect: secrets without a value, and upstreams whose tools nobody lists.
+// warnings warns of names in a config that have no effect: secrets without a value, and upstreams whose tools
+// nobody lists.
 func (s *Setup) warnings(conf *config.Config, log zerolog.Logger) {
 	for _, words := range []string{config.UnsetSecrets(s.Unset), conf.Unlisted()} {
 		if words != "" {

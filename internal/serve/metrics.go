@@ -95,7 +95,8 @@ func (m *metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	prometheus.WriteFDMetrics(w)
 }
 
-// serveMetrics serves /metrics until ctx ends. If the address is taken, runnel serves without metrics: a host may start the same server twice.
+// serveMetrics serves /metrics until ctx ends. If the address is taken, runnel serves without metrics: a host
+// may start the same server twice.
 func serveMetrics(ctx context.Context, address string, log zerolog.Logger) *metrics {
 	m := newMetrics()
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
@@ -120,6 +121,6 @@ func serveMetrics(ctx context.Context, address string, log zerolog.Logger) *metr
 	return m
 }
 
-// maxScrapes is how many connections are served at once: each takes a descriptor, which tasks need for their commands. A silent connection
-// is closed after patience; further ones wait in the kernel.
+// maxScrapes is how many connections are served at once: each takes a descriptor, which tasks need for their
+// commands. A silent connection is closed after patience; further ones wait in the kernel.
 const maxScrapes = 16

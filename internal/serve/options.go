@@ -13,8 +13,8 @@ import (
 	"runnel/tools/config"
 )
 
-// options are the flags of serve. A flag wins over --set, --set over the flag's variable (RUNNEL_MAX_LINE for --max-line), a variable over
-// the config file.
+// options are the flags of serve. A flag wins over --set, --set over the flag's variable (RUNNEL_MAX_LINE for
+// --max-line), a variable over the config file.
 type options struct {
 	Config    string
 	Tools     []string
@@ -146,7 +146,8 @@ func Describe(flags *pflag.FlagSet) {
 	})
 }
 
-// variable annotates a flag with its variable. Only the settings of a server have one: a variable never changes what a command does.
+// variable annotates a flag with its variable. Only the settings of a server have one: a variable never
+// changes what a command does.
 const variable = "variable"
 
 // Choice is a flag whose value is one of a few words.
@@ -171,7 +172,8 @@ func (c *Choice) Set(text string) error {
 	return nil
 }
 
-// ReadEnvironment sets each flag that was not given from its variable, if it has one. An empty variable counts as not set.
+// ReadEnvironment sets each flag that was not given from its variable, if it has one. An empty variable
+// counts as not set.
 func (o *options) ReadEnvironment(flags *pflag.FlagSet, getenv func(name string) string) error {
 	o.From = map[string]string{}
 	var errs []error

@@ -16,12 +16,12 @@ import (
 	"runnel/tools/upstream"
 )
 
-// maxOwners is how many owners are served at once: each has separate tools and upstreams. A new owner takes the place of the idle one that has
-// been away longest.
+// maxOwners is how many owners are served at once: each has separate tools and upstreams. A new owner takes
+// the place of the idle one that has been away longest.
 const maxOwners = 1000
 
-// owners holds the servers of the owners that come over HTTP. The config's owner has one from the start; the others get theirs when they first
-// come.
+// owners holds the servers of the owners that come over HTTP. The config's owner has one from the start; the
+// others get theirs when they first come.
 type owners struct {
 	setup    *Setup
 	began    *config.Config // the config at the start
@@ -83,8 +83,8 @@ func (o *owners) came(owner string, hops int) error {
 	return nil
 }
 
-// drop ends the server of an owner without sessions and tasks, if there is one. The server is made again when the owner comes back. mu is held,
-// so that a request of that owner waits in serves meanwhile.
+// drop ends the server of an owner without sessions and tasks, if there is one. The server is made again when
+// the owner comes back. mu is held, so that a request of that owner waits in serves meanwhile.
 func (o *owners) drop() bool {
 	busy, oldest := o.busy(), ""
 	for owner, s := range o.others {
@@ -139,7 +139,8 @@ func (o *owners) close() {
 	}
 }
 
-// replaceTools gives all owners the tools of a config, and logs the config's warnings. count is the number of tools.
+// replaceTools gives all owners the tools of a config, and logs the config's warnings. count is the number of
+// tools.
 func (s *Setup) replaceTools(own *upstream.Set, conf *config.Config, log zerolog.Logger) (count int, err error) {
 	sets := []*upstream.Set{own}
 	if o := s.owners; o != nil {

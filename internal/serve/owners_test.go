@@ -14,8 +14,8 @@ import (
 	"runnel/tasks"
 )
 
-// Whoever fills the table of owners keeps nobody out: for a new owner an idle one goes, and comes back when it is asked for. One with a
-// session, or with a task, stays.
+// Whoever fills the table of owners keeps nobody out: for a new owner an idle one goes, and comes back when
+// it is asked for. One with a session, or with a task, stays.
 func TestOwnersGo(t *testing.T) {
 	t.Parallel()
 	s := &Setup{Stdout: io.Discard, Stderr: io.Discard}
@@ -67,7 +67,8 @@ func TestOwnersGo(t *testing.T) {
 	}
 }
 
-// An owner may come for the first time while the config is read again. The race detector looks at what both make of it.
+// An owner may come for the first time while the config is read again. The race detector looks at what both
+// make of it.
 func TestOwnerComesDuringAReload(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "runnel.yaml")

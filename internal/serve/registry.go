@@ -14,8 +14,8 @@ import (
 	"runnel/tools/upstream"
 )
 
-// Registry makes the set of the tools of the config, of --tool and of --selftest, and of the upstreams; count is the number of tools alone. The
-// error reports everything that is wrong with the config.
+// Registry makes the set of the tools of the config, of --tool and of --selftest, and of the upstreams; count
+// is the number of tools alone. The error reports everything that is wrong with the config.
 func (s *Setup) Registry(conf *config.Config) (set *upstream.Set, count int, err error) {
 	return s.registry(conf, true)
 }

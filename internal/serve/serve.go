@@ -116,8 +116,8 @@ func (s *Setup) Connect(ctx context.Context, conf *config.Config, set *upstream.
 	return err
 }
 
-// ServeView serves the live view at an address of this machine, instead of a client on stdin and stdout, until ctx ends. It calls opened with the
-// view's URL once the view can be opened.
+// ServeView serves the live view at an address of this machine, instead of a client on stdin and stdout,
+// until ctx ends. It calls opened with the view's URL once the view can be opened.
 func (s *Setup) ServeView(ctx context.Context, address config.Address, opened func(url string)) error {
 	s.view = &liveView{address, opened, rand.Text()}
 	return s.Serve(ctx)

@@ -93,21 +93,24 @@ func (s *Setup) instructions(conf *config.Config) string {
 	return text
 }
 
-// taskGrace is how long tasks may take to end: longer than commands and calls of other servers take by default.
+// taskGrace is how long tasks may take to end: longer than commands and calls of other servers take by
+// default.
 const taskGrace = 10 * time.Second
 
-// lastGrace is how much longer they may take after that: longer than upstreams take, which are killed if they do not end.
+// lastGrace is how much longer they may take after that: longer than upstreams take, which are killed if they
+// do not end.
 const lastGrace = 15 * time.Second
 
-// stopTasks ends all tasks. If they take too long, it ends the upstreams, since no call outlasts its connection. Tasks that have still not
-// ended after the grace of their commands end with the process.
+// stopTasks ends all tasks. If they take too long, it ends the upstreams, since no call outlasts its
+// connection. Tasks that have still not ended after the grace of their commands end with the process.
 func stopTasks(end, endUpstreams, giveUp func(), grace time.Duration) {
 	defer time.AfterFunc(taskGrace, endUpstreams).Stop()
 	defer time.AfterFunc(max(taskGrace, grace)+lastGrace, giveUp).Stop()
 	end()
 }
 
-// supervisors returns the function that starts the supervisor of a detached call, nil if the state does not outlive this process.
+// supervisors returns the function that starts the supervisor of a detached call, nil if the state does not
+// outlive this process.
 func (s *Setup) supervisors(conf *config.Config, store tasks.State) func(*tools.Detached) error {
 	dir, ok := store.(*sqlite.State)
 	if !ok {

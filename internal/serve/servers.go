@@ -14,8 +14,8 @@ import (
 	"runnel/tools/config"
 )
 
-// openDynamoDB is set in the programs that are built for DynamoDB (servers_dynamodb.go): its client makes the program 5 MB larger, and each start some
-// 45 % longer, also where it is not used.
+// openDynamoDB is set in the programs that are built for DynamoDB (servers_dynamodb.go): its client makes the
+// program 5 MB larger, and each start some 45 % longer, also where it is not used.
 var openDynamoDB func(url string, getenv func(string) string, more engine.Options) (ServersState, error)
 
 func openNATS(url string, getenv func(string) string, more engine.Options) (ServersState, error) {
@@ -36,8 +36,8 @@ func openRedis(url string, getenv func(string) string, more engine.Options) (Ser
 	return redis.New(o), nil
 }
 
-// OpenURL opens the state that a config names by a URL; the state connects at its first use. calls: it also finds calls without a handle, for
-// people. recovered is called with each task whose keeper is gone.
+// OpenURL opens the state that a config names by a URL; the state connects at its first use. calls: it also
+// finds calls without a handle, for people. recovered is called with each task whose keeper is gone.
 func OpenURL(conf *config.Config, getenv func(string) string, calls bool, recovered func(*tasks.Task), log zerolog.Logger) (state ServersState, err error) {
 	wrong := func(err error) error { return &UsageError{Err: fmt.Errorf("--state: %w", err)} }
 	open := openRedis

@@ -46,7 +46,8 @@ type Setup struct {
 	Notices *notify.Notices // about tasks that have ended; nil before the first config
 }
 
-// UntilHangup returns a context that ends with ctx or at SIGHUP, for a command that does not read its config again.
+// UntilHangup returns a context that ends with ctx or at SIGHUP, for a command that does not read its config
+// again.
 func (s *Setup) UntilHangup(ctx context.Context) context.Context {
 	hangups := s.Hangups // the goroutine's own: a caller that takes all of them clears the field
 	if hangups == nil {
@@ -66,7 +67,8 @@ func (s *Setup) UntilHangup(ctx context.Context) context.Context {
 // Trust returns the trust of the user whose variables these are.
 func (s *Setup) Trust() Trust { return Trust{s.Getenv} }
 
-// Getenv returns the value of a variable, "" if it is not set. Use it instead of os.Getenv: tests have a separate environment.
+// Getenv returns the value of a variable, "" if it is not set. Use it instead of os.Getenv: tests have a
+// separate environment.
 func (s *Setup) Getenv(name string) string {
 	value, _ := process.LookupEnv(s.Env, name)
 	return value

@@ -14,8 +14,8 @@ import (
 	"runnel/tools/config"
 )
 
-// recoverDelay is after how long an existing state is opened if no task has opened it, so that the tasks of a runnel that is gone get
-// their end. A client that only probes the server has left by then.
+// recoverDelay is after how long an existing state is opened if no task has opened it, so that the tasks of a
+// runnel that is gone get their end. A client that only probes the server has left by then.
 const recoverDelay = time.Second
 
 // openState opens the state. It refuses a state without workers if the config has tools for them.

@@ -10,9 +10,10 @@ import (
 // logPatience is how long a log line waits for room in stderr: if somebody reads it, there is room at once.
 const logPatience = 100 * time.Millisecond
 
-// patient is the stderr of a server. Some hosts give it a pipe that they never read, which is full after a few hundred tasks: the next log line
-// would block for ever. So lines without room are dropped, and their number is logged when there is room again. The pipe is not made
-// non-blocking, since other processes may write to it.
+// patient is the stderr of a server. Some hosts give it a pipe that they never read, which is full after a
+// few hundred tasks: the next log line would block for ever. So lines without room are dropped, and their
+// number is logged when there is room again. The pipe is not made non-blocking, since other processes may
+// write to it.
 type patient struct {
 	to   outlet
 	note func(lines int) // logs how many lines were dropped, in less than pipeRoom bytes
@@ -22,7 +23,8 @@ type patient struct {
 	middle bool // the beginning of a dropped line has been written
 }
 
-// PatientStderr returns the stderr of a command that serves a host: a patient one if it is a pipe or a socket, else stderr itself.
+// PatientStderr returns the stderr of a command that serves a host: a patient one if it is a pipe or a
+// socket, else stderr itself.
 func (s *Setup) PatientStderr() io.Writer {
 	f, ok := s.Stderr.(*os.File)
 	if !ok {

@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A reader who reads stderr late is told what is missing. A line that only had room for its beginning ends there.
+// A reader who reads stderr late is told what is missing. A line that only had room for its beginning ends
+// there.
 func TestPatientStderr(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {

@@ -15,8 +15,8 @@ func SamePipe(_, _ *os.File) bool { return false }
 // pipeRoom is how much is written at once.
 const pipeRoom = 4096
 
-// outlet is a pipe that may be full. Only a write that does not return shows that: it goes on in a goroutine, one at most, which ends when the
-// pipe is read or closed.
+// outlet is a pipe that may be full. Only a write that does not return shows that: it goes on in a goroutine,
+// one at most, which ends when the pipe is read or closed.
 type outlet struct {
 	file *os.File
 	idle chan struct{} // capacity 1; full while there is no such goroutine

@@ -19,7 +19,8 @@ import (
 	"runnel/tools/upstream"
 )
 
-// Upstreams go on until the tasks have ended. A task that waits for one, and for nothing else, keeps runnel no longer than the grace.
+// Upstreams go on until the tasks have ended. A task that waits for one, and for nothing else, keeps runnel
+// no longer than the grace.
 func TestStopEndsUpstreamsUnderTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -42,7 +43,8 @@ func TestStopWaitsForTheGraceOfCommands(t *testing.T) {
 	})
 }
 
-// Tools that are deaf to the end of their context, one that blocks and one that writes on, keep runnel no longer than it gives them.
+// Tools that are deaf to the end of their context, one that blocks and one that writes on, keep runnel no
+// longer than it gives them.
 func TestDeafToolsAreLeftBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		released := make(chan struct{})

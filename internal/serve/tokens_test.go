@@ -14,8 +14,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Who takes the last token out of the file, or removes the file, wants that no client is admitted. A file that is wrong, perhaps since it is
-// being written, changes nothing.
+// Who takes the last token out of the file, or removes the file, wants that no client is admitted. A file
+// that is wrong, perhaps since it is being written, changes nothing.
 func TestLastTokenIsTakenOut(t *testing.T) {
 	const token = "alice-alice-alice-1"
 	for name, take := range map[string]func(file string) error{

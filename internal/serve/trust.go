@@ -16,9 +16,10 @@ import (
 	"runnel/tools/config"
 )
 
-// A config file says which programs run. A file that was only found in the current directory may be anybody's: it may have come with a
-// repository, or with a download. It counts once its user has run "runnel trust", as long as neither its place nor its content changes.
-// The programs that it starts (such as a script beside it) may change.
+// A config file says which programs run. A file that was only found in the current directory may be
+// anybody's: it may have come with a repository, or with a download. It counts once its user has run "runnel
+// trust", as long as neither its place nor its content changes. The programs that it starts (such as a script
+// beside it) may change.
 
 // Trust knows which config files the user trusts. Setup.Trust makes one.
 type Trust struct {
@@ -36,8 +37,9 @@ func (u *untrusted) Error() string {
 	return fmt.Sprintf("%s is not used: %s. Read it, then run: runnel trust %s", ShownPath(u.path), u.why, ShownPath(u.path))
 }
 
-// instructions tell a model why tools are missing. The model may have a shell, but only a person may judge the file. They name neither the
-// directory nor an error with its path: whoever made the directory chose those words.
+// instructions tell a model why tools are missing. The model may have a shell, but only a person may judge
+// the file. They name neither the directory nor an error with its path: whoever made the directory chose
+// those words.
 func (u *untrusted) instructions() string {
 	why := u.why
 	if why != notTrusted && why != trustedBefore {
@@ -57,8 +59,8 @@ const (
 // ShownPath is a path as a message names it: it may stand in a command that is pasted into a shell.
 func ShownPath(path string) string { return term.Quote(path) }
 
-// read reads a config file that was only found, if its user trusts it. info is nil if there is none, or if it is not used.
-// The returned text is the one that was checked: the file may have changed since.
+// read reads a config file that was only found, if its user trusts it. info is nil if there is none, or if it
+// is not used. The returned text is the one that was checked: the file may have changed since.
 func (t Trust) read(file string) (text []byte, info os.FileInfo, left *untrusted) {
 	text, info, err := ReadRegular(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -80,14 +82,14 @@ func (t Trust) read(file string) (text []byte, info os.FileInfo, left *untrusted
 	return text, info, nil
 }
 
-// ReadRegular reads a config file that nobody has named, if it is a regular file: reading a pipe might never end, and opening one may have
-// effects.
+// ReadRegular reads a config file that nobody has named, if it is a regular file: reading a pipe might never
+// end, and opening one may have effects.
 func ReadRegular(file string) (text []byte, info os.FileInfo, err error) {
 	return system.ReadRegular(file, config.MaxFile)
 }
 
-// placeOf returns the absolute path of a file, with the links in its folder resolved, since the commands of a config run in that folder. The
-// file itself may be a link: its content counts.
+// placeOf returns the absolute path of a file, with the links in its folder resolved, since the commands of a
+// config run in that folder. The file itself may be a link: its content counts.
 func placeOf(file string) (string, error) {
 	path, err := filepath.Abs(file)
 	if err != nil {
@@ -116,8 +118,8 @@ func hash(text []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// dir is the directory with a record of each trusted file. It is always in the user's default state, and nobody else may write it: they would
-// decide what is trusted.
+// dir is the directory with a record of each trusted file. It is always in the user's default state, and
+// nobody else may write it: they would decide what is trusted.
 func (t Trust) dir() (string, error) {
 	state, err := config.Default().StateDir(t.Getenv)
 	if err != nil {
@@ -141,8 +143,8 @@ func (t Trust) dir() (string, error) {
 	return trusted, nil
 }
 
-// Refuses says why runnel would leave a file out if it only found it in the current directory, "" if it would not. It is for a command that
-// reads the file anyway.
+// Refuses says why runnel would leave a file out if it only found it in the current directory, "" if it would
+// not. It is for a command that reads the file anyway.
 func (t Trust) Refuses(file string) string {
 	_, _, left := t.read(file)
 	if left == nil || filepath.Base(file) != config.FileName {

@@ -1,6 +1,7 @@
 package serve
 
-// UsageError is a mistake in flags, variables or the config, which the user has to mend. The exit code is 2 then.
+// UsageError is a mistake in flags, variables or the config, which the user has to mend. The exit code is 2
+// then.
 type UsageError struct {
 	Err  error
 	Hint string

@@ -15,8 +15,9 @@ import (
 	"runnel/tools/upstream"
 )
 
-// reload reads the config file again at SIGHUP and when it changes, until ctx ends. Only tools, upstreams, secrets and notices take effect;
-// everything else in the file counts from the next start on. A file with a mistake changes nothing.
+// reload reads the config file again at SIGHUP and when it changes, until ctx ends. Only tools, upstreams,
+// secrets and notices take effect; everything else in the file counts from the next start on. A file with a
+// mistake changes nothing.
 func (s *Setup) reload(ctx context.Context, file string, conf *config.Config, set *upstream.Set, log zerolog.Logger) {
 	trusted := "" // the folder where a record changes when the file is trusted again
 	if file == s.project {
@@ -61,8 +62,8 @@ func (s *Setup) reload(ctx context.Context, file string, conf *config.Config, se
 	}
 }
 
-// watch watches the folders where a change of the file shows, and one more if it is not "". It drops the old watches: any of those folders may
-// have been replaced.
+// watch watches the folders where a change of the file shows, and one more if it is not "". It drops the old
+// watches: any of those folders may have been replaced.
 func watch(w *fsnotify.Watcher, file, more string) {
 	for _, dir := range w.WatchList() {
 		_ = w.Remove(dir) // an error says that the folder is gone
@@ -78,8 +79,8 @@ func watch(w *fsnotify.Watcher, file, more string) {
 // maxLinks is how many links are followed, as many as on Linux.
 const maxLinks = 40
 
-// folders returns the folder of a file, because editors replace the file, and the folders of all links on the way to it, whether they are
-// links to the file or to folders of its path.
+// folders returns the folder of a file, because editors replace the file, and the folders of all links on the
+// way to it, whether they are links to the file or to folders of its path.
 func folders(file string) (list []string) {
 	path, err := filepath.Abs(file)
 	if err != nil {
@@ -105,8 +106,8 @@ func folders(file string) (list []string) {
 	return append(list, filepath.Dir(at))
 }
 
-// same reports whether a file is unchanged; nil = it does not exist. Data in a pipe is not a change: to read it again would wait for another
-// writer.
+// same reports whether a file is unchanged; nil = it does not exist. Data in a pipe is not a change: to read
+// it again would wait for another writer.
 func same(a, b os.FileInfo) bool {
 	if a == nil || b == nil {
 		return a == b

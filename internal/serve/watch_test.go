@@ -55,8 +55,9 @@ func (e events) want(t *testing.T, line string, again func()) {
 	t.Fatalf("no log line %q", line)
 }
 
-// A config that is a link is read again when its target changes, or any link on the way to it, and one whose folder was made anew after
-// a SIGHUP. So is one that changed when it had been read and was not watched yet. What only a start takes up is named.
+// A config that is a link is read again when its target changes, or any link on the way to it, and one whose
+// folder was made anew after a SIGHUP. So is one that changed when it had been read and was not watched yet.
+// What only a start takes up is named.
 func TestConfigIsWatched(t *testing.T) {
 	dir := t.TempDir()
 	target, link := filepath.Join(dir, "target", "real.yaml"), filepath.Join(dir, "runnel.yaml")
@@ -152,7 +153,8 @@ func TestConfigIsAPipe(t *testing.T) {
 	}
 }
 
-// A command ends at a SIGHUP. One that only starts under UntilHangup, as a server does until its config is read, reads it again at the next.
+// A command ends at a SIGHUP. One that only starts under UntilHangup, as a server does until its config is
+// read, reads it again at the next.
 func TestUntilHangup(t *testing.T) {
 	hangups := make(chan os.Signal, 1)
 	s := Setup{Hangups: hangups}

@@ -31,7 +31,8 @@ type WorkOptions struct {
 
 // worker runs tasks that other processes have stored, with the tools of a config.
 //
-// Goroutines: the caller of Work takes tasks, one announces the worker, and one per task waits for the task's end.
+// Goroutines: the caller of Work takes tasks, one announces the worker, and one per task waits for the task's
+// end.
 type worker struct {
 	queue   tasks.Queue
 	host    string
@@ -158,7 +159,8 @@ func (w *worker) run(ctx context.Context, owners, classes []string, drain time.D
 	announcer.Wait()
 }
 
-// take takes tasks until ctx ends. It asks for a task only when it has a free slot: another worker may have one right now.
+// take takes tasks until ctx ends. It asks for a task only when it has a free slot: another worker may have
+// one right now.
 func (w *worker) take(ctx context.Context, owners, classes []string) {
 	for failed := false; ; {
 		select {
@@ -196,8 +198,9 @@ func (w *worker) take(ctx context.Context, owners, classes []string) {
 	}
 }
 
-// ready returns the classes for which the worker could begin a task right now. A task of another class would have to wait here, though another
-// worker may be free. If some classes are missing, more is called when a task has ended.
+// ready returns the classes for which the worker could begin a task right now. A task of another class would
+// have to wait here, though another worker may be free. If some classes are missing, more is called when a
+// task has ended.
 func (w *worker) ready(classes []string, more func()) (list []string) {
 	tools := w.set.Tools.Tools()
 	w.mu.Lock()

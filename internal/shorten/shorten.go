@@ -29,7 +29,8 @@ func Cut[T string | []byte](s T, n int) T {
 	return s[:Whole([]byte(s[:n]))]
 }
 
-// Clip returns a text of at most n bytes as it is, and a longer one as its beginning and "…", together at most n bytes.
+// Clip returns a text of at most n bytes as it is, and a longer one as its beginning and "…", together at
+// most n bytes.
 func Clip(s string, n int) string {
 	const mark = "…"
 	if len(s) <= n {
@@ -38,7 +39,8 @@ func Clip(s string, n int) string {
 	return Cut(s, n-len(mark)) + mark
 }
 
-// LeftOut returns the line that stands for n bytes, segments or items that are not shown. how says how to read them; "" if they cannot be read.
+// LeftOut returns the line that stands for n bytes, segments or items that are not shown. how says how to
+// read them; "" if they cannot be read.
 func LeftOut(n int64, unit, how string) string {
 	if how != "" {
 		how = ": " + how

@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// NoWait opens a pipe without waiting for its other end, and a terminal without making it the controlling one.
+	// NoWait opens a pipe without waiting for its other end, and a terminal without making it the controlling
+	// one.
 	NoWait = unix.O_NONBLOCK | unix.O_NOCTTY
 	// NoFollow refuses to open a link.
 	NoFollow = unix.O_NOFOLLOW

@@ -11,8 +11,8 @@ import (
 // ErrLocked is what [Lock] returns when another process holds the file.
 const ErrLocked = unix.EWOULDBLOCK
 
-// Lock locks a file for this process, without waiting. The system releases the lock when the file is closed, or when the process ends in any
-// way.
+// Lock locks a file for this process, without waiting. The system releases the lock when the file is closed,
+// or when the process ends in any way.
 func Lock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }
 
 // LockShared is Lock for a lock that several processes may hold at the same time.

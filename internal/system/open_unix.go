@@ -8,7 +8,8 @@ import (
 	"syscall"
 )
 
-// OpenURL shows a URL in the user's browser. The browser gets a separate session, so that Ctrl-C in this terminal does not reach it.
+// OpenURL shows a URL in the user's browser. The browser gets a separate session, so that Ctrl-C in this
+// terminal does not reach it.
 func OpenURL(url string, env []string) error {
 	program := "xdg-open"
 	if runtime.GOOS == "darwin" {

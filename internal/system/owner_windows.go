@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// trustees returns those who may do anything with this user's files: the user, the system and the administrators, whom nothing keeps out, and
-// the owner, whom IsForeign checks.
+// trustees returns those who may do anything with this user's files: the user, the system and the
+// administrators, whom nothing keeps out, and the owner, whom IsForeign checks.
 func trustees() (list []*windows.SID) {
 	if me, err := windows.GetCurrentProcessToken().GetTokenUser(); err == nil {
 		list = append(list, me.User.Sid)
@@ -50,13 +50,14 @@ func IsForeign(path string, _ fs.FileInfo) (owner string, foreign bool) {
 const writes = windows.GENERIC_ALL | windows.GENERIC_WRITE | windows.FILE_WRITE_DATA | windows.FILE_APPEND_DATA |
 	windows.DELETE | windows.WRITE_DAC | windows.WRITE_OWNER
 
-// WritableByOthers reports whether anybody but its user may change a file. rights shows the file's rights, for a message. Modes mean nothing on
-// Windows: the file's access control list counts.
+// WritableByOthers reports whether anybody but its user may change a file. rights shows the file's rights,
+// for a message. Modes mean nothing on Windows: the file's access control list counts.
 func WritableByOthers(path string, _ fs.FileInfo) (rights string, writable bool) {
 	return givenToOthers(path, writes)
 }
 
-// ReadableByOthers reports whether anybody but its user may read a file. rights shows the file's rights, for a message.
+// ReadableByOthers reports whether anybody but its user may read a file. rights shows the file's rights, for
+// a message.
 func ReadableByOthers(path string, _ fs.FileInfo) (rights string, readable bool) {
 	return givenToOthers(path, writes|windows.GENERIC_READ|windows.FILE_READ_DATA)
 }
@@ -87,7 +88,8 @@ func givenToOthers(path string, rights windows.ACCESS_MASK) (who string, given b
 // TakeOver returns the command that makes a folder and its contents this user's.
 func TakeOver(dir string) string { return fmt.Sprintf(`takeown /r /f "%s"`, dir) }
 
-// TakeRights returns the command that takes the right to write a folder and its contents from all other users.
+// TakeRights returns the command that takes the right to write a folder and its contents from all other
+// users.
 func TakeRights(dir string) string {
 	return fmt.Sprintf(`icacls "%s" /inheritance:r /grant:r "%%USERNAME%%:(OI)(CI)F"`, dir)
 }

@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Modes say nothing on Windows, where every file seems to be everybody's: only the list of a file says who may read it.
+// Modes say nothing on Windows, where every file seems to be everybody's: only the list of a file says who
+// may read it.
 func TestReadableByOthers(t *testing.T) {
 	me, err := windows.GetCurrentProcessToken().GetTokenUser()
 	if err != nil {

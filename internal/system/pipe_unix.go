@@ -12,7 +12,8 @@ import (
 // Pipe makes a pipe whose reader has deadlines. A child may inherit the writer.
 func Pipe() (read, write *os.File, err error) { return os.Pipe() }
 
-// Widen makes a pipe larger, on Linux. A file that is not a pipe stays as it is, and so does a pipe of a user who has too many large ones.
+// Widen makes a pipe larger, on Linux. A file that is not a pipe stays as it is, and so does a pipe of a user
+// who has too many large ones.
 func Widen(pipe *os.File, size int) {
 	const setPipeSize = 1031 // F_SETPIPE_SZ
 	if raw, err := pipe.SyscallConn(); err == nil && runtime.GOOS == "linux" {

@@ -13,8 +13,8 @@ const pipeRoom = 64 << 10
 
 // Pipe makes a pipe whose reader has deadlines. A child may inherit the writer.
 //
-// Pipes of CreatePipe have no deadlines: a read occupies a thread until data comes. A named pipe can be read as a file that the runtime's
-// poller watches.
+// Pipes of CreatePipe have no deadlines: a read occupies a thread until data comes. A named pipe can be read
+// as a file that the runtime's poller watches.
 func Pipe() (read, write *os.File, err error) {
 	name, err := windows.UTF16PtrFromString(`\\.\pipe\runnel-` + rand.Text())
 	if err != nil {

@@ -9,8 +9,9 @@ import (
 	"path/filepath"
 )
 
-// ReadRegular reads a file that others may have put there. It refuses anything but a regular file of at most limit bytes, without waiting:
-// opening a pipe would wait for its writer, and /dev/zero never ends. A file that is empty has a text that is empty, not nil.
+// ReadRegular reads a file that others may have put there. It refuses anything but a regular file of at most
+// limit bytes, without waiting: opening a pipe would wait for its writer, and /dev/zero never ends. A file
+// that is empty has a text that is empty, not nil.
 func ReadRegular(name string, limit int64) (text []byte, info fs.FileInfo, err error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|NoWait, 0)
 	if err != nil {
@@ -27,8 +28,8 @@ func ReadRegular(name string, limit int64) (text []byte, info fs.FileInfo, err e
 	return text, info, err
 }
 
-// ReadNamed reads a file that the user has named by hand, which may be a pipe, such as <(pass token): it waits until the pipe's writer closes
-// it. It refuses more than limit bytes.
+// ReadNamed reads a file that the user has named by hand, which may be a pipe, such as <(pass token): it
+// waits until the pipe's writer closes it. It refuses more than limit bytes.
 func ReadNamed(name string, limit int64) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -51,8 +52,8 @@ func readUpTo(f io.Reader, name string, limit int64) ([]byte, error) {
 	return text, nil
 }
 
-// Dir is a directory as a file system, like that of os.DirFS, whose files can be opened without waiting. Whether one is a regular file must
-// be asked after it was opened.
+// Dir is a directory as a file system, like that of os.DirFS, whose files can be opened without waiting.
+// Whether one is a regular file must be asked after it was opened.
 type Dir string
 
 // Open implements fs.FS.

@@ -13,7 +13,8 @@ import (
 	"testing"
 )
 
-// A file that others can write may be anything: only a regular one of a bounded size is read, and nothing is waited for.
+// A file that others can write may be anything: only a regular one of a bounded size is read, and nothing is
+// waited for.
 func TestReadRegular(t *testing.T) {
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe")

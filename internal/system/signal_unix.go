@@ -11,8 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// KeepWriteErrors turns signals that would end this process into errors of write: for a pipe that nobody reads any more, and for a file that may
-// not grow (ulimit -f). Not with signal.Ignore: children inherit an ignored signal, and "yes | head" would not end as it should.
+// KeepWriteErrors turns signals that would end this process into errors of write: for a pipe that nobody
+// reads any more, and for a file that may not grow (ulimit -f). Not with signal.Ignore: children inherit an
+// ignored signal, and "yes | head" would not end as it should.
 func KeepWriteErrors() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGXFSZ) }
 
 // KillSelf ends this process by a signal, as if it had not been caught.

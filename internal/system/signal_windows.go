@@ -8,7 +8,8 @@ import (
 // KeepWriteErrors does nothing: on Windows, a failed write is always an error.
 func KeepWriteErrors() {}
 
-// KillSelf ends this process by a signal, as if it had not been caught: on Windows, with the exit code that a Unix shell would show.
+// KillSelf ends this process by a signal, as if it had not been caught: on Windows, with the exit code that a
+// Unix shell would show.
 func KillSelf(s syscall.Signal) { os.Exit(128 + int(s)) }
 
 // SignalNumber returns the number of a signal of Unix that stops a command, 0 for any other.

@@ -15,7 +15,8 @@ import (
 
 // Asker puts a server's questions to the user of a terminal, one at a time.
 //
-// Goroutines: one reads stdin from the first question on. Nothing can end a read of a terminal, so it stays until the process exits.
+// Goroutines: one reads stdin from the first question on. Nothing can end a read of a terminal, so it stays
+// until the process exits.
 type Asker struct {
 	Stdin io.Reader
 	View  *View

@@ -15,8 +15,8 @@ func consoleSize(f *os.File) (width, height int) {
 	return int(info.Window.Right-info.Window.Left) + 1, int(info.Window.Bottom-info.Window.Top) + 1
 }
 
-// takesEscapes makes a console understand escape sequences, and reports whether it does: consoles before Windows 10 do not. Stdin stays as it
-// is.
+// takesEscapes makes a console understand escape sequences, and reports whether it does: consoles before
+// Windows 10 do not. Stdin stays as it is.
 func takesEscapes(f *os.File) bool {
 	var mode uint32
 	h := windows.Handle(f.Fd())

@@ -10,7 +10,9 @@
 //
 // Text from a server or a tool reaches a terminal only through Printable, except a tool's output itself.
 //
-// Goroutines: one moves the spinner of a View, and one reads stdin from an Asker's first question to the end of the process.
+// Goroutines: one moves the spinner of a View, and one reads stdin from an Asker's first question to the end
+// of the process.
 //
-// Locks: Asker.turn is held while a question is open, View.mu while the terminal is written to. Asker.turn comes first.
+// Locks: Asker.turn is held while a question is open, View.mu while the terminal is written to. Asker.turn
+// comes first.
 package term

@@ -43,7 +43,8 @@ func (t *types) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// ReadForm reads the schema of a tool's input or of a question. It leaves out what it cannot read: the server checks the values.
+// ReadForm reads the schema of a tool's input or of a question. It leaves out what it cannot read: the server
+// checks the values.
 func ReadForm(schema json.RawMessage) (s Form) {
 	var o struct {
 		Properties json.RawMessage `json:"properties"`
@@ -185,7 +186,8 @@ func (p *Field) Value(text string) (json.RawMessage, error) {
 	return nil, fmt.Errorf("%q is not of type %s", Shorten(text), strings.Join(kinds, " or "))
 }
 
-// valueOf converts text to a value of a type other than string, if it is one. A single element counts as an array.
+// valueOf converts text to a value of a type other than string, if it is one. A single element counts as an
+// array.
 func (p *Field) valueOf(kind, text string) (v json.RawMessage, ok bool) {
 	switch v = json.RawMessage(text); kind {
 	case "null":

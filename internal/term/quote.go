@@ -7,8 +7,8 @@ import (
 	"github.com/kballard/go-shellquote"
 )
 
-// Quote writes words as a part of a command that people and models may paste into a shell, whoever chose the words: a directory may be named
-// x$(rm -rf y). Characters that a terminal obeys become blanks.
+// Quote writes words as a part of a command that people and models may paste into a shell, whoever chose the
+// words: a directory may be named x$(rm -rf y). Characters that a terminal obeys become blanks.
 func Quote(words ...string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+@:,=[]"
 	quoted := make([]string, len(words))

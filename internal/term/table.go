@@ -40,7 +40,8 @@ func PrintLines(w io.Writer, text string) error {
 	return err
 }
 
-// Age shows a duration to a person who reads a list: in its largest unit, or in two where one says too little.
+// Age shows a duration to a person who reads a list: in its largest unit, or in two where one says too
+// little.
 func Age(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {
@@ -76,8 +77,9 @@ func IsTerminal(stream any) bool {
 	return ok && isatty.IsTerminal(f.Fd()) && takesEscapes(f)
 }
 
-// Wrap breaks a text at its blanks into lines of at most width columns; the second and the following ones begin after indent columns, and so
-// does what the caller writes before the first. Lines of the text are joined.
+// Wrap breaks a text at its blanks into lines of at most width columns; the second and the following ones
+// begin after indent columns, and so does what the caller writes before the first. Lines of the text are
+// joined.
 func Wrap(text string, width, indent int) string {
 	var b strings.Builder
 	column := indent

@@ -12,18 +12,20 @@ import (
 	"runnel/tools/text"
 )
 
-// Printable makes a stranger's words harmless on a terminal: see text.Printable. Only a tool's own output reaches a terminal without it or
-// PrintableLines.
+// Printable makes a stranger's words harmless on a terminal: see text.Printable. Only a tool's own output
+// reaches a terminal without it or PrintableLines.
 func Printable(s string) string { return text.Printable(s) }
 
 // PrintableLines is Printable for text of several lines.
 func PrintableLines(s string) string { return text.PrintableLines(s) }
 
-// Plain makes a line of a tool's output harmless: without the escape sequences of a terminal, then as Printable does.
+// Plain makes a line of a tool's output harmless: without the escape sequences of a terminal, then as
+// Printable does.
 func Plain(s string) string { return Printable(string(text.StripANSI([]byte(s)))) }
 
-// Output makes a tool's output fit for its reader. On a Terminal, colours pass, and no other control sequence or character that could move the
-// cursor, write to the clipboard or ask the terminal something; elsewhere, as in a pipe, no escape sequence passes.
+// Output makes a tool's output fit for its reader. On a Terminal, colours pass, and no other control sequence
+// or character that could move the cursor, write to the clipboard or ask the terminal something; elsewhere,
+// as in a pipe, no escape sequence passes.
 type Output struct {
 	Terminal bool
 	text.Stripper
@@ -60,7 +62,8 @@ func columns(r rune) int {
 	return 1
 }
 
-// Columns returns how many columns a text takes. A character that may take two counts as two, and colours that an Output let pass take none.
+// Columns returns how many columns a text takes. A character that may take two counts as two, and colours
+// that an Output let pass take none.
 func Columns(s string) (n int) {
 	color := false
 	for _, r := range s {
@@ -95,8 +98,8 @@ func Shorten(s string) string {
 	return Clip(s, most-1) + "…"
 }
 
-// Item returns a content item as a terminal shows it: its text, or a line about it. It belongs on stderr if a command wrote it there,
-// or if it says how the command ended.
+// Item returns a content item as a terminal shows it: its text, or a line about it. It belongs on stderr if a
+// command wrote it there, or if it says how the command ended.
 func Item(item json.RawMessage) (text string, isText, stderr bool) {
 	var m struct {
 		Type     string `json:"type"`

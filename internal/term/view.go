@@ -18,9 +18,9 @@ const (
 	clearLine = "\r\x1b[K"
 )
 
-// View shows a call: content on stdout as it arrives and, at the bottom of stderr, a progress line: a bar if the total is known, else a
-// spinner, with the time and the last line of output. Everything that is written to stdout or stderr goes through it, so that nothing is
-// written into that line.
+// View shows a call: content on stdout as it arrives and, at the bottom of stderr, a progress line: a bar if
+// the total is known, else a spinner, with the time and the last line of output. Everything that is written
+// to stdout or stderr goes through it, so that nothing is written into that line.
 //
 // Goroutines: one moves the spinner, if there is one.
 type View struct {
@@ -78,7 +78,8 @@ func (v *View) spin(stop <-chan struct{}) {
 // Drawn reports whether a person sees the progress of the call, until its End.
 func (v *View) Drawn() bool { return v.person }
 
-// End removes the progress line for good. The call and a second Ctrl-C may both call it, even at the same time.
+// End removes the progress line for good. The call and a second Ctrl-C may both call it, even at the same
+// time.
 func (v *View) End() {
 	v.stop()
 	v.mu.Lock()

@@ -8,7 +8,8 @@ import (
 	"github.com/creack/pty"
 )
 
-// A user who leaves a call by a second Ctrl-C ends its view, whether or not the call ends it at the same moment.
+// A user who leaves a call by a second Ctrl-C ends its view, whether or not the call ends it at the same
+// moment.
 func TestViewEndsOnce(t *testing.T) {
 	terminal, stderr, err := pty.Open()
 	if err != nil {

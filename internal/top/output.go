@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// keep is how much of an output is held for scrolling, in bytes of memory. runnel tasks tail shows all of it.
+	// keep is how much of an output is held for scrolling, in bytes of memory. runnel tasks tail shows all of
+	// it.
 	keep = 8 << 20
 	// lineCost is how much memory a line takes beside its text.
 	lineCost = 16
@@ -93,7 +94,8 @@ func (o *output) text(added string) {
 // maxLine bounds a line, in bytes: longer lines are not meant for people.
 const maxLine = 16 << 10
 
-// shorten drops the oldest lines when there are too many: an eighth of them at a time, since the rest is copied.
+// shorten drops the oldest lines when there are too many: an eighth of them at a time, since the rest is
+// copied.
 func (o *output) shorten() {
 	if o.bytes <= keep {
 		return
@@ -110,7 +112,8 @@ func (o *output) shorten() {
 	}
 }
 
-// rows splits a line into rows as wide as the screen, at least one. A row begins with the colours of the one before it.
+// rows splits a line into rows as wide as the screen, at least one. A row begins with the colours of the one
+// before it.
 func (o *output) rows(line int) (rows []string) {
 	colors := ""
 	for rest := o.lines[line]; ; {

@@ -63,7 +63,8 @@ func marked(text, find string) row {
 	return append(r, span{text, plain})
 }
 
-// index returns where text contains find, -1 if it does not. A find in lower case also matches capital letters.
+// index returns where text contains find, -1 if it does not. A find in lower case also matches capital
+// letters.
 func index(text, find string) (begin, end int) {
 	if strings.ToLower(find) == find {
 		// ASCII only: elsewhere, the other case may take another number of bytes.

@@ -22,7 +22,8 @@ type screen struct {
 }
 
 const (
-	// takeIt switches to the alternate screen, which keeps the lines of the shell; it hides the cursor, and cuts lines that are too long.
+	// takeIt switches to the alternate screen, which keeps the lines of the shell; it hides the cursor, and
+	// cuts lines that are too long.
 	takeIt = "\x1b[?1049h\x1b[?25l\x1b[?7l"
 	giveIt = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l"
 )

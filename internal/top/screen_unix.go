@@ -14,7 +14,8 @@ type signals struct {
 	resized, resume, quit chan os.Signal
 }
 
-// newSignals begins to receive them. After SIGQUIT it calls leave; then the process ends and prints its stacks, as any Go program does.
+// newSignals begins to receive them. After SIGQUIT it calls leave; then the process ends and prints its
+// stacks, as any Go program does.
 func newSignals(leave func()) *signals {
 	s := &signals{resized: make(chan os.Signal, 1), resume: make(chan os.Signal, 1), quit: make(chan os.Signal, 1)}
 	signal.Notify(s.resized, syscall.SIGWINCH)
@@ -37,8 +38,9 @@ func (s *signals) end() {
 	signal.Stop(s.resume)
 }
 
-// wait suspends the process and those that its shell started with it, as a terminal would, and returns when they continue. SIGTSTP must never
-// have been caught before: after that, it no longer stops a Go program (Go 1.26).
+// wait suspends the process and those that its shell started with it, as a terminal would, and returns when
+// they continue. SIGTSTP must never have been caught before: after that, it no longer stops a Go program (Go
+// 1.26).
 func (s *signals) wait() {
 	select {
 	case <-s.resume: // an old one

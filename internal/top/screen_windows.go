@@ -2,7 +2,8 @@ package top
 
 import "os"
 
-// signals never come: a console reports neither a change of its size, which the next frame notices, nor a suspension.
+// signals never come: a console reports neither a change of its size, which the next frame notices, nor a
+// suspension.
 type signals struct {
 	resized, resume chan os.Signal
 }

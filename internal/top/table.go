@@ -80,7 +80,8 @@ const (
 	narrow = 70
 )
 
-// toolWidth returns the width of the column of tools: that of the longest name, but at most a fifth of the screen.
+// toolWidth returns the width of the column of tools: that of the longest name, but at most a fifth of the
+// screen.
 func (t *table) toolWidth(width int) int {
 	widest := len("TOOL")
 	for i := range t.tasks {
@@ -167,14 +168,15 @@ func status(t *tasks.Task) (word string, color look) {
 	return string(t.Status), plain
 }
 
-// percentMark and countMark match progress as most programs write it. They are compiled at the first use, so that no start of a server pays for
-// them.
+// percentMark and countMark match progress as most programs write it. They are compiled at the first use, so
+// that no start of a server pays for them.
 var (
 	percentMark = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\b(\d{1,3})(?:\.\d+)?\s?%`) })
 	countMark   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[\[(]\s*(\d{1,9})/(\d{1,9})[\])]`) })
 )
 
-// progress returns how far a task is: as its tool reports or, failing that, as its last line shows; "" if unknown.
+// progress returns how far a task is: as its tool reports or, failing that, as its last line shows; "" if
+// unknown.
 func progress(t *tasks.Task) string {
 	if p := t.Progress; p.Total > 0 && p.Done <= p.Total {
 		return fmt.Sprintf("%.0f%%", math.Floor(p.Done/p.Total*100))

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// listPace is the pause between two lists of the tasks. A list that takes long is followed by a pause of listRest times its duration, so
-	// that a state has time for other work.
+	// listPace is the pause between two lists of the tasks. A list that takes long is followed by a pause of
+	// listRest times its duration, so that a state has time for other work.
 	listPace = time.Second
 	listRest = 10
 	// paintPace is the shortest time between two frames: nobody sees more than 30 per second.
@@ -18,7 +18,8 @@ const (
 	keyWait = 50 * time.Millisecond
 )
 
-// Run shows the tasks until the user leaves, and then restores the terminal. It returns ctx's error if ctx ends first.
+// Run shows the tasks until the user leaves, and then restores the terminal. It returns ctx's error if ctx
+// ends first.
 func Run(ctx context.Context, o Options) error {
 	outer := ctx
 	ctx, cancel := context.WithCancel(ctx)

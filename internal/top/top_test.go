@@ -52,8 +52,8 @@ func (b *broken) List(context.Context) ([]tasks.Task, error) {
 	return []tasks.Task{{ID: "12345678-1", Tool: "build", Status: mcp.TaskWorking, CreatedAt: time.Now()}}, nil
 }
 
-// The terminal is as it was when something has panicked, in a goroutine other than the one that draws, or when the process is told to show
-// its stacks, and what is said is on the screen of the shell.
+// The terminal is as it was when something has panicked, in a goroutine other than the one that draws, or
+// when the process is told to show its stacks, and what is said is on the screen of the shell.
 func TestTheTerminalIsGivenBack(t *testing.T) {
 	for how, words := range map[string]string{"panic": "this source is broken", "SIGQUIT": "SIGQUIT: quit"} {
 		t.Run(how, func(t *testing.T) { t.Parallel(); givesBack(t, how, words) })
@@ -233,7 +233,8 @@ func TestOutputIsLines(t *testing.T) {
 	}
 }
 
-// The rows of a screen are no wider than it, and are all of the lines, also those that grow or are drawn over.
+// The rows of a screen are no wider than it, and are all of the lines, also those that grow or are drawn
+// over.
 func TestRowsOfAnOutput(t *testing.T) {
 	o := written("short\nabcdefghij", "klm", "nop\n", "漢字漢字漢字 and", " more\r", "again\n", "\n", "end")
 	for width, want := range map[int][]string{

@@ -54,7 +54,8 @@ type ui struct {
 	relist  chan struct{}
 }
 
-// guarded restores the terminal before a panic ends the process: its message would be lost with the alternate screen.
+// guarded restores the terminal before a panic ends the process: its message would be lost with the alternate
+// screen.
 func (u *ui) guarded(f func()) {
 	defer func() {
 		if why := recover(); why != nil {

@@ -8,8 +8,8 @@ import (
 	"runnel/internal/system"
 )
 
-// CreateFile opens a file for writing that only its user may read, and fails if that is not possible. It follows a link only if the user
-// owns it. Devices stay as they are.
+// CreateFile opens a file for writing that only its user may read, and fails if that is not possible. It
+// follows a link only if the user owns it. Devices stay as they are.
 func CreateFile(file string) (*os.File, error) {
 	const flags = os.O_WRONLY | os.O_CREATE // without O_TRUNC, which would empty another user's file
 	f, err := os.OpenFile(file, flags|system.NoFollow, 0o600)

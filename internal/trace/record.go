@@ -33,7 +33,8 @@ const (
 //
 //	TIME ARROW WHAT: REMARKS | MESSAGE
 //
-// TIME in seconds from the start, --> from the host and <-- from the server. A line that begins with # is not a message.
+// TIME in seconds from the start, --> from the host and <-- from the server. A line that begins with # is not
+// a message.
 type Record struct {
 	began time.Time
 
@@ -164,9 +165,10 @@ func (t *Record) message(d direction, line []byte, length int) {
 	t.print("%12.6f %s %s | %s\n", at, arrow, escaped(t.secrets.String(what)), escaped(string(t.secrets.JSON(line))))
 }
 
-// escaped writes as JSON does the characters that could move the cursor, change colours, write to the clipboard or change the direction of the
-// text when the record is shown on a terminal: a record shows what was said, so they are not dropped. A byte that is not UTF-8, which may be
-// such a character on an old terminal, becomes \xNN.
+// escaped writes as JSON does the characters that could move the cursor, change colours, write to the
+// clipboard or change the direction of the text when the record is shown on a terminal: a record shows what
+// was said, so they are not dropped. A byte that is not UTF-8, which may be such a character on an old
+// terminal, becomes \xNN.
 func escaped(text string) string {
 	var b strings.Builder
 	for len(text) > 0 {
@@ -231,7 +233,8 @@ func (t *Record) request(d direction, id json.RawMessage, method string, params 
 	return strings.TrimSpace(method + " " + a.tool)
 }
 
-// maxTracked bounds the calls, and the requests without an answer, that are kept: a host that runs for days makes more.
+// maxTracked bounds the calls, and the requests without an answer, that are kept: a host that runs for days
+// makes more.
 const maxTracked = 10000
 
 func (t *Record) track(token json.RawMessage) *tracker.Tracker {

@@ -17,7 +17,8 @@ const (
 	// stopGrace is how long a traced server may take to end after a signal to runnel trace: longer than
 	// the 5 s that a runnel gives its children.
 	stopGrace = 6 * time.Second
-	// restGrace is how long output is still read when the server has ended and one of its children holds the pipe open.
+	// restGrace is how long output is still read when the server has ended and one of its children holds the
+	// pipe open.
 	restGrace = 500 * time.Millisecond
 )
 
@@ -28,9 +29,11 @@ type Session struct {
 	Stdout, Stderr io.Writer
 }
 
-// Run runs a server between its host's pipes until the server or ctx ends, and returns its exit code, as a shell shows it.
+// Run runs a server between its host's pipes until the server or ctx ends, and returns its exit code, as a
+// shell shows it.
 //
-// Goroutines: one for each direction. The one from the host may be in a read that nothing can end; it stays until the process exits.
+// Goroutines: one for each direction. The one from the host may be in a read that nothing can end; it stays
+// until the process exits.
 func Run(ctx context.Context, t *Record, s *Session) (code int, err error) {
 	cmd := exec.CommandContext(ctx, s.Command[0], s.Command[1:]...)
 	mark := process.NewMark()
@@ -89,8 +92,8 @@ func (s *Session) passOn(t *Record, toServer *Tap, end func()) {
 	end()
 }
 
-// Relay is Run for a server that is reached through two pipes instead of started, until they end. When the host sends nothing more, finish
-// waits for the answers that the server still owes.
+// Relay is Run for a server that is reached through two pipes instead of started, until they end. When the
+// host sends nothing more, finish waits for the answers that the server still owes.
 func Relay(ctx context.Context, t *Record, server io.ReadWriteCloser, finish func(context.Context), s *Session) error {
 	defer context.AfterFunc(ctx, func() {
 		t.event("runnel trace received a signal, and ends the session")

@@ -1,12 +1,13 @@
-// Package view is the server's half of the live view: the page (package page) as a resource, and the tools that the page calls. There are two
-// ways to the page, both over MCP: as an MCP App, a host shows it beside a call (specification 2026-01-26 of
-// https://github.com/modelcontextprotocol/ext-apps), and "runnel ui" opens it in a browser.
+// Package view is the server's half of the live view: the page (package page) as a resource, and the tools
+// that the page calls. There are two ways to the page, both over MCP: as an MCP App, a host shows it beside a
+// call (specification 2026-01-26 of https://github.com/modelcontextprotocol/ext-apps), and "runnel ui" opens
+// it in a browser.
 //
 //	tools/list ─▶ _meta.ui.resourceUri ─▶ resources/read ui://runnel/task ─▶ the page, in the host's sandbox
 //	the page ─ tools/call view_* ─▶ Runner, Call.Recent, Call.Start ─▶ structured content
 //
-// The page gets no stream: it calls view_output again and again, which waits for news. While a plain call runs, it gets no task id either:
-// view_mine finds the task by the tool and the arguments of the call.
+// The page gets no stream: it calls view_output again and again, which waits for news. While a plain call
+// runs, it gets no task id either: view_mine finds the task by the tool and the arguments of the call.
 //
 // Goroutines: one per view_output that waits, which ends with the wait. It has no locks.
 //

@@ -20,7 +20,8 @@ const (
 	defaultOutput = 64 << 10
 	// maxOutput is how much output one answer shows, in bytes.
 	maxOutput = 256 << 10
-	// maxWait is how long view_output waits for news: below the 30 s after which some hosts give up on a call.
+	// maxWait is how long view_output waits for news: below the 30 s after which some hosts give up on a
+	// call.
 	maxWait = 20 * time.Second
 )
 
@@ -85,7 +86,8 @@ func await(ctx context.Context, v *tasks.View, after int64, limit time.Duration)
 	}
 }
 
-// lineAt returns the position of the first line that begins after pos. If none begins before end, it returns where the text at pos begins.
+// lineAt returns the position of the first line that begins after pos. If none begins before end, it returns
+// where the text at pos begins.
 func lineAt(ctx context.Context, log *partials.Log, pos, end int64) (int64, error) {
 	if pos == 0 {
 		return 0, nil

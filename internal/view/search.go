@@ -91,7 +91,8 @@ type searching struct {
 	over     bool  // nothing more is searched
 }
 
-// read searches the log up to size, or until the search is over. It returns the position up to which it has read.
+// read searches the log up to size, or until the search is over. It returns the position up to which it has
+// read.
 func (s *searching) read(ctx context.Context, log *partials.Log, size int64) (pos int64, err error) {
 	for pos = s.from; pos < size && !s.over && pos-s.from < maxSearched && ctx.Err() == nil; {
 		b, next, err := log.ReadAt(ctx, pos, searchPiece)
@@ -145,7 +146,8 @@ func (s *searching) line(line []byte, at int64) {
 	}
 }
 
-// item searches the text of an item, all of it or nothing. size is the item's length in the log, which is more than that of its text.
+// item searches the text of an item, all of it or nothing. size is the item's length in the log, which is
+// more than that of its text.
 func (s *searching) item(said string, at int64, size int) {
 	s.lines.End()
 	s.inItem = !s.full()
@@ -159,7 +161,8 @@ func (s *searching) item(said string, at int64, size int) {
 	}
 }
 
-// atOnce is the longest line that is matched in one go, in bytes: with a bad enough expression, one of 64 KiB takes seconds.
+// atOnce is the longest line that is matched in one go, in bytes: with a bad enough expression, one of 64 KiB
+// takes seconds.
 const atOnce = 4 << 10
 
 // matching matches one line. If the time expires meanwhile, it is late.

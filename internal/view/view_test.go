@@ -251,7 +251,8 @@ func TestWhoSeesThePage(t *testing.T) {
 	}
 }
 
-// The page finds a plain call while it runs and follows it to its end, which is what it would have been without a page.
+// The page finds a plain call while it runs and follows it to its end, which is what it would have been
+// without a page.
 func TestFollowsAPlainCall(t *testing.T) {
 	for _, version := range []string{"2025-06-18", "2025-11-25", "2026-07-28"} {
 		t.Run(version, func(t *testing.T) {
@@ -463,7 +464,8 @@ func TestWaitIsCancelled(t *testing.T) {
 	})
 }
 
-// A long log is read forwards and backwards in pieces that fit together, and what stands at a position stands there in both.
+// A long log is read forwards and backwards in pieces that fit together, and what stands at a position stands
+// there in both.
 func TestPieces(t *testing.T) {
 	w := serve(t, tasks.Options{State: sqlite.New(sqlite.Options{Dir: filepath.Join(t.TempDir(), "state")})})
 	c := w.dial("2025-11-25", shows)
@@ -581,7 +583,8 @@ func TestSearchRefusesLargePatterns(t *testing.T) {
 	}
 }
 
-// Another process with the same state follows, searches, cancels and starts anew what this one runs, and says what is gone.
+// Another process with the same state follows, searches, cancels and starts anew what this one runs, and says
+// what is gone.
 func TestAnotherProcess(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	open := func() *world {

@@ -9,8 +9,8 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// Comparison says how the content that came compares with the result's: "the concatenation of all partial content items is not
-// guaranteed to equal the final tasks/result content" (SEP-2679, 1.3.8).
+// Comparison says how the content that came compares with the result's: "the concatenation of all partial
+// content items is not guaranteed to equal the final tasks/result content" (SEP-2679, 1.3.8).
 type Comparison uint8
 
 // These are the outcomes of [Tracker.Compare].
@@ -39,8 +39,8 @@ const (
 	maxMark = 256
 )
 
-// merged is content in one piece: its text, and its other items between marks that no text contains. Text of stderr is kept apart, because a
-// result has it after the rest.
+// merged is content in one piece: its text, and its other items between marks that no text contains. Text of
+// stderr is kept apart, because a result has it after the rest.
 type merged struct {
 	flat [3][]byte // stdout, stderr, and how a command ended
 	most int       // limit in bytes
@@ -107,8 +107,8 @@ func pieceOf(item json.RawMessage) piece {
 	return p
 }
 
-// appendOther appends an item that is not text. Two items that differ only in how their JSON is written give the same bytes. Numbers stay
-// as they are, because content returns them.
+// appendOther appends an item that is not text. Two items that differ only in how their JSON is written give
+// the same bytes. Numbers stay as they are, because content returns them.
 func appendOther(dst []byte, item json.RawMessage) []byte {
 	var members map[string]any
 	d := json.NewDecoder(bytes.NewReader(item))
@@ -163,8 +163,8 @@ func (m *merged) judge(result *merged) Comparison {
 	return worst
 }
 
-// isExcerpt reports whether part is whole with a mark in place of its middle. It may be followed by a line or an item or two that say how
-// it ended and where the whole is.
+// isExcerpt reports whether part is whole with a mark in place of its middle. It may be followed by a line or
+// an item or two that say how it ended and where the whole is.
 func isExcerpt(whole, part []byte) bool {
 	head := 0
 	for head < len(part) && head < len(whole) && part[head] == whole[head] {
@@ -187,7 +187,8 @@ func isExcerpt(whole, part []byte) bool {
 	return false
 }
 
-// content returns what was added: text in one piece, with that of stderr after the rest. It is nil if there was more than is kept.
+// content returns what was added: text in one piece, with that of stderr after the rest. It is nil if there
+// was more than is kept.
 func (m *merged) content() (items []json.RawMessage) {
 	for _, flat := range m.flat {
 		for i, part := range bytes.Split(flat, []byte("\xff")) {

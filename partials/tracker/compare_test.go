@@ -33,7 +33,8 @@ func TestWhatCameIsWhatWasWritten(t *testing.T) {
 	}
 }
 
-// A chunk that comes again is one that came before, not one that is missing: a gap makes a result that repeats it another one.
+// A chunk that comes again is one that came before, not one that is missing: a gap makes a result that
+// repeats it another one.
 func TestChunkThatComesAgainIsNoGap(t *testing.T) {
 	w := newWatch(Options{})
 	last := 2*keepRecent + 10

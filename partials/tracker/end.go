@@ -21,8 +21,8 @@ func (t *Tracker) status(s mcp.TaskStatus, message string) {
 	}
 }
 
-// Finish sets an end that the server does not report: Expired, Lost, or Failed by an error. Only the first end counts.
-// Call it when the call is over in such a way.
+// Finish sets an end that the server does not report: Expired, Lost, or Failed by an error. Only the first
+// end counts. Call it when the call is over in such a way.
 func (t *Tracker) Finish(e End, message string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -7,7 +7,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Segments of SEP-1905 come in responses, and missing ones can be requested: tasks/result with lastSeqNr ("Resuming Streaming").
+// Segments of SEP-1905 come in responses, and missing ones can be requested: tasks/result with lastSeqNr
+// ("Resuming Streaming").
 
 // segments takes the segments of a result.
 func (t *Tracker) segments(result []byte) {
@@ -50,15 +51,16 @@ func cutSeqNr(item json.RawMessage) (n int64, bare json.RawMessage, ok bool) {
 	return n, bare, err == nil
 }
 
-// Wanted is output that can be fetched. Fetch it as its fields say, and pass the answer to [Tracker.Fetched] or [Tracker.FetchedRange].
+// Wanted is output that can be fetched. Fetch it as its fields say, and pass the answer to [Tracker.Fetched]
+// or [Tracker.FetchedRange].
 type Wanted struct {
 	After int64 // it comes after this number or, with Log, from this position on
 	Log   bool  // read it from the task's log as text, for FetchedRange; otherwise as a result with lastSeqNr, for Fetched
 }
 
-// Wanted returns missing output that can be fetched. With rest it also returns what a server of SEP-1905 has not pushed, unless that comes
-// after number asked, for which a request has brought nothing. It returns each only once: the caller passes on the answer before it calls
-// Wanted again.
+// Wanted returns missing output that can be fetched. With rest it also returns what a server of SEP-1905 has
+// not pushed, unless that comes after number asked, for which a request has brought nothing. It returns each
+// only once: the caller passes on the answer before it calls Wanted again.
 // Call it after Options.Missing has been called, and at the end of a call.
 func (t *Tracker) Wanted(rest bool, asked int64) (w Wanted, ok bool) {
 	t.mu.Lock()
@@ -80,7 +82,8 @@ func (t *Tracker) Wanted(rest bool, asked int64) (w Wanted, ok bool) {
 	return w, true
 }
 
-// Fetched takes the answer to a request for segments: a result with partial-content, or the error that came instead.
+// Fetched takes the answer to a request for segments: a result with partial-content, or the error that came
+// instead.
 func (t *Tracker) Fetched(result json.RawMessage, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -95,7 +98,8 @@ func (t *Tracker) Fetched(result json.RawMessage, err error) {
 	t.fetch()
 }
 
-// FetchedRange takes the answer to a request for the log: the text from that position up to next, or the error that came instead.
+// FetchedRange takes the answer to a request for the log: the text from that position up to next, or the
+// error that came instead.
 func (t *Tracker) FetchedRange(text string, next int64, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

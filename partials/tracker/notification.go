@@ -135,7 +135,8 @@ func (t *Tracker) takePartialResult(progress float64, p *partialResult) {
 		t.stats.Late++
 		return
 	}
-	// "The progress value MUST increase with each notification": one that does not increase is a duplicate, or late.
+	// "The progress value MUST increase with each notification": one that does not increase is a duplicate,
+	// or late.
 	switch t.seen.take(progress) {
 	case seenBefore:
 		t.stats.Duplicates++

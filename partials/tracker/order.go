@@ -23,7 +23,8 @@ func (t *Tracker) takeNumbered(s dialect, n int64, items []json.RawMessage) {
 	switch {
 	case !t.uses(s):
 	case s == sep2679 && t.end != Running:
-		// "Requestors SHOULD discard any partial notifications received after observing a terminal task status"
+		// "Requestors SHOULD discard any partial notifications received after observing a terminal task
+		// status"
 		t.stats.Late++
 	case t.ranged.phase == rangeReading: // the number only shows that there is more
 		t.seq.next = max(t.seq.next, n+1)
@@ -36,7 +37,8 @@ func (t *Tracker) takeNumbered(s dialect, n int64, items []json.RawMessage) {
 	}
 }
 
-// put puts content into the order. It reports false for a duplicate, and for content that comes after its gap was reported.
+// put puts content into the order. It reports false for a duplicate, and for content that comes after its gap
+// was reported.
 func (t *Tracker) put(n int64, items []json.RawMessage) bool {
 	at := t.seq.put(n, items)
 	switch {

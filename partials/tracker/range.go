@@ -2,9 +2,10 @@ package tracker
 
 import "unicode/utf8"
 
-// Some servers have the whole output as text that can be read from a position on (runnel://tasks/ID/log?after=N). The tracker reads there
-// what SEP-2679 did not deliver. The numbers of SEP-2679 are not positions, so what comes after a gap cannot be joined with what was read:
-// from the gap on everything is read, and the notifications only show that there is more.
+// Some servers have the whole output as text that can be read from a position on
+// (runnel://tasks/ID/log?after=N). The tracker reads there what SEP-2679 did not deliver. The numbers of
+// SEP-2679 are not positions, so what comes after a gap cannot be joined with what was read: from the gap on
+// everything is read, and the notifications only show that there is more.
 
 // rangeOverlap is how many bytes that have come are read again: if they differ, the position is wrong.
 const rangeOverlap = 256

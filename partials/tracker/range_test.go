@@ -11,8 +11,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Whatever is dropped, repeated and reordered of SEP-2679: where the log can be read the content is exact and without a gap,
-// where it cannot, what is missing is reported, and nothing is made up.
+// Whatever is dropped, repeated and reordered of SEP-2679: where the log can be read the content is exact and
+// without a gap, where it cannot, what is missing is reported, and nothing is made up.
 func TestRangeIsExactOrReported(t *testing.T) {
 	const sent = 60
 	chunks := make([]string, sent)

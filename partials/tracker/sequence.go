@@ -90,7 +90,8 @@ func (s *sequence) highest() int64 {
 	return s.next - 1
 }
 
-// missing returns the numbers up to the last one that have not been handed out; there are none if To is less than From.
+// missing returns the numbers up to the last one that have not been handed out; there are none if To is less
+// than From.
 func (s *sequence) missing() Gap {
 	if !s.closed {
 		return Gap{From: s.next, To: s.next - 1}

@@ -6,12 +6,12 @@ import (
 	"sync"
 )
 
-// Tracker follows the output of one call as its client sees it, in the dialect that the server speaks. It takes messages as they arrive, and
-// hands out each piece of content once and in order. Missing content is fetched if the dialect has a way to; otherwise it is reported, and
-// never made up (SEP-2679 1.3.4).
+// Tracker follows the output of one call as its client sees it, in the dialect that the server speaks. It
+// takes messages as they arrive, and hands out each piece of content once and in order. Missing content is
+// fetched if the dialect has a way to; otherwise it is reported, and never made up (SEP-2679 1.3.4).
 //
-// It starts nothing and waits for nothing. Its methods may be called by several goroutines. The functions of its Options are called with
-// its lock held, and must not call it.
+// It starts nothing and waits for nothing. Its methods may be called by several goroutines. The functions of
+// its Options are called with its lock held, and must not call it.
 // Make one for each call with New.
 type Tracker struct {
 	o Options
@@ -49,13 +49,15 @@ type Tracker struct {
 type Options struct {
 	Token json.RawMessage // the call's progressToken or partialResultToken, nil = none
 
-	// Content gets new items, and may keep them. replaces says that they replace everything that came before (PR #383).
+	// Content gets new items, and may keep them. replaces says that they replace everything that came before
+	// (PR #383).
 	Content func(items []json.RawMessage, replaces bool)
 	// Gap gets what is missing, after the Content before it and before the Content after it.
 	Gap func(Gap)
 	// Missing is called when something can be fetched: Wanted says what. nil = nothing can be fetched.
 	Missing func()
-	// NoErrors: what SEP-1905 streams of an error, the last segment of a call that failed, is left to the result, as in the other dialects.
+	// NoErrors: what SEP-1905 streams of an error, the last segment of a call that failed, is left to the
+	// result, as in the other dialects.
 	NoErrors bool
 
 	Window int // how many messages are held while an earlier one is missing; 0 = 32
@@ -101,7 +103,8 @@ func (e End) String() string {
 	return [...]string{"running", "completed", "failed", "cancelled", "expired", "connection lost"}[e]
 }
 
-// dialect is how content comes. Only the one in which the first content came counts: "exactly one carries the content".
+// dialect is how content comes. Only the one in which the first content came counts: "exactly one carries the
+// content".
 type dialect uint8
 
 const (
@@ -148,8 +151,8 @@ func (t *Tracker) Stats() Stats {
 	return t.stats
 }
 
-// Compare compares the content that came with the result's, which is the canonical one. If the result begins with what came, beyond is the
-// rest of the result.
+// Compare compares the content that came with the result's, which is the canonical one. If the result begins
+// with what came, beyond is the rest of the result.
 // Call it when the result is there and all output has come.
 func (t *Tracker) Compare(content []json.RawMessage) (c Comparison, beyond []json.RawMessage) {
 	t.mu.Lock()
@@ -164,8 +167,8 @@ func (t *Tracker) Compare(content []json.RawMessage) (c Comparison, beyond []jso
 	return t.merged.judge(&result), beyond
 }
 
-// Came returns the content that came. Use it as the content of a result for which Compare returns ResultEmpty; nil if there was more than
-// is kept for comparing.
+// Came returns the content that came. Use it as the content of a result for which Compare returns
+// ResultEmpty; nil if there was more than is kept for comparing.
 func (t *Tracker) Came() []json.RawMessage {
 	t.mu.Lock()
 	defer t.mu.Unlock()

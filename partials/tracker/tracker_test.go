@@ -256,8 +256,8 @@ func TestTrackerHandsOutObjects(t *testing.T) {
 	}
 }
 
-// Any mixture of drops, repeats and reorderings gives the exact content, or a reported gap at the right place. Each line
-// is one that the dialect wrote; line n carries the text "n;".
+// Any mixture of drops, repeats and reorderings gives the exact content, or a reported gap at the right
+// place. Each line is one that the dialect wrote; line n carries the text "n;".
 func TestAnyOrder(t *testing.T) {
 	for seed := range uint64(600) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -358,7 +358,8 @@ func spell(t *testing.T, kind string, n int) (lines [][]byte) {
 	return lines
 }
 
-// disturb drops some of the lines, repeats some, and brings them out of order: no more than window others pass one by.
+// disturb drops some of the lines, repeats some, and brings them out of order: no more than window others
+// pass one by.
 func disturb(r *rand.Rand, lines [][]byte, window int) (came []int) {
 	type arrival struct{ line, at int }
 	var arrivals []arrival
@@ -518,7 +519,8 @@ func TestTrackerIsBounded(t *testing.T) {
 	}
 }
 
-// A peer that skips every other number holds nobody up: what it costs to pass a gap does not depend on how much is held.
+// A peer that skips every other number holds nobody up: what it costs to pass a gap does not depend on how
+// much is held.
 func TestManyGapsArePassed(t *testing.T) {
 	tracker := New(Options{Missing: func() {}}) // which nobody answers
 	tracker.bound = 8 * maxHeld

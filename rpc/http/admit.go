@@ -12,8 +12,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// admit finds out whose tasks a request may see, and refuses a request without a valid token: "Invalid or expired tokens MUST receive a
-// HTTP 401 response" (basic/authorization, "Token Handling").
+// admit finds out whose tasks a request may see, and refuses a request without a valid token: "Invalid or
+// expired tokens MUST receive a HTTP 401 response" (basic/authorization, "Token Handling").
 func (s *Server) admit(w *statusWriter, r *http.Request) (owner string, ok bool) {
 	if s.o.Tokens == nil && s.o.Authority == nil {
 		return s.o.Owner, true
@@ -56,8 +56,9 @@ func (s *Server) admit(w *statusWriter, r *http.Request) (owner string, ok bool)
 	return "", false
 }
 
-// challenge says how to get access: "MCP servers MUST [...] include the resource metadata URL in the WWW-Authenticate HTTP header" or serve
-// it at a well-known URI; this server does both. "MCP servers SHOULD include a scope parameter".
+// challenge says how to get access: "MCP servers MUST [...] include the resource metadata URL in the
+// WWW-Authenticate HTTP header" or serve it at a well-known URI; this server does both. "MCP servers SHOULD
+// include a scope parameter".
 func (s *Server) challenge(r *http.Request, about string, problem error) string {
 	var parts []string
 	add := func(name, value string) {

@@ -42,7 +42,8 @@ func authority(t *testing.T, resource string) (a *Authority, token func(claims m
 	}
 }
 
-// An OAuth resource server: who has no token is told where to get one, and a token's client, else its user, is the owner.
+// An OAuth resource server: who has no token is told where to get one, and a token's client, else its user,
+// is the owner.
 func TestAuthority(t *testing.T) {
 	t.Parallel()
 	const resource = "https://mcp.example.com/mcp"

@@ -11,8 +11,8 @@ const (
 	bodyRoom = 64 << 10
 )
 
-// holdBytes counts more bytes of a body in flight, of which before bytes were counted already, and returns a problem if there are too many. The
-// bytes count in any case, until freeBytes.
+// holdBytes counts more bytes of a body in flight, of which before bytes were counted already, and returns a
+// problem if there are too many. The bytes count in any case, until freeBytes.
 func (s *Server) holdBytes(owner string, before, more int64) (problem string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

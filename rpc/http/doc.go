@@ -1,15 +1,17 @@
 // Package httpserver is the second way in to an [rpc.Server]: MCP's Streamable HTTP transport, on one path.
-// (https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http and, for the handshake era,
-// https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http). The rpc.Server knows nothing of HTTP.
+// (https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http and, for the
+// handshake era, https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http).
+// The rpc.Server knows nothing of HTTP.
 //
 //	POST ─ guard ─ owner ─┬─ 2026-07-28: a session of its own ──┬─▶ rpc.Session.Take ─▶ handler
 //	                      └─ before: the one of Mcp-Session-Id ─┘                        │
 //	response ◀─ JSON, or events ◀─ stream ◀─ the line's writer, of rpc ◀─────────────────┘
 //	GET ◀────── events ◀──────── the session's own stream, or one that is resumed
 //
-// A stream is the answer to one POST: its lines, numbered, until a connection has taken them. It is bounded in bytes: when it is full, the
-// line's writer waits, and with it the handler or task that writes, as on stdio; other streams do not wait. A full stream without a connection
-// is abandoned if another stream can continue after it. In 2026-07-28 closing the connection cancels its request.
+// A stream is the answer to one POST: its lines, numbered, until a connection has taken them. It is bounded
+// in bytes: when it is full, the line's writer waits, and with it the handler or task that writes, as on
+// stdio; other streams do not wait. A full stream without a connection is abandoned if another stream can
+// continue after it. In 2026-07-28 closing the connection cancels its request.
 //
 // In the handshake era Last-Event-ID resumes a stream. An event's id is STREAM-NUMBER or STREAM-NUMBER-MARK:
 //
@@ -23,16 +25,18 @@
 //     from its id, unless the client has ended it, or it had more than that: subscriptions, a log level (ended.go). Then a 404 makes the
 //     client initialize anew.
 //
-// Both ids come from the client and are not signed: they grant nothing that initialize and tasks/get would not, since the token of each
-// request decides who the owner is. Lines that waited on the standing stream are lost with the process; the client is notified to read the
-// lists again.
+// Both ids come from the client and are not signed: they grant nothing that initialize and tasks/get would
+// not, since the token of each request decides who the owner is. Lines that waited on the standing stream are
+// lost with the process; the client is notified to read the lists again.
 //
-// Goroutines: those of net/http, one for each connection and request; those of [rpc.Session]; one that closes idle sessions.
+// Goroutines: those of net/http, one for each connection and request; those of [rpc.Session]; one that closes
+// idle sessions.
 //
-// Locks: Server.mu and stream.mu are never held together, nor across I/O; Fresh.mu is held while a small file is read, ended.writing while one is written.
+// Locks: Server.mu and stream.mu are never held together, nor across I/O; Fresh.mu is held while a small file
+// is read, ended.writing while one is written.
 //
-// Words: the standing stream of a session carries lines that answer no request; an event is a line with an id that a client can resume from;
-// to revive a session is to open it again from its id.
+// Words: the standing stream of a session carries lines that answer no request; an event is a line with an id
+// that a client can resume from; to revive a session is to open it again from its id.
 //
 // Where things stand:
 //

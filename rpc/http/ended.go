@@ -16,30 +16,35 @@ import (
 	"runnel/internal/system"
 )
 
-// The id of a session is enough to open it again (revive.go). Sessions that must not be opened again are noted here: those that their
-// client has ended, and those with more than their id holds, such as subscriptions. The notes outlive the process in a file, which all
-// processes with one state share, one line each: when the session was opened, a hash of its owner, and a hash of the session. They are
-// bounded: when there are too many, the owner with the most loses the older half, and no session that this owner opened until then is opened
-// again.
+// The id of a session is enough to open it again (revive.go). Sessions that must not be opened again are
+// noted here: those that their
+// client has ended, and those with more than their id holds, such as subscriptions. The notes outlive the
+// process in a file, which all processes with one state share, one line each: when the session was opened, a
+// hash of its owner, and a hash of the session. They are bounded: when there are too many, the owner with the
+// most loses the older half, and no session that this owner opened until then is opened again.
 
 const (
 	// maxEnded is how many sessions are noted individually.
 	maxEnded = 10_000
-	// maxEndedFile limits the file of the notes, in bytes: far more than maxEnded lines, which are rewritten before they are twice as many.
+	// maxEndedFile limits the file of the notes, in bytes: far more than maxEnded lines, which are rewritten
+	// before they are twice as many.
 	maxEndedFile = 16 << 20
-	// maxUntil is how many owners may have had notes dropped. Beyond that, the earliest of these times counts for everybody.
+	// maxUntil is how many owners may have had notes dropped. Beyond that, the earliest of these times counts
+	// for everybody.
 	maxUntil = 1000
 	// older replaces the session's hash in a line about all sessions that an owner opened up to a time.
 	older = "*"
 	// everybody replaces the owner's hash in a line about all owners.
 	everybody = "*"
-	// lockPatience is how long another process may lock the file. It does so for a moment, but a busy machine may stop it then.
+	// lockPatience is how long another process may lock the file. It does so for a moment, but a busy machine
+	// may stop it then.
 	lockPatience = 10 * time.Second
 	// clockSlack is how far the clock may have gone back since a session was opened.
 	clockSlack = time.Minute
 )
 
-// ended holds these notes. mu is not held while the file is read or written: a request that looks must not wait for one that notes.
+// ended holds these notes. mu is not held while the file is read or written: a request that looks must not
+// wait for one that notes.
 type ended struct {
 	file     string // "" = none
 	patience time.Duration
@@ -158,7 +163,8 @@ func (e *ended) note(k sessionKey) error {
 	})
 }
 
-// locked calls f while nobody else writes the file. Only another process can lock it for too long: this one's notes wait for each other.
+// locked calls f while nobody else writes the file. Only another process can lock it for too long: this one's
+// notes wait for each other.
 func (e *ended) locked(f func() error) error {
 	e.writing.Lock()
 	defer e.writing.Unlock()
@@ -202,7 +208,8 @@ func (e *ended) add(n note) (added bool) {
 	return true
 }
 
-// drop drops the older half of the notes of the owner with the most, so that no owner loses sessions to another. mu is held.
+// drop drops the older half of the notes of the owner with the most, so that no owner loses sessions to
+// another. mu is held.
 func (e *ended) drop() {
 	count, most := map[string]int{}, everybody
 	for _, n := range e.order {
@@ -269,7 +276,8 @@ func (e *ended) append(n note) error {
 	return errors.Join(err, f.Close())
 }
 
-// wrote notes that the file's present content is known, after read has read the rest of it. The file is locked.
+// wrote notes that the file's present content is known, after read has read the rest of it. The file is
+// locked.
 func (e *ended) wrote() error {
 	info, err := os.Stat(e.file)
 	e.mu.Lock()

@@ -70,7 +70,8 @@ func TestEndedCannotBeRead(t *testing.T) {
 	f.wants(204, "", "DELETE", "", f.open()) // though it cannot be noted
 }
 
-// A session that one process notes as ended is known to the others that have the same state, also while notes are let go.
+// A session that one process notes as ended is known to the others that have the same state, also while notes
+// are let go.
 func TestEndedIsShared(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "ended")
@@ -164,7 +165,8 @@ func TestEndedInTheFuture(t *testing.T) {
 	}
 }
 
-// One owner who ends very many sessions does not keep the older sessions of another from being opened again, in this process or the next.
+// One owner who ends very many sessions does not keep the older sessions of another from being opened again,
+// in this process or the next.
 func TestEndedIsFair(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "ended")

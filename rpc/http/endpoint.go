@@ -21,10 +21,11 @@ import (
 )
 
 const (
-	// maxConnections is how many connections are open at once: each takes a descriptor, and tasks need some for their commands. Further
-	// ones wait in the kernel.
+	// maxConnections is how many connections are open at once: each takes a descriptor, and tasks need some
+	// for their commands. Further ones wait in the kernel.
 	maxConnections = 2048
-	// headerPatience is how long a client may take to send its headers: a slower one only blocks a connection.
+	// headerPatience is how long a client may take to send its headers: a slower one only blocks a
+	// connection.
 	headerPatience = 10 * time.Second
 	idlePatience   = 2 * time.Minute
 	maxHeader      = 32 << 10
@@ -83,7 +84,8 @@ func (s *Server) Serve() error {
 	return nil
 }
 
-// shortBuffers is a listener whose connections have small send buffers in the system: the streams keep what was sent.
+// shortBuffers is a listener whose connections have small send buffers in the system: the streams keep what
+// was sent.
 type shortBuffers struct{ net.Listener }
 
 func (l shortBuffers) Accept() (net.Conn, error) {
@@ -102,7 +104,8 @@ func (w warnings) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// elsewhere answers requests to other paths: those of a client of 2024-11-05, and those whose URL lacks the path.
+// elsewhere answers requests to other paths: those of a client of 2024-11-05, and those whose URL lacks the
+// path.
 func elsewhere(w http.ResponseWriter, _ *http.Request) {
 	refuse(w, http.StatusNotFound, nil, mcp.CodeInvalidRequest, "nothing is here: the MCP endpoint is /mcp, for clients of 2025-03-26 or later (HTTP+SSE of 2024-11-05 is not served)")
 }

@@ -119,10 +119,10 @@ func (c *session) awaitsResult(e *exchange, task string) {
 	c.forward()
 }
 
-// forward sends what a task asks to the client that waits for its result, if no connection sends it: "When the
-// requestor encounters the input_required status, it SHOULD preemptively call tasks/result" (2025-11-25
-// basic/utilities/tasks). The stream of the call is left, since another can continue after its mark: what it has
-// asked comes again on the standing stream (rpc.Caller.Request).
+// forward sends what a task asks to the client that waits for its result, if no connection sends it: "When
+// the requestor encounters the input_required status, it SHOULD preemptively call tasks/result" (2025-11-25
+// basic/utilities/tasks). The stream of the call is left, since another can continue after its mark: what it
+// has asked comes again on the standing stream (rpc.Caller.Request).
 func (c *session) forward() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -141,7 +141,8 @@ func (c *session) forward() {
 	}
 }
 
-// disconnected notes that a connection sends no more of a stream. If the stream has events, another connection can continue it for a while.
+// disconnected notes that a connection sends no more of a stream. If the stream has events, another
+// connection can continue it for a while.
 func (c *session) disconnected(from *sender, whole, events bool) {
 	defer c.forward()
 	c.mu.Lock()
@@ -170,9 +171,9 @@ func (c *session) disconnected(from *sender, whole, events bool) {
 	}
 }
 
-// handOn lets the standing stream, if a connection sends it, take over from streams whose clients have closed them after
-// a task's handle: "After the JSON-RPC response has been sent, the server SHOULD terminate the SSE stream" (2025-11-25
-// basic/transports), so a client need not read on.
+// handOn lets the standing stream, if a connection sends it, take over from streams whose clients have closed
+// them after a task's handle: "After the JSON-RPC response has been sent, the server SHOULD terminate the SSE
+// stream" (2025-11-25 basic/transports), so a client need not read on.
 func (c *session) handOn() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

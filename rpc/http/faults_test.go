@@ -112,7 +112,8 @@ func TestSmuggling(t *testing.T) {
 	}
 }
 
-// A client that asks and does not read the answers is hung up on, whoever it is: its answers wait for a while only.
+// A client that asks and does not read the answers is hung up on, whoever it is: its answers wait for a while
+// only.
 func TestUnreadAnswers(t *testing.T) {
 	t.Parallel()
 	s, err := Listen(t.Context(), "127.0.0.1:0", Options{Log: zerolog.Nop()})

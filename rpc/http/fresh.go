@@ -12,7 +12,8 @@ import (
 // lookPause is the shortest time between two checks whether files have changed.
 const lookPause = time.Second
 
-// Fresh is the content of some files, read again when it is asked for and they have changed. Use it for certificates and tokens.
+// Fresh is the content of some files, read again when it is asked for and they have changed. Use it for
+// certificates and tokens.
 type Fresh[T any] struct {
 	files []string
 	read  func() (T, error)
@@ -69,7 +70,8 @@ func (f *Fresh[T]) stat() (infos []os.FileInfo) {
 	return infos
 }
 
-// unchanged reports whether a file is as it was. A pipe, which changes when it is read, and is empty afterwards, never changes.
+// unchanged reports whether a file is as it was. A pipe, which changes when it is read, and is empty
+// afterwards, never changes.
 func unchanged(a, b os.FileInfo) bool {
 	if a == nil || b == nil {
 		return a == b

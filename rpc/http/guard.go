@@ -33,8 +33,8 @@ type guard struct {
 	loopback bool     // the server listens on this machine only
 }
 
-// admits reports whether a request may proceed. Otherwise it has answered the request: with a refusal, or with permission for a browser that
-// only asked whether it may send one.
+// admits reports whether a request may proceed. Otherwise it has answered the request: with a refusal, or
+// with permission for a browser that only asked whether it may send one.
 func (g guard) admits(w http.ResponseWriter, r *http.Request) bool {
 	if status, problem := g.refuses(r); status != 0 {
 		refuse(w, status, nil, mcp.CodeInvalidRequest, problem)
@@ -43,9 +43,10 @@ func (g guard) admits(w http.ResponseWriter, r *http.Request) bool {
 	return !g.allows(w, r)
 }
 
-// refuses returns the status for a request that must be refused, 0 for others. "Servers MUST validate the Origin header on all incoming
-// connections to prevent DNS rebinding attacks" (basic/transports/streamable-http, "Security & Endpoint"): a page of another site has that
-// site's name in Origin, and in Host too once that name resolves to this machine.
+// refuses returns the status for a request that must be refused, 0 for others. "Servers MUST validate the
+// Origin header on all incoming connections to prevent DNS rebinding attacks"
+// (basic/transports/streamable-http, "Security & Endpoint"): a page of another site has that site's name in
+// Origin, and in Host too once that name resolves to this machine.
 func (g guard) refuses(r *http.Request) (status int, problem string) {
 	for _, origin := range r.Header.Values("Origin") {
 		if !g.trusts(origin) {
@@ -67,7 +68,8 @@ func (g guard) refuses(r *http.Request) (status int, problem string) {
 	return 0, ""
 }
 
-// Guarded returns a handler for a listener's address that refuses requests from pages of other sites, as the server does.
+// Guarded returns a handler for a listener's address that refuses requests from pages of other sites, as the
+// server does.
 func Guarded(address net.Addr, handler http.Handler) http.Handler {
 	g := guard{loopback: Loopback(address.String())}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -84,8 +86,9 @@ func (g guard) named(origin string) bool {
 	return slices.ContainsFunc(g.origins, func(o string) bool { return strings.EqualFold(o, origin) })
 }
 
-// allows lets pages of an allowed origin use the server (CORS): otherwise browsers would not send their requests, nor show them the answers.
-// It reports whether a browser has only asked for permission, which it does without a token.
+// allows lets pages of an allowed origin use the server (CORS): otherwise browsers would not send their
+// requests, nor show them the answers. It reports whether a browser has only asked for permission, which it
+// does without a token.
 func (g guard) allows(w http.ResponseWriter, r *http.Request) (asked bool) {
 	origin := r.Header.Get("Origin")
 	if !g.named(origin) {
@@ -110,7 +113,8 @@ func (g guard) allows(w http.ResponseWriter, r *http.Request) (asked bool) {
 	return true
 }
 
-// trusts reports whether pages of an origin may use the server: those of this machine, and those that the options allow.
+// trusts reports whether pages of an origin may use the server: those of this machine, and those that the
+// options allow.
 func (g guard) trusts(origin string) bool {
 	if g.named(origin) {
 		return true

@@ -108,8 +108,9 @@ func (s *Server) get(w *statusWriter, r *http.Request, owner string) {
 	}
 }
 
-// cut reports whether a stream was cut off, even if it was sent to its end: it was abandoned, or the server is stopping. Then the connection
-// must break off, because a client does not resume a stream that ends properly.
+// cut reports whether a stream was cut off, even if it was sent to its end: it was abandoned, or the server
+// is stopping. Then the connection must break off, because a client does not resume a stream that ends
+// properly.
 func (s *Server) cut(c *session, from *sender, whole bool) bool {
 	if from.isCutOff() || !whole {
 		return from.isCutOff()

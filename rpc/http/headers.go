@@ -12,7 +12,8 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// message is what is read of a body before the rpc.Session gets it: what the headers repeat, above all. Byte slices are JSON, nil if absent.
+// message is what is read of a body before the rpc.Session gets it: what the headers repeat, above all. Byte
+// slices are JSON, nil if absent.
 type message struct {
 	id       []byte
 	method   string
@@ -45,14 +46,16 @@ func readMessage(body []byte) message {
 	return m
 }
 
-// isStateless reports whether a request is of the stateless era, according to its body or at least its header.
+// isStateless reports whether a request is of the stateless era, according to its body or at least its
+// header.
 func isStateless(r *http.Request, m *message) bool {
 	v := mcp.LookupVersion(r.Header.Get(headers.Version))
 	return m.version != nil || v != nil && v.Stateless
 }
 
-// mismatch describes where the headers of a request contradict its body, "" if nowhere: "servers MUST reject requests where the values specified
-// in the headers do not match" (2026-07-28 basic/transports/streamable-http, "Server Validation").
+// mismatch describes where the headers of a request contradict its body, "" if nowhere: "servers MUST reject
+// requests where the values specified in the headers do not match" (2026-07-28
+// basic/transports/streamable-http, "Server Validation").
 func mismatch(r *http.Request, m *message) string {
 	if problem := compare(r, headers.Version, rawjson.Unquote(m.version), true); problem != "" {
 		return problem
@@ -68,13 +71,14 @@ func mismatch(r *http.Request, m *message) string {
 	if problem != "" {
 		return problem
 	}
-	// "When tasks/get, tasks/update, or tasks/cancel is sent over the Streamable HTTP transport, the client MUST set the Mcp-Name header"
-	// (SEP-2663), but a server of the core protocol need not refuse requests without it.
+	// "When tasks/get, tasks/update, or tasks/cancel is sent over the Streamable HTTP transport, the client
+	// MUST set the Mcp-Name header" (SEP-2663), but a server of the core protocol need not refuse requests
+	// without it.
 	return compare(r, headers.Name, rawjson.Unquote(value), member != "taskId")
 }
 
-// malformed describes what is wrong with the headers of MCP by themselves, "" if nothing: each is there once, in ASCII. Readers differ in which of
-// two they use, and in how they decode other bytes.
+// malformed describes what is wrong with the headers of MCP by themselves, "" if nothing: each is there once,
+// in ASCII. Readers differ in which of two they use, and in how they decode other bytes.
 func malformed(h http.Header) string {
 	for name, values := range h {
 		switch {
@@ -88,7 +92,8 @@ func malformed(h http.Header) string {
 	return ""
 }
 
-// onlyMember returns the value of a member, and a problem if there are two of them: readers differ in which one they use.
+// onlyMember returns the value of a member, and a problem if there are two of them: readers differ in which
+// one they use.
 func onlyMember(object []byte, where, member string) (value []byte, problem string) {
 	for it := rawjson.Over(object); it.Next(); {
 		if string(it.Name) != member {

@@ -59,7 +59,8 @@ func (f *front) wire() *wire {
 	return c
 }
 
-// headers writes the headers of a request: "name: value" each, with another pseudo header in the place of a usual one.
+// headers writes the headers of a request: "name: value" each, with another pseudo header in the place of a
+// usual one.
 func (c *wire) headers(stream uint32, end bool, fields ...string) {
 	all := map[string]string{":method": "POST", ":scheme": "https", ":authority": "localhost", ":path": "/mcp", "content-type": "application/json"}
 	var more [][2]string
@@ -153,7 +154,8 @@ func TestSmugglingHTTP2(t *testing.T) {
 	}
 }
 
-// A request over HTTP/2 that is too large is read no further than it takes to say so, and others go on (TestBombs).
+// A request over HTTP/2 that is too large is read no further than it takes to say so, and others go on
+// (TestBombs).
 func TestBombsHTTP2(t *testing.T) {
 	t.Parallel()
 	f := serveTLS(t, Options{})
@@ -234,7 +236,8 @@ func TestBombsHTTP2(t *testing.T) {
 	}
 }
 
-// Streams that are opened and reset as fast as can be do not keep others from being served, and nothing of them is left (CVE-2023-44487).
+// Streams that are opened and reset as fast as can be do not keep others from being served, and nothing of
+// them is left (CVE-2023-44487).
 func TestRapidReset(t *testing.T) { // alone: it counts goroutines
 	f := serveTLS(t, Options{})
 	before := runtime.NumGoroutine()
@@ -267,7 +270,8 @@ func TestRapidReset(t *testing.T) { // alone: it counts goroutines
 	}
 }
 
-// A client that is slow at any step is hung up on: the handshake of TLS, the headers, over either version, the body.
+// A client that is slow at any step is hung up on: the handshake of TLS, the headers, over either version,
+// the body.
 func TestSlowloris(t *testing.T) {
 	t.Parallel()
 	cert, key := filepath.Join(t.TempDir(), "cert"), filepath.Join(t.TempDir(), "key")

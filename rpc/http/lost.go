@@ -9,15 +9,17 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// The answer to a request that is not a task is only kept in its stream. Until that answer, the ids of the stream's events contain the
-// request's id, so that a client that comes back after the stream is gone, even with its process, at least learns that no answer will come.
+// The answer to a request that is not a task is only kept in its stream. Until that answer, the ids of the
+// stream's events contain the request's id, so that a client that comes back after the stream is gone, even
+// with its process, at least learns that no answer will come.
 
 const (
 	lostPrefix = "call:" // a task's mark has no colon
 	maxLostID  = 64      // bytes of the request's id, which is repeated with each event
 )
 
-// callMark is the mark of a request's stream until its answer or a task's mark is written; "" for a message without an answer.
+// callMark is the mark of a request's stream until its answer or a task's mark is written; "" for a message
+// without an answer.
 func callMark(m *message) string {
 	if m.id == nil || m.method == "" || len(m.id) > maxLostID {
 		return ""

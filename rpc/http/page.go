@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// Page is what a browser gets at the root, without a token: it contains no secrets. The token is in the fragment of its address, which
-// browsers do not send.
+// Page is what a browser gets at the root, without a token: it contains no secrets. The token is in the
+// fragment of its address, which browsers do not send.
 type Page struct {
 	HTML   []byte
 	Policy string // its Content-Security-Policy

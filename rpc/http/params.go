@@ -9,9 +9,10 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// paramMismatch describes where the headers that repeat arguments contradict the arguments of a call, "" if nowhere: "Any server that processes
-// the message body MUST validate that encoded header values [...] match the corresponding values in the request body" (2026-07-28
-// basic/transports/streamable-http, "Server Behavior for Custom Headers").
+// paramMismatch describes where the headers that repeat arguments contradict the arguments of a call, "" if
+// nowhere: "Any server that processes the message body MUST validate that encoded header values [...] match
+// the corresponding values in the request body" (2026-07-28 basic/transports/streamable-http, "Server
+// Behavior for Custom Headers").
 func paramMismatch(r *http.Request, inputSchema, params []byte) string {
 	list, _ := headers.Arguments(inputSchema) // its error is the tool's
 	for _, a := range list {
@@ -44,7 +45,8 @@ func compareArgument(r *http.Request, header string, value []byte) string {
 	return compare(r, header, string(value), true)
 }
 
-// sameNumber reports whether two texts are the same JSON number: "servers SHOULD compare the header value and the body value numerically".
+// sameNumber reports whether two texts are the same JSON number: "servers SHOULD compare the header value and
+// the body value numerically".
 func sameNumber(header, value string) bool {
 	var a, b json.Number
 	if json.Unmarshal([]byte(header), &a) != nil || json.Unmarshal([]byte(value), &b) != nil || value[0] == '"' || header[0] == '"' {

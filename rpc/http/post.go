@@ -135,13 +135,14 @@ func (s *Server) postStateless(w *statusWriter, r *http.Request, owner string, b
 		return
 	}
 	if !a.respond(w, r) {
-		// "Closing the SSE response stream MUST be treated by the server as cancellation of that request" (basic/transports/streamable-http)
+		// "Closing the SSE response stream MUST be treated by the server as cancellation of that request"
+		// (basic/transports/streamable-http)
 		x.Abandon()
 	}
 }
 
-// unanswered returns the answer to a request that ended without one, because it was cancelled or its session has ended; nil for a message
-// that needs no answer.
+// unanswered returns the answer to a request that ended without one, because it was cancelled or its session
+// has ended; nil for a message that needs no answer.
 func (s *Server) unanswered(m *message, c *session) func(http.ResponseWriter) {
 	if m.id == nil || m.method == "" {
 		return nil

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// Proxies are the addresses that are trusted to say who a client is. Set them where the server stands behind a load balancer.
+// Proxies are the addresses that are trusted to say who a client is. Set them where the server stands behind
+// a load balancer.
 type Proxies []netip.Prefix
 
 // ParseProxy parses an address, or a network such as 10.0.0.0/8.

@@ -16,17 +16,20 @@ import (
 )
 
 const (
-	// eventsAfter is how long a request may take before events begin, so that its client, and proxies between, see that it is being served.
+	// eventsAfter is how long a request may take before events begin, so that its client, and proxies
+	// between, see that it is being served.
 	eventsAfter = 500 * time.Millisecond
-	// keepAlive is the longest silence on a stream: proxies close connections that are silent for longer, often after 60 s.
+	// keepAlive is the longest silence on a stream: proxies close connections that are silent for longer,
+	// often after 60 s.
 	keepAlive = 15 * time.Second
 	// writePatience is how long a client may take to read what was sent before its connection is closed.
 	writePatience = 5 * time.Minute
 )
 
-// retry goes out with the first event of a stream, since there may be no time for it when the server stops: "If the server does close the
-// connection prior to terminating the SSE stream, it SHOULD send an SSE event with a standard retry field before closing the connection"
-// (2025-11-25 basic/transports, "Sending Messages to the Server"). In milliseconds: about as long as a restart takes.
+// retry goes out with the first event of a stream, since there may be no time for it when the server stops:
+// "If the server does close the connection prior to terminating the SSE stream, it SHOULD send an SSE event
+// with a standard retry field before closing the connection" (2025-11-25 basic/transports, "Sending Messages
+// to the Server"). In milliseconds: about as long as a restart takes.
 const retry = "retry: 1000\n"
 
 // answer is a stream as one connection sends it.
@@ -41,8 +44,8 @@ type answer struct {
 	unanswered func(w http.ResponseWriter) // answers a request that ended without an answer; nil: it is not a request
 }
 
-// respond sends what answers a line: a single response as JSON, no lines as 202, everything else as events. It reports false if the
-// connection is gone before the end.
+// respond sends what answers a line: a single response as JSON, no lines as 202, everything else as events.
+// It reports false if the connection is gone before the end.
 func (a *answer) respond(w *statusWriter, r *http.Request) (whole bool) {
 	wait, cancel := context.WithTimeout(r.Context(), eventsAfter)
 	defer cancel()
@@ -100,8 +103,8 @@ func statelessStatus(code int) int {
 	return http.StatusOK
 }
 
-// sendEvents sends the stream's events to its end. It reports false if the connection is gone before that, or the client's token is not valid
-// any more.
+// sendEvents sends the stream's events to its end. It reports false if the connection is gone before that, or
+// the client's token is not valid any more.
 func (a *answer) sendEvents(w *statusWriter, r *http.Request) (whole bool) {
 	a.events = true
 	h := w.Header()

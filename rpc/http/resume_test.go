@@ -20,8 +20,9 @@ import (
 	"runnel/rpc"
 )
 
-// addLogged lets a server have a method whose stream can be gone on with from a log: n lines of so many bytes, then the end. It streams until
-// open is closed, if there is one. written is closed when the call has written what it will.
+// addLogged lets a server have a method whose stream can be gone on with from a log: n lines of so many
+// bytes, then the end. It streams until open is closed, if there is one. written is closed when the call has
+// written what it will.
 func addLogged(s *rpc.Server, n, size int, open, written chan struct{}) {
 	pad := strings.Repeat("x", size)
 	write := func(ctx context.Context, c *rpc.Caller, from int) error {
@@ -98,8 +99,9 @@ func serveLogged(t *testing.T, o Options, n, size int, open, written chan struct
 
 const callLogged = `{"jsonrpc":"2.0","id":1,"method":"logged"}`
 
-// A stream that can be gone on with from a log takes little memory, whatever its client has to get again, and as often as it likes: one
-// that lost much, that waited for longer than its session was kept, or asks for what it got already.
+// A stream that can be gone on with from a log takes little memory, whatever its client has to get again, and
+// as often as it likes: one that lost much, that waited for longer than its session was kept, or asks for
+// what it got already.
 func TestResumeFromTheLog(t *testing.T) {
 	t.Parallel()
 	const n, size = 300, 4000
@@ -236,8 +238,8 @@ func TestLongOpening(t *testing.T) {
 	}
 }
 
-// Whoever fills the stream of a client that has gone does not wait for it when the client can go on with another stream, which it does: with
-// nothing missing and nothing twice.
+// Whoever fills the stream of a client that has gone does not wait for it when the client can go on with
+// another stream, which it does: with nothing missing and nothing twice.
 func TestFullStreamIsLeft(t *testing.T) {
 	t.Parallel()
 	const n, size = 1000, 4000
@@ -279,7 +281,8 @@ func TestFullStreamIsLeft(t *testing.T) {
 	}
 }
 
-// The answer of a request that is not kept is told to be lost, once, to who comes back for it: in another process, or too late.
+// The answer of a request that is not kept is told to be lost, once, to who comes back for it: in another
+// process, or too late.
 func TestAnswerIsLost(t *testing.T) {
 	t.Parallel()
 	f := serve(t, Options{})
@@ -314,7 +317,8 @@ func TestAnswerIsLost(t *testing.T) {
 	}
 }
 
-// A client that comes back for a lost answer, and leaves again before it is told, leaves nothing that harms the server.
+// A client that comes back for a lost answer, and leaves again before it is told, leaves nothing that harms
+// the server.
 func TestLostAnswerIsLeft(t *testing.T) {
 	t.Parallel()
 	f := serve(t, Options{})
@@ -341,7 +345,8 @@ func TestLostAnswerIsLeft(t *testing.T) {
 	}
 }
 
-// A client that gets again what it has lost gets all of it, also where others hold so much that nothing is kept.
+// A client that gets again what it has lost gets all of it, also where others hold so much that nothing is
+// kept.
 func TestResumeInACrowd(t *testing.T) {
 	const n = 200
 	var inAll atomic.Int64

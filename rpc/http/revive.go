@@ -12,12 +12,13 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// The id of a session contains what initialize said about the client, so that a server that does not know the session can open it again:
-// after a restart, or after it has closed the idle session. A session that its client has ended stays ended (ended.go).
+// The id of a session contains what initialize said about the client, so that a server that does not know the
+// session can open it again: after a restart, or after it has closed the idle session. A session that its
+// client has ended stays ended (ended.go).
 
 const (
-	// maxOpening limits that content, in bytes of JSON: each request repeats the id. The session of a client that says more is not opened
-	// again.
+	// maxOpening limits that content, in bytes of JSON: each request repeats the id. The session of a client
+	// that says more is not opened again.
 	maxOpening = 2 << 10
 	// maxName limits the rest of an id.
 	maxName = 64
@@ -92,7 +93,8 @@ func (s *Server) revive(ctx context.Context, key sessionKey) (*session, error) {
 	return c, err
 }
 
-// missed notifies the client of a revived session that all lists may have changed: what waited on the standing stream was lost.
+// missed notifies the client of a revived session that all lists may have changed: what waited on the
+// standing stream was lost.
 func (c *session) missed(ctx context.Context, capabilities []byte) error {
 	for _, list := range []string{"tools", "prompts", "resources"} {
 		if string(rawjson.Member(rawjson.Member(capabilities, list), "listChanged")) != "true" {

@@ -25,11 +25,12 @@ type Served struct {
 
 // Options of a Server. Serves, MaxLine and MaxInFlight must be set.
 type Options struct {
-	// Serves returns the server for an owner: the same one as long as the owner is busy (see Busy). It is called while a request is in flight.
+	// Serves returns the server for an owner: the same one as long as the owner is busy (see Busy). It is
+	// called while a request is in flight.
 	Serves func(owner string) (Served, error)
 
-	// CheckHops, if set, is called with the number of runnels that a request has passed through before this one. It returns an error if there are too
-	// many.
+	// CheckHops, if set, is called with the number of runnels that a request has passed through before this
+	// one. It returns an error if there are too many.
 	CheckHops func(owner string, hops int) error
 
 	Tokens    *Fresh[*Tokens] // tokens, and whose tasks they see; nil: none
@@ -162,9 +163,11 @@ func (p places) leave(owner string) {
 }
 
 const (
-	// maxWaits is how many requests of an owner may wait: each takes a connection, of which others need some, too.
+	// maxWaits is how many requests of an owner may wait: each takes a connection, of which others need some,
+	// too.
 	maxWaits = 1000
-	// maxWaitsInAll limits the requests of all owners that wait, so that connections are left for those that do not.
+	// maxWaitsInAll limits the requests of all owners that wait, so that connections are left for those that
+	// do not.
 	maxWaitsInAll = maxConnections - 500
 )
 
@@ -194,7 +197,8 @@ func (s *Server) leaveWait(owner string) {
 	s.waiting.leave(owner)
 }
 
-// Busy returns the owners that have a session or a request in flight. The servers that Serves returned for others can be closed.
+// Busy returns the owners that have a session or a request in flight. The servers that Serves returned for
+// others can be closed.
 func (s *Server) Busy() map[string]bool {
 	busy := map[string]bool{}
 	s.mu.Lock()

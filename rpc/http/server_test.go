@@ -259,7 +259,8 @@ func era(method, members string) (body string, headers []string) {
 		[]string{"Mcp-Protocol-Version: 2026-07-28", "Mcp-Method: " + method}
 }
 
-// Where there is no endpoint, a client of 2024-11-05 and one whose URL lacks the path read what is served, and where.
+// Where there is no endpoint, a client of 2024-11-05 and one whose URL lacks the path read what is served,
+// and where.
 func TestNoEndpoint(t *testing.T) {
 	t.Parallel()
 	f := serve(t, Options{})
@@ -348,8 +349,8 @@ func TestMirroredArguments(t *testing.T) {
 	}
 }
 
-// "Closing the SSE response stream MUST be treated by the server as cancellation of that request", and a broken connection MUST NOT in the
-// handshake era.
+// "Closing the SSE response stream MUST be treated by the server as cancellation of that request", and a
+// broken connection MUST NOT in the handshake era.
 func TestClosing(t *testing.T) {
 	t.Parallel()
 	f := serve(t, Options{})
@@ -419,7 +420,8 @@ func TestUnanswered(t *testing.T) {
 	}
 }
 
-// A client that loses its connection at any moment, again and again, goes on with nothing missing and nothing twice.
+// A client that loses its connection at any moment, again and again, goes on with nothing missing and nothing
+// twice.
 func TestResume(t *testing.T) {
 	t.Parallel()
 	f := serve(t, Options{})
@@ -461,7 +463,8 @@ func TestResume(t *testing.T) {
 	f.wants(410, "", "GET", "", session, "Last-Event-ID: garbage")
 }
 
-// The standing stream has what belongs to no request, whoever connects to it last; questions go to the stream of the call.
+// The standing stream has what belongs to no request, whoever connects to it last; questions go to the stream
+// of the call.
 func TestStandingStream(t *testing.T) {
 	t.Parallel()
 	f := serve(t, Options{})
@@ -613,7 +616,8 @@ func TestWhoMayComeIn(t *testing.T) {
 	for host, status := range map[string]int{"localhost": 200, "127.0.0.1:80": 200, "[::1]:1": 200, "evil.com": 403, "localhost.evil.com:80": 403, "10.0.0.1": 403} {
 		f.wants(status, "", "POST", ping, session, asAlice, "Host: "+host)
 	}
-	// A browser asks before it sends what a page wants to send, and shows the page an answer that names its origin.
+	// A browser asks before it sends what a page wants to send, and shows the page an answer that names its
+	// origin.
 	const app = "https://app.example.com"
 	asked := f.do("OPTIONS", "", "Origin: "+app, "Access-Control-Request-Method: POST")
 	if h := asked.Header; asked.StatusCode != 204 || h.Get("Access-Control-Allow-Origin") != app || !strings.Contains(h.Get("Access-Control-Allow-Headers"), headers.Session) {
@@ -681,7 +685,8 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// What is wrong with a request's headers is refused before its body is read, and a client that must wait is told how long.
+// What is wrong with a request's headers is refused before its body is read, and a client that must wait is
+// told how long.
 func TestRefusedHeaders(t *testing.T) {
 	t.Parallel()
 	f := serve(t, Options{})
@@ -727,7 +732,8 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// A peer that sends its request slowly, or one that is too long, is hung up on; what is too many at once is refused.
+// A peer that sends its request slowly, or one that is too long, is hung up on; what is too many at once is
+// refused.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	f := serve(t, Options{})
@@ -754,8 +760,8 @@ func TestBounds(t *testing.T) {
 	f.wants(204, "", "DELETE", "", session) // ends them
 }
 
-// Streams and requests that wait are not requests in flight: as many as a client has of them, its other requests are answered. They have a limit of
-// their own.
+// Streams and requests that wait are not requests in flight: as many as a client has of them, its other
+// requests are answered. They have a limit of their own.
 func TestWaitsAreApart(t *testing.T) {
 	t.Parallel()
 	f := serve(t, Options{MaxInFlight: 4})

@@ -14,16 +14,18 @@ import (
 )
 
 const (
-	// maxSessions is how many sessions an owner may have: few clients end theirs. A new one replaces the one that has been idle for longest.
+	// maxSessions is how many sessions an owner may have: few clients end theirs. A new one replaces the one
+	// that has been idle for longest.
 	maxSessions = 1000
-	// maxSessionsInAll limits the sessions of all owners: a session takes some 20 KiB. A new one replaces the idlest one of the owner with
-	// the most sessions.
+	// maxSessionsInAll limits the sessions of all owners: a session takes some 20 KiB. A new one replaces the
+	// idlest one of the owner with the most sessions.
 	maxSessionsInAll = 10_000
 	// sessionPatience is how long an idle session lives.
 	sessionPatience = 30 * time.Minute
 )
 
-// sessionKey identifies a session. An id is only valid for its owner, so it is useless to anyone else who knows it.
+// sessionKey identifies a session. An id is only valid for its owner, so it is useless to anyone else who
+// knows it.
 type sessionKey struct{ owner, id string }
 
 // sessionLimits limits the number of sessions.
@@ -72,7 +74,8 @@ func (s *Server) newSession(served Served, key sessionKey) *session {
 	return c
 }
 
-// add adds a session, unless there are too many, and returns it, or the one with the same id that was added before.
+// add adds a session, unless there are too many, and returns it, or the one with the same id that was added
+// before.
 func (s *Server) add(c *session) (added *session, err error) {
 	s.mu.Lock()
 	added = s.sessions[c.sessionKey]
@@ -102,7 +105,8 @@ func (s *Server) add(c *session) (added *session, err error) {
 
 var errStopped = errors.New("the server is shutting down")
 
-// room returns the session that must go for another one of an owner, nil if there is room, or an error if none can go. mu is held.
+// room returns the session that must go for another one of an owner, nil if there is room, or an error if
+// none can go. mu is held.
 func (s *Server) room(owner string) (gone *session, err error) {
 	count, idlest := map[string]int{}, map[string]*session{} // by owner
 	for key, c := range s.sessions {
@@ -148,7 +152,8 @@ func (s *Server) acquire(w http.ResponseWriter, r *http.Request, owner string, i
 			return nil
 		}
 	}
-	// "If the server receives a request with an invalid or unsupported MCP-Protocol-Version, it MUST respond with 400 Bad Request"
+	// "If the server receives a request with an invalid or unsupported MCP-Protocol-Version, it MUST respond
+	// with 400 Bad Request"
 	if name := r.Header.Get(headers.Version); name != "" {
 		if v := mcp.LookupVersion(name); v == nil || v.Stateless {
 			refuse(w, http.StatusBadRequest, id, mcp.CodeInvalidRequest, headers.Version+" names a version that the session does not speak")

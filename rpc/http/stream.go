@@ -17,20 +17,23 @@ import (
 const (
 	// maxWaiting is how many bytes of lines may wait for a connection: a writer takes about 64 KiB at once.
 	maxWaiting = 256 << 10
-	// maxKept is how many bytes of sent events a stream keeps for a client that loses its connection: more than is usually under way.
+	// maxKept is how many bytes of sent events a stream keeps for a client that loses its connection: more
+	// than is usually under way.
 	maxKept = 1 << 20
-	// maxKeptMarked is the same for a stream that can also be continued after a mark: enough for what is under way on most connections.
+	// maxKeptMarked is the same for a stream that can also be continued after a mark: enough for what is
+	// under way on most connections.
 	maxKeptMarked = 64 << 10
-	// maxKeptInAll limits the bytes that all streams hold, waiting ones included. Above it, a stream with a connection keeps only the last
-	// event that was sent, and fewer bytes may wait for it; streams that have lost their connection, or are finished, are forgotten.
+	// maxKeptInAll limits the bytes that all streams hold, waiting ones included. Above it, a stream with a
+	// connection keeps only the last event that was sent, and fewer bytes may wait for it; streams that have
+	// lost their connection, or are finished, are forgotten.
 	maxKeptInAll = 64 << 20
 	// maxBatch is the size from which on no further events are sent at once.
 	maxBatch = 64 << 10
-	// moveGrace is how long a client that has lost its connection may take to resume the stream before another one gets
-	// what follows: twice what retry says.
+	// moveGrace is how long a client that has lost its connection may take to resume the stream before
+	// another one gets what follows: twice what retry says.
 	moveGrace = 2 * time.Second
-	// closesSoon is how soon after a task's handle a connection ends if the client wanted nothing else: the SDKs close it
-	// when they have read their response.
+	// closesSoon is how soon after a task's handle a connection ends if the client wanted nothing else: the
+	// SDKs close it when they have read their response.
 	closesSoon = 5 * time.Second
 )
 
@@ -209,7 +212,8 @@ func (s *sender) next(ctx context.Context) (events []numbered, over bool, err er
 	}
 }
 
-// leave notes that no connection sends any more. When the stream is full, abandon is called if another stream can continue after it.
+// leave notes that no connection sends any more. When the stream is full, abandon is called if another stream
+// can continue after it.
 func (s *sender) leave(abandon func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -250,8 +254,8 @@ func (s *stream) hasAsked(task string) bool {
 	return !s.read && slices.ContainsFunc(s.events, func(n numbered) bool { return asks(n.text, task) })
 }
 
-// takeAsked removes and returns what waits in a stream without a connection, and asks about a task. Numbers that were
-// not sent mean nothing to the client, so those of later events may change.
+// takeAsked removes and returns what waits in a stream without a connection, and asks about a task. Numbers
+// that were not sent mean nothing to the client, so those of later events may change.
 func (s *stream) takeAsked(task string) (asked []numbered) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -283,15 +287,16 @@ func (s *stream) put(events []numbered) {
 	s.change()
 }
 
-// hasLeft reports whether the client has closed the connection after a task's handle, and had time to come back.
+// hasLeft reports whether the client has closed the connection after a task's handle, and had time to come
+// back.
 func (s *stream) hasLeft() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.handed.IsZero() && s.sent > 0 && !s.read && time.Since(s.left) >= moveGrace
 }
 
-// moveTo moves what a client has not read after the handle, and what comes next, to another stream. A client that has
-// closed the connection soon after the handle has read nothing else, whatever was sent.
+// moveTo moves what a client has not read after the handle, and what comes next, to another stream. A client
+// that has closed the connection soon after the handle has read nothing else, whatever was sent.
 func (s *stream) moveTo(other *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

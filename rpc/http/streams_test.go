@@ -92,8 +92,8 @@ func (c *streaming) read(n int) (lags []time.Duration) {
 	}
 }
 
-// Clients whose calls all stream at once take bounded memory each while they do not read, lose nothing, and are served alike.
-// RUNNEL_TEST_STREAMS says how many there are.
+// Clients whose calls all stream at once take bounded memory each while they do not read, lose nothing, and
+// are served alike. RUNNEL_TEST_STREAMS says how many there are.
 func TestManyStreams(t *testing.T) { // alone: it counts bytes
 	n, _ := strconv.Atoi(os.Getenv("RUNNEL_TEST_STREAMS"))
 	if n == 0 {
@@ -164,8 +164,8 @@ func TestManyStreams(t *testing.T) { // alone: it counts bytes
 	}
 }
 
-// What a client has not read of a stream that it has closed after the handle goes to another stream, with what comes
-// later, in order; a client that has read on for a while has read what was sent.
+// What a client has not read of a stream that it has closed after the handle goes to another stream, with
+// what comes later, in order; a client that has read on for a while has read what was sent.
 func TestMoveTo(t *testing.T) {
 	for stays, want := range map[time.Duration]string{0: "ABCD", closesSoon: "BCD"} {
 		synctest.Test(t, func(t *testing.T) {

@@ -24,7 +24,8 @@ type Authority struct {
 // minToken is the least length of a token: shorter ones can be guessed.
 const minToken = 16
 
-// Tokens map tokens to owners: who has access, and whose tasks they see. Make them with ReadTokens or OneToken.
+// Tokens map tokens to owners: who has access, and whose tasks they see. Make them with ReadTokens or
+// OneToken.
 type Tokens struct {
 	entries []tokenEntry
 }
@@ -37,7 +38,8 @@ type tokenEntry struct {
 // ErrNoTokens is returned by ReadTokens, with Tokens that admit no client, if the file has no token.
 var ErrNoTokens = errors.New("there is no token: write one \"TOKEN OWNER\" a line")
 
-// ReadTokens reads lines of "TOKEN OWNER". Blank lines and lines that begin with # are skipped. An error never shows a token.
+// ReadTokens reads lines of "TOKEN OWNER". Blank lines and lines that begin with # are skipped. An error
+// never shows a token.
 func ReadTokens(r io.Reader) (*Tokens, error) {
 	t := &Tokens{}
 	lines := bufio.NewScanner(r)

@@ -6,8 +6,9 @@ import (
 	"encoding/json"
 )
 
-// ContentBlock is one content item as it is on the wire: a JSON object with a "type". It is encoded once, when it is made, and from then on
-// only copied (into the log, a partial, a result), even if runnel does not know its type.
+// ContentBlock is one content item as it is on the wire: a JSON object with a "type". It is encoded once,
+// when it is made, and from then on only copied (into the log, a partial, a result), even if runnel does not
+// know its type.
 type ContentBlock = json.RawMessage
 
 // TextContent is a content item of type "text".
@@ -32,8 +33,9 @@ func Image(data []byte, mimeType string) ContentBlock {
 	return encode(imageContent{Type: "image", Data: base64.StdEncoding.EncodeToString(data), MimeType: mimeType})
 }
 
-// Received returns an item from another server as it can be passed on, and reports false if it is not an object. The item loses its seqNr: each
-// sender gives that number itself (SEP-1905, "Sequence Number Requirements").
+// Received returns an item from another server as it can be passed on, and reports false if it is not an
+// object. The item loses its seqNr: each sender gives that number itself (SEP-1905, "Sequence Number
+// Requirements").
 func Received(c ContentBlock) (ContentBlock, bool) {
 	if len(c) == 0 || c[0] != '{' {
 		return nil, false
@@ -73,18 +75,20 @@ func TextOf(c ContentBlock) (string, bool) {
 	return t.Text, err == nil && t.Type == "text"
 }
 
-// Bounds of a line, in bytes. Clients and routers read lines with limits, the lowest of them 1 MiB; every bound of content derives from that.
+// Bounds of a line, in bytes. Clients and routers read lines with limits, the lowest of them 1 MiB; every
+// bound of content derives from that.
 const (
 	// MaxLine is the length that every written line stays below.
 	MaxLine = 1 << 20
-	// MaxContent is how much JSON content a line may have. The rest is for ids, the task and its status, and other _meta.
+	// MaxContent is how much JSON content a line may have. The rest is for ids, the task and its status, and
+	// other _meta.
 	MaxContent = MaxLine - 32<<10
 	// MaxPage is how much content an answer may have if the client asks for the rest.
 	MaxPage = MaxLine / 2
 	// MaxListPage is roughly how much of a list one page has.
 	MaxListPage = MaxPage / 2
-	// MaxPassed is how long a line may be that passes on what another server has sent as one line: the client would read that line, too, from
-	// the server. The official TypeScript client reads 10 MiB.
+	// MaxPassed is how long a line may be that passes on what another server has sent as one line: the client
+	// would read that line, too, from the server. The official TypeScript client reads 10 MiB.
 	MaxPassed = 8 << 20
 	// MaxText is how many bytes of any text fit: a control character takes six bytes in JSON.
 	MaxText = MaxLine / 8

@@ -15,21 +15,26 @@ const (
 	CodeMethodNotFound = -32601
 	CodeInvalidParams  = -32602
 	CodeInternalError  = -32603
-	// CodeBusy answers a request that is refused because a limit is reached. It is not a separate code: 2026-07-28 asks implementations to use
-	// none from -32000 to -32099 ("Error Codes").
+	// CodeBusy answers a request that is refused because a limit is reached. It is not a separate code:
+	// 2026-07-28 asks implementations to use none from -32000 to -32099 ("Error Codes").
 	CodeBusy = CodeInternalError
-	// CodeStreamLost is runnel's own. A transport that connects again uses it to answer a subscription whose connection was lost.
+	// CodeStreamLost is runnel's own. A transport that connects again uses it to answer a subscription whose
+	// connection was lost.
 	CodeStreamLost = -31001
-	// CodeSessionEnded is runnel's own, too. A transport answers with it a request that the server has not taken, since it no longer knows the session.
+	// CodeSessionEnded is runnel's own, too. A transport answers with it a request that the server has not
+	// taken, since it no longer knows the session.
 	CodeSessionEnded = -31002
-	// CodeNoSession answers a request over HTTP with an unknown session, until 2025-11-25. No specification names it, but the official SDKs use
-	// it, and Claude Code recognizes by it the 404 after which it must initialize again.
+	// CodeNoSession answers a request over HTTP with an unknown session, until 2025-11-25. No specification
+	// names it, but the official SDKs use it, and Claude Code recognizes by it the 404 after which it must
+	// initialize again.
 	CodeNoSession = -32001
 	// CodeHeaderMismatch answers a request whose HTTP headers contradict its body (since 2026-07-28).
 	CodeHeaderMismatch = -32020
-	// CodeMissingCapability answers a request that needs a capability that its client did not declare (since 2026-07-28).
+	// CodeMissingCapability answers a request that needs a capability that its client did not declare (since
+	// 2026-07-28).
 	CodeMissingCapability = -32021
-	// CodeUnsupportedVersion answers a request with a protocol version that is not supported (since 2026-07-28).
+	// CodeUnsupportedVersion answers a request with a protocol version that is not supported (since
+	// 2026-07-28).
 	CodeUnsupportedVersion = -32022
 )
 
@@ -41,7 +46,8 @@ const (
 	MetaCommand = "runnel/command"
 	// MetaFallbackMode is set on a handle if none of the client's response modes is available (SEP-1905).
 	MetaFallbackMode = "io.modelcontextprotocol/fallback-mode"
-	// MetaModelResponse is a text for the host's model when a task was created (2025-11-25 basic/utilities/tasks).
+	// MetaModelResponse is a text for the host's model when a task was created (2025-11-25
+	// basic/utilities/tasks).
 	MetaModelResponse = "io.modelcontextprotocol/model-immediate-response"
 
 	// Keys of the stateless era (2026-07-28 basic, "_meta").
@@ -121,8 +127,8 @@ const (
 	ExtensionTaskPartials = "runnel/task-partials"
 )
 
-// Extends reports whether the client declared an extension: "an empty object indicates support" (2026-07-28 basic/versioning), and a value that
-// is not an object does not.
+// Extends reports whether the client declared an extension: "an empty object indicates support" (2026-07-28
+// basic/versioning), and a value that is not an object does not.
 func (c *ClientCapabilities) Extends(id string) bool {
 	_, ok := c.Extensions[id].(map[string]any)
 	return ok
@@ -140,7 +146,8 @@ type SamplingCapability struct {
 	Tools   *Present `json:"tools,omitempty"`
 }
 
-// ListCapability is the capability of a list: a server's tools and prompts, a client's roots before 2026-07-28.
+// ListCapability is the capability of a list: a server's tools and prompts, a client's roots before
+// 2026-07-28.
 type ListCapability struct {
 	ListChanged bool `json:"listChanged,omitempty"`
 }
@@ -176,12 +183,14 @@ func (c *ClientCapabilities) StreamsPartials() bool {
 	return c.Tasks != nil && c.Tasks.Streaming != nil && c.Tasks.Streaming.Partial != nil
 }
 
-// StreamsResponses reports whether the client declared that it accepts several responses to one request (SEP-1905).
+// StreamsResponses reports whether the client declared that it accepts several responses to one request
+// (SEP-1905).
 func (c *ClientCapabilities) StreamsResponses() bool {
 	return c.Tasks != nil && c.Tasks.Responses != nil && slices.Contains(c.Tasks.Responses.Modes, ModeStreaming)
 }
 
-// AsksByForm reports whether the client can show its user a form (client/elicitation; an empty capability means forms).
+// AsksByForm reports whether the client can show its user a form (client/elicitation; an empty capability
+// means forms).
 func (c *ClientCapabilities) AsksByForm() bool {
 	return c.Elicitation != nil && (c.Elicitation.Form != nil || c.Elicitation.URL == nil)
 }
@@ -244,7 +253,8 @@ type RequestMeta struct {
 	PartialResultToken json.RawMessage `json:"partialResultToken,omitempty"` // SEP-2998
 	Variables          json.RawMessage `json:"runnel/variables,omitempty"`
 
-	// The stateless era: nil = absent. What the client says about itself, a rpc.Caller also has in a session, from its initialize.
+	// The stateless era: nil = absent. What the client says about itself, a rpc.Caller also has in a session,
+	// from its initialize.
 	ProtocolVersion    json.RawMessage `json:"io.modelcontextprotocol/protocolVersion,omitempty"`
 	ClientInfo         json.RawMessage `json:"io.modelcontextprotocol/clientInfo,omitempty"`
 	ClientCapabilities json.RawMessage `json:"io.modelcontextprotocol/clientCapabilities,omitempty"`

@@ -1,6 +1,7 @@
 package mcp
 
-// CodeResourceNotFound answers a request for an unknown resource in the handshake era (server/resources, "Error Handling").
+// CodeResourceNotFound answers a request for an unknown resource in the handshake era (server/resources,
+// "Error Handling").
 const CodeResourceNotFound = -32002
 
 // MetaNext is the position after a resource's contents, from which to read on.

@@ -5,8 +5,9 @@ import (
 	"encoding/json"
 )
 
-// A result may come from another server, whose members and numbers pass as they are. So it is encoded and decoded by hand: encoding/json would drop
-// a member that no field has, and round a number of _meta above 2^53.
+// A result may come from another server, whose members and numbers pass as they are. So it is encoded and
+// decoded by hand: encoding/json would drop a member that no field has, and round a number of _meta above
+// 2^53.
 
 // MarshalJSON implements json.Marshaler.
 func (r CallToolResult) MarshalJSON() ([]byte, error) {
@@ -15,8 +16,8 @@ func (r CallToolResult) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// WriteJSON appends the encoded result. What is already JSON is copied as it is, once: encoding/json would check and copy all of it again, three
-// times the work of everything else on a large result.
+// WriteJSON appends the encoded result. What is already JSON is copied as it is, once: encoding/json would
+// check and copy all of it again, three times the work of everything else on a large result.
 func (r CallToolResult) WriteJSON(to *bytes.Buffer) error {
 	to.WriteByte('{')
 	return r.writeMembers(to)

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// A result that is stored and read again is what it was: also its numbers, and members that runnel does not know.
+// A result that is stored and read again is what it was: also its numbers, and members that runnel does not
+// know.
 func TestResultIsWhatItWas(t *testing.T) {
 	for _, text := range []string{
 		`{"content":[{"type":"text","text":"<a>","n":1e400}],"structuredContent":{"n":1e400},"isError":true,"_meta":{"big":12345678901234567890},"x":{"n":1e400}}`,

@@ -26,7 +26,8 @@ type DiscoverResult struct {
 	Cacheable
 }
 
-// InputRequest is a request that a client carries out for the server (basic/patterns/mrtr): "elicitation/create".
+// InputRequest is a request that a client carries out for the server (basic/patterns/mrtr):
+// "elicitation/create".
 type InputRequest struct {
 	Method string          `json:"method"`
 	Params json.RawMessage `json:"params"`

@@ -47,8 +47,8 @@ type CreateTaskResult struct {
 	Meta map[string]any `json:"_meta,omitempty"`
 }
 
-// TaskParams are the params of tasks/get, tasks/result and tasks/cancel. Other members are ignored: the TypeScript SDK repeats the task's
-// metadata there.
+// TaskParams are the params of tasks/get, tasks/result and tasks/cancel. Other members are ignored: the
+// TypeScript SDK repeats the task's metadata there.
 type TaskParams struct {
 	TaskID    string          `json:"taskId"`
 	LastSeqNr json.RawMessage `json:"lastSeqNr,omitempty"` // tasks/result only (SEP-1905, "Resuming Streaming")
@@ -72,7 +72,8 @@ const (
 	MetaVariables = "runnel/variables"
 	// MetaVariablesBytes replaces it in an answer that has no room for the variables, and gives their length.
 	MetaVariablesBytes = "runnel/variablesBytes"
-	// MetaTask names the task that a tool's result is about: in the result of a call that was handed over, and of the fallback tools.
+	// MetaTask names the task that a tool's result is about: in the result of a call that was handed over,
+	// and of the fallback tools.
 	MetaTask = "runnel/task"
 	// MetaTasks is MetaTask for list_tasks.
 	MetaTasks = "runnel/tasks"

@@ -82,8 +82,9 @@ func (r *CallToolResult) Size() int {
 	return n
 }
 
-// For returns the result without structured content that a version cannot hold. If there is nothing else in the result, it becomes text: "a tool
-// that returns structured content SHOULD also return the serialized JSON in a TextContent block" (server/tools).
+// For returns the result without structured content that a version cannot hold. If there is nothing else in
+// the result, it becomes text: "a tool that returns structured content SHOULD also return the serialized JSON
+// in a TextContent block" (server/tools).
 func (r *CallToolResult) For(v *Version) *CallToolResult {
 	if len(r.StructuredContent) == 0 || v.StructuredContent && (v.AnyStructured || r.StructuredContent[0] == '{') {
 		return r
@@ -106,7 +107,8 @@ func ErrorResult(text string) *CallToolResult {
 	return &CallToolResult{Content: []ContentBlock{Text(text)}, IsError: true}
 }
 
-// MCP Apps (SEP-1865, specification 2026-01-26): a tool names a page that its client shows beside a call, and the page calls tools.
+// MCP Apps (SEP-1865, specification 2026-01-26): a tool names a page that its client shows beside a call, and
+// the page calls tools.
 const (
 	// ExtensionUI is the extension that a client declares if it shows pages.
 	ExtensionUI = "io.modelcontextprotocol/ui"
@@ -114,7 +116,8 @@ const (
 	AppType = "text/html;profile=mcp-app"
 )
 
-// ShowsApps reports whether the client shows pages of AppType ("mimeTypes: Array of supported content types (REQUIRED)").
+// ShowsApps reports whether the client shows pages of AppType ("mimeTypes: Array of supported content types
+// (REQUIRED)").
 func (c *ClientCapabilities) ShowsApps() bool {
 	settings, _ := c.Extensions[ExtensionUI].(map[string]any)
 	types, _ := settings["mimeTypes"].([]any)

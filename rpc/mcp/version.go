@@ -1,7 +1,7 @@
 package mcp
 
-// Version is one row of the version table: a protocol version and what its messages may hold. Versions are compared nowhere else: code asks for
-// a feature.
+// Version is one row of the version table: a protocol version and what its messages may hold. Versions are
+// compared nowhere else: code asks for a feature.
 type Version struct {
 	Name string
 
@@ -44,8 +44,8 @@ func LookupVersion(name string) *Version {
 	return nil
 }
 
-// NewestHandshake returns the version that answers an initialize request for an unknown version (basic/lifecycle, "Version Negotiation": the
-// latest one that the server supports).
+// NewestHandshake returns the version that answers an initialize request for an unknown version
+// (basic/lifecycle, "Version Negotiation": the latest one that the server supports).
 func NewestHandshake() *Version {
 	for i := len(Versions) - 1; ; i-- {
 		if !Versions[i].Stateless {
@@ -54,6 +54,6 @@ func NewestHandshake() *Version {
 	}
 }
 
-// Waits reports whether requests of a method do little but wait. They do not count among the requests in flight: many of them must not keep out
-// others, such as the one that cancels what they wait for.
+// Waits reports whether requests of a method do little but wait. They do not count among the requests in
+// flight: many of them must not keep out others, such as the one that cancels what they wait for.
 func Waits(method string) bool { return method == "subscriptions/listen" || method == "tasks/result" }

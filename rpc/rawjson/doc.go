@@ -1,4 +1,5 @@
-// Package rawjson reads JSON text without decoding it. encoding/json takes some µs for a small object; walking over it takes 0.1.
+// Package rawjson reads JSON text without decoding it. encoding/json takes some µs for a small object;
+// walking over it takes 0.1.
 //
 //	scan.go       Scan: whether a text is one valid JSON value. All other files except exact.go rely on that
 //	walk.go       Walk: over the members of an object or the elements of an array, without copying

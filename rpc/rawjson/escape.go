@@ -6,9 +6,10 @@ import (
 	"slices"
 )
 
-// AppendText appends text, which must be valid UTF-8, as a JSON string without its quotes. Use it on the way of output: every byte passes here,
-// and encoding/json takes ten times as long for a short text. It takes eight bytes at a time, and rare characters one by one. FuzzEscape
-// compares it with a slow version and with encoding/json.
+// AppendText appends text, which must be valid UTF-8, as a JSON string without its quotes. Use it on the way
+// of output: every byte passes here, and encoding/json takes ten times as long for a short text. It takes
+// eight bytes at a time, and rare characters one by one. FuzzEscape compares it with a slow version and with
+// encoding/json.
 func AppendText(dst, text []byte) []byte {
 	for len(text) >= 8 {
 		dst, text = appendEights(dst, text, min(len(text)&^7, 512)) // dst grows by what that may take at most
@@ -17,7 +18,8 @@ func AppendText(dst, text []byte) []byte {
 	return dst
 }
 
-// appendEights appends the first n bytes of text, a multiple of eight, or fewer, and returns what follows them.
+// appendEights appends the first n bytes of text, a multiple of eight, or fewer, and returns what follows
+// them.
 func appendEights(dst, text []byte, n int) (_, rest []byte) {
 	dst = slices.Grow(dst, longestEscape*n+8)
 	out, at := dst[:cap(dst)], len(dst)
@@ -28,7 +30,8 @@ func appendEights(dst, text []byte, n int) (_, rest []byte) {
 			break
 		}
 		left := 8
-		// All of eight is written each time, and so is each escape with what follows it: the next write overwrites the excess.
+		// All of eight is written each time, and so is each escape with what follows it: the next write
+		// overwrites the excess.
 		for marks := suspects(eight); marks != 0; {
 			binary.LittleEndian.PutUint64(out[at:], eight)
 			plain := bits.TrailingZeros64(marks) &^ 7 // bits before the first mark
@@ -51,7 +54,8 @@ func appendEights(dst, text []byte, n int) (_, rest []byte) {
 	return dst, text
 }
 
-// appendSlowly appends the characters that begin in the next n bytes of text, one after the other, and returns what follows them.
+// appendSlowly appends the characters that begin in the next n bytes of text, one after the other, and
+// returns what follows them.
 func appendSlowly(dst, text []byte, n int) (_, rest []byte) {
 	i := 0
 	for i < n {
@@ -81,10 +85,11 @@ const (
 	lowest, highest = 0x0101010101010101, 0x8080808080808080
 )
 
-// suspects marks the bytes of eight that must be escaped, by their highest bit, and perhaps plain ones after them, but only ASCII.
+// suspects marks the bytes of eight that must be escaped, by their highest bit, and perhaps plain ones after
+// them, but only ASCII.
 func suspects(eight uint64) uint64 {
-	// The highest bit of a byte below 0x80 is set by taking away more than it is, and by adding one to 0x7F. 0x22 is the quote:
-	// with 2 flipped it is 0x20, and what was below 0x20 still is.
+	// The highest bit of a byte below 0x80 is set by taking away more than it is, and by adding one to 0x7F.
+	// 0x22 is the quote: with 2 flipped it is 0x20, and what was below 0x20 still is.
 	controlOrQuote := (eight ^ 2*lowest) - 0x21*lowest
 	backslash := (eight ^ '\\'*lowest) - lowest
 	del := eight + lowest

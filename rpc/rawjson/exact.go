@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Unmarshal is json.Unmarshal, except that a member is read into a field only if its name is exactly that of the field's tag. The standard
-// library also takes "TASKID" for "taskId", which a filter between client and server would not notice. Use it for the params of requests and
-// notifications.
+// Unmarshal is json.Unmarshal, except that a member is read into a field only if its name is exactly that of
+// the field's tag. The standard library also takes "TASKID" for "taskId", which a filter between client and
+// server would not notice. Use it for the params of requests and notifications.
 func Unmarshal(data []byte, to any) error {
 	if json.Valid(data) {
 		data = exact(data, reflect.TypeOf(to))
@@ -55,8 +55,8 @@ func exact(data []byte, t reflect.Type) []byte {
 	return append(changed, data[0]+2) // in ASCII, the end of either
 }
 
-// fieldOf returns the type of the field that a member is read into, nil if there is none. A member that would be read under another name is
-// not kept.
+// fieldOf returns the type of the field that a member is read into, nil if there is none. A member that would
+// be read under another name is not kept.
 func fieldOf(fields []reflect.StructField, name string) (to reflect.Type, keep bool) {
 	keep = true
 	for _, f := range fields {

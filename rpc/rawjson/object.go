@@ -2,7 +2,8 @@ package rawjson
 
 import "encoding/json"
 
-// Member returns the value of an object's member as it is written, nil if there is none or if object is not an object.
+// Member returns the value of an object's member as it is written, nil if there is none or if object is not
+// an object.
 func Member(object []byte, member string) []byte {
 	for it := Over(object); it.object && it.Next(); {
 		if string(it.Name) == member {
@@ -15,7 +16,8 @@ func Member(object []byte, member string) []byte {
 // StringMember returns the text of an object's member, "" if there is none or it is not a string.
 func StringMember(object []byte, member string) string { return Unquote(Member(object, member)) }
 
-// WithMember returns an object with a new value for a member, which moves to the end, or without the member if value is nil.
+// WithMember returns an object with a new value for a member, which moves to the end, or without the member
+// if value is nil.
 func WithMember(object []byte, member string, value any) json.RawMessage {
 	changed := []byte{'{'}
 	add := func(name, value []byte) {
@@ -39,8 +41,8 @@ func WithMember(object []byte, member string, value any) json.RawMessage {
 	return append(changed, '}')
 }
 
-// Merge returns an object with the members of another one. Of two objects with the same name the members are merged, of other values the second
-// one stays.
+// Merge returns an object with the members of another one. Of two objects with the same name the members are
+// merged, of other values the second one stays.
 func Merge(object, with json.RawMessage) json.RawMessage {
 	for it := Over(with); it.Next(); {
 		value := json.RawMessage(it.Value)

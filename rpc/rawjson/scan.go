@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// scanner checks JSON text in one pass (RFC 8259). json.Valid calls a state function per byte and takes three to five times as long, a µs more
-// for a short line. The tests compare the two on random input.
+// scanner checks JSON text in one pass (RFC 8259). json.Valid calls a state function per byte and takes three
+// to five times as long, a µs more for a short line. The tests compare the two on random input.
 //
 // Its methods take the position where something begins and return the position after it, or no.
 type scanner struct {
@@ -123,8 +123,9 @@ func (s *scanner) str(i int) int {
 	}
 }
 
-// Scan reports whether text is one JSON value in UTF-8 without surrounding blanks, and counts its values, nested ones included. Call it before
-// the other functions of this package, which take valid JSON for granted.
+// Scan reports whether text is one JSON value in UTF-8 without surrounding blanks, and counts its values,
+// nested ones included. Call it before the other functions of this package, which take valid JSON for
+// granted.
 func Scan(text []byte) (values int, ok bool) {
 	s := scanner{text: text}
 	ok = utf8.Valid(text) && s.value(0, 0) == len(text)

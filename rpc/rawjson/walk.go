@@ -5,7 +5,8 @@ import (
 	"encoding/json"
 )
 
-// Walk iterates over the members of a valid JSON object or the elements of an array, without recursion and without copying:
+// Walk iterates over the members of a valid JSON object or the elements of an array, without recursion and
+// without copying:
 //
 //	for it := rawjson.Over(value); it.Next(); {
 type Walk struct {

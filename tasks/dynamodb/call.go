@@ -19,14 +19,14 @@ import (
 
 const (
 	readTimeout = 5 * time.Second
-	// A request that was throttled, collided with another or got no answer is tried again, first after tryAgain and in the end every
-	// tryMost.
+	// A request that was throttled, collided with another or got no answer is tried again, first after
+	// tryAgain and in the end every tryMost.
 	tryAgain = 10 * time.Millisecond
 	tryMost  = 500 * time.Millisecond
 )
 
-// try sends a request until it is answered, and words refusals for people. A condition that does not hold is left to the caller
-// (isCondition, found).
+// try sends a request until it is answered, and words refusals for people. A condition that does not hold is
+// left to the caller (isCondition, found).
 func (sp *space) try(ctx context.Context, ask func() error) error {
 	for wait := tryAgain; ; wait = min(2*wait, tryMost) {
 		err := ask()
@@ -71,7 +71,8 @@ func passes(err error) bool {
 	return true // there was no answer
 }
 
-// errThrottled stands for the part of a request that was not served: it was throttled, or is more than an answer holds.
+// errThrottled stands for the part of a request that was not served: it was throttled, or is more than an
+// answer holds.
 var errThrottled = &types.ThrottlingException{Message: aws.String("a part of the request was not served")}
 
 // isCondition reports whether nothing was written because a condition did not hold.
@@ -80,8 +81,8 @@ func isCondition(err error) bool {
 	return is
 }
 
-// found returns the item that failed a condition, nil if it does not exist. In a transaction it is the item of the first condition that did
-// not hold.
+// found returns the item that failed a condition, nil if it does not exist. In a transaction it is the item
+// of the first condition that did not hold.
 func found(err error) (item, bool) {
 	if failed, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok {
 		return failed.Item, true
@@ -96,8 +97,8 @@ func found(err error) (item, bool) {
 	return nil, false
 }
 
-// settled turns the refusal of a condition into tasks.ErrFenced, unless an earlier try of the same write has succeeded: then there is the item
-// as that try has left it.
+// settled turns the refusal of a condition into tasks.ErrFenced, unless an earlier try of the same write has
+// succeeded: then there is the item as that try has left it.
 func settled(err error, isDone func(there item) bool) error {
 	there, refused := found(err)
 	switch {

@@ -62,7 +62,8 @@ func (sp *space) write(ctx context.Context, changes ...types.TransactWriteItem) 
 	})
 }
 
-// The changes of write. If the condition of an update or of putNew does not hold, found returns the item that is there.
+// The changes of write. If the condition of an update or of putNew does not hold, found returns the item that
+// is there.
 
 func (sp *space) put(i item) types.TransactWriteItem {
 	return types.TransactWriteItem{Put: &types.Put{TableName: &sp.server.o.Table, Item: i}}

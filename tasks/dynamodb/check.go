@@ -9,7 +9,8 @@ import (
 const (
 	// mostCounted is how many tasks Check counts at most, since each costs money.
 	mostCounted = 10_000
-	// lately is the age up to which Check takes a lease for that of a living runnel. It is generous, since clocks differ.
+	// lately is the age up to which Check takes a lease for that of a living runnel. It is generous, since
+	// clocks differ.
 	lately = time.Minute
 )
 

@@ -7,8 +7,8 @@
 //	Hear, Asked ◀─ looks, again and again: the table announces no changes
 //
 // The table has a partition key pk and a sort key sk, both text, and no index: all reads
-// are consistent ones. An owner has the partitions that begin with PREFIX:OWNER:, so that a policy of IAM can hold owners apart
-// (dynamodb:LeadingKeys). After that come
+// are consistent ones. An owner has the partitions that begin with PREFIX:OWNER:, so that a policy of IAM can
+// hold owners apart (dynamodb:LeadingKeys). After that come
 //
 //	pk             sk                    what
 //	schema         schema                the version of what stands here
@@ -21,8 +21,8 @@
 //	alive          KEEPER                a lease
 //	asked:KEEPER   ID                    a task that somebody asks its keeper to cancel
 //
-// Each item has the attribute expires, the table's time to live, a minute after the task's own. DynamoDB deletes expired items within some
-// days; until then runnel does not show them.
+// Each item has the attribute expires, the table's time to live, a minute after the task's own. DynamoDB
+// deletes expired items within some days; until then runnel does not show them.
 //
 // Words:
 //

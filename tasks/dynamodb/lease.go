@@ -12,10 +12,12 @@ import (
 	"runnel/tasks/engine"
 )
 
-// DynamoDB has no clock to ask, and the clocks of machines differ. So a lease is a number that its process counts up. Others take the process
-// for gone if they have not seen the number change for a while, by their own clocks.
+// DynamoDB has no clock to ask, and the clocks of machines differ. So a lease is a number that its process
+// counts up. Others take the process for gone if they have not seen the number change for a while, by their
+// own clocks.
 
-// silence is how long that is. It leaves a process that comes back the time to find out whether it was taken for gone (engine.Space.Renew).
+// silence is how long that is. It leaves a process that comes back the time to find out whether it was taken
+// for gone (engine.Space.Renew).
 const silence = engine.LeaseTTL - engine.RenewInterval
 
 // leaseExpiry is the age at which DynamoDB may delete the lease of a process that has not given it back.
@@ -41,7 +43,8 @@ func (sp *space) Leave(ctx context.Context) {
 	_ = sp.write(ctx, sp.remove(sp.key("alive", sp.of.Keeper))) // otherwise others notice that it no longer changes
 }
 
-// longPause is the longest pause between two looks after which this process still knows how long a lease has not changed.
+// longPause is the longest pause between two looks after which this process still knows how long a lease has
+// not changed.
 const longPause = engine.LeaseTTL
 
 // Alive implements engine.Store. A process that is seen for the first time counts as alive.
@@ -117,10 +120,12 @@ func (sp *space) Unmark(ctx context.Context, m engine.Mark) error {
 	return nil
 }
 
-// DropExpired implements engine.Store. DynamoDB deletes expired items by itself, if the table's time to live is on.
+// DropExpired implements engine.Store. DynamoDB deletes expired items by itself, if the table's time to live
+// is on.
 func (sp *space) DropExpired(context.Context) error { return nil }
 
-// expiresItems reports whether the table's time to live is on. It fails if the credentials do not allow the question.
+// expiresItems reports whether the table's time to live is on. It fails if the credentials do not allow the
+// question.
 func (sp *space) expiresItems(ctx context.Context) (bool, error) {
 	answer, err := sp.server.client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &sp.server.o.Table})
 	if err != nil || answer.TimeToLiveDescription == nil {

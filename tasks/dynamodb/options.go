@@ -18,8 +18,9 @@ type Options struct {
 	engine.Options
 }
 
-// Parse makes Options of a URL: dynamodb://TABLE[?region=R&endpoint=URL&prefix=P]. Credentials are never part of it: they come from the
-// standard chain of AWS, which is the environment, the shared config and credentials files, and the role of the machine.
+// Parse makes Options of a URL: dynamodb://TABLE[?region=R&endpoint=URL&prefix=P]. Credentials are never part
+// of it: they come from the standard chain of AWS, which is the environment, the shared config and
+// credentials files, and the role of the machine.
 func Parse(state string) (Options, error) {
 	var o Options
 	form := engine.URLForm{

@@ -16,7 +16,8 @@ import (
 	"runnel/tasks/engine"
 )
 
-// transactionBytes is how much output goes into one transaction, plus at most an extent. DynamoDB allows 4 MB and 100 changes.
+// transactionBytes is how much output goes into one transaction, plus at most an extent. DynamoDB allows 4 MB
+// and 100 changes.
 const transactionBytes = 1 << 20
 
 // mostPieces is how many pieces the longest extent has: no chunk is longer than a line of MCP.
@@ -67,7 +68,8 @@ func (sp *space) Append(ctx context.Context, r *engine.Record, b *engine.Batch) 
 	return sp.removeAll(ctx, sp.cut(r.ID, b.Cut))
 }
 
-// append stores items together with their end position, if this process is still the keeper. last is the end of the batch.
+// append stores items together with their end position, if this process is still the keeper. last is the end
+// of the batch.
 func (sp *space) append(ctx context.Context, r *engine.Record, from, to, last int64, items []types.TransactWriteItem) error {
 	moves := sp.update(sp.recordKey(r.ID), "SET #end = :to", "#keeper = :me AND #end = :from", item{":from": number(from), ":to": number(to), ":me": text(sp.of.Keeper)})
 	err := sp.write(ctx, slices.Insert(items, 0, moves)...)

@@ -157,8 +157,8 @@ func asks(action string, body []byte) (map[string][]string, error) {
 	return all, nil
 }
 
-// guard stands before a server and refuses what the policy does, as IAM would: the server of the tests has no permissions. It notes each
-// action that it has seen.
+// guard stands before a server and refuses what the policy does, as IAM would: the server of the tests has no
+// permissions. It notes each action that it has seen.
 type guard struct {
 	*httptest.Server
 	mu   sync.Mutex
@@ -197,8 +197,9 @@ func newGuard(t *testing.T, s *dynatest.Server, p policy) *guard {
 	return g
 }
 
-// With the manual's policy an owner's credentials do all that runnel does, and with a client written by hand nothing to other owners. The
-// policy is read here as AWS documents it: whether AWS reads it so, no server of the tests can show.
+// With the manual's policy an owner's credentials do all that runnel does, and with a client written by hand
+// nothing to other owners. The policy is read here as AWS documents it: whether AWS reads it so, no server of
+// the tests can show.
 func TestPolicy(t *testing.T) {
 	t.Parallel()
 	s := dynatest.Start(t)

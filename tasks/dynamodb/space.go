@@ -33,11 +33,12 @@ func (sp *space) usable() error {
 	return sp.unusable
 }
 
-// placeStep is how many nanoseconds share a place number. Processes that make tasks in the same step differ in its last bits.
+// placeStep is how many nanoseconds share a place number. Processes that make tasks in the same step differ
+// in its last bits.
 const placeStep = 1 << 10
 
-// placeNow returns the next place in the order of tasks. It follows the time, so that recent tasks can be counted, and rises with each
-// task.
+// placeNow returns the next place in the order of tasks. It follows the time, so that recent tasks can be
+// counted, and rises with each task.
 func (sp *space) placeNow() uint64 {
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
@@ -45,7 +46,8 @@ func (sp *space) placeNow() uint64 {
 	return sp.place
 }
 
-// placeKey returns the key of a place. Its sort key is hexadecimal with a fixed length, so that numbers sort as text.
+// placeKey returns the key of a place. Its sort key is hexadecimal with a fixed length, so that numbers sort
+// as text.
 func (sp *space) placeKey(place uint64) item { return sp.key("tasks", placeText(place)) }
 
 func placeText(place uint64) string { return fmt.Sprintf("%016x", place) }

@@ -157,7 +157,8 @@ func stop(t testing.TB, s *State) {
 	spaceOf(t, s, "local").of.Stop()
 }
 
-// The tasks of a process that has vanished fail with what they had written, and it is refused when it comes back.
+// The tasks of a process that has vanished fail with what they had written, and it is refused when it comes
+// back.
 func TestVanished(t *testing.T) {
 	t.Parallel()
 	s := dynatest.Start(t)
@@ -191,7 +192,8 @@ func TestVanished(t *testing.T) {
 	}
 }
 
-// A process that has slept, or could not reach the table, takes nobody for dead whom it has not watched since.
+// A process that has slept, or could not reach the table, takes nobody for dead whom it has not watched
+// since.
 func TestSlept(t *testing.T) {
 	t.Parallel()
 	s := dynatest.Start(t)

@@ -155,7 +155,8 @@ func TestUnanswered(t *testing.T) {
 	enginetest.Unanswered(t, newState(t, dynatest.Start(t)).State)
 }
 
-// A server that has stopped is waited for, then the error says that it does not answer. It goes on where it was.
+// A server that has stopped is waited for, then the error says that it does not answer. It goes on where it
+// was.
 func TestStopped(t *testing.T) {
 	t.Parallel()
 	s := dynatest.Start(t)

@@ -18,8 +18,8 @@ import (
 	"runnel/tasks/statetest"
 )
 
-// The state that a runnel of version 1 has stored is found: testdata has the items of its table, as the binary of commit 902d8cf has left them after
-// a run of seq 3 and one of false.
+// The state that a runnel of version 1 has stored is found: testdata has the items of its table, as the
+// binary of commit 902d8cf has left them after a run of seq 3 and one of false.
 func TestStateOfVersion1(t *testing.T) {
 	t.Parallel()
 	items, err := os.ReadFile("testdata/version1.jsonl")
@@ -65,7 +65,8 @@ func TestStateOfVersion1(t *testing.T) {
 	statetest.Put(t, state, statetest.Working("new"))
 }
 
-// Where a newer runnel has stored something, or comes to do so, this one writes nothing once it has looked: each time it renews its lease.
+// Where a newer runnel has stored something, or comes to do so, this one writes nothing once it has looked:
+// each time it renews its lease.
 func TestNewerVersion(t *testing.T) {
 	t.Parallel()
 	s := dynatest.Start(t)

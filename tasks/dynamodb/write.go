@@ -15,11 +15,11 @@ import (
 	"runnel/tasks/engine"
 )
 
-// Each write is one transaction, or changes one item under a condition. It may be sent again if there was no answer, and then notices
-// whether the first try succeeded.
+// Each write is one transaction, or changes one item under a condition. It may be sent again if there was no
+// answer, and then notices whether the first try succeeded.
 
-// pieceBytes is how much of a result, an extent of output or variables one item holds. DynamoDB allows 400 KB for an item with all its
-// attributes.
+// pieceBytes is how much of a result, an extent of output or variables one item holds. DynamoDB allows 400 KB
+// for an item with all its attributes.
 const pieceBytes = 300 << 10
 
 // fits returns an error for variables that do not fit into the item.
@@ -74,8 +74,8 @@ func (sp *space) marking(r *engine.Record, hidden bool) types.TransactWriteItem 
 // startsWindow is the period for which MaxStartsPerMinute counts.
 const startsWindow = time.Minute
 
-// admit refuses a task beyond the limits of its owner, unless it is hidden. If two processes start one at the same moment, it may admit
-// both.
+// admit refuses a task beyond the limits of its owner, unless it is hidden. If two processes start one at the
+// same moment, it may admit both.
 func (sp *space) admit(ctx context.Context, r *engine.Record) error {
 	if r.Task.Ending || r.Stored.Hidden {
 		return nil
@@ -145,8 +145,8 @@ func (sp *space) Write(ctx context.Context, r *engine.Record, wasHidden bool) er
 	return nil
 }
 
-// End implements engine.Store. The outcome is stored first, in pieces that nobody reads before the record names them. A task of another
-// process is ended only if that process's lease has not changed.
+// End implements engine.Store. The outcome is stored first, in pieces that nobody reads before the record
+// names them. A task of another process is ended only if that process's lease has not changed.
 func (sp *space) End(ctx context.Context, r *engine.Record, outcome []byte) error {
 	s, expires := &r.Stored, sp.expiry(&r.Task)
 	s.Attempt, s.Outcome = uuid.NewString(), len(outcome)
@@ -208,7 +208,8 @@ func (sp *space) MarkFetched(ctx context.Context, r *engine.Record) error {
 	return err
 }
 
-// Delete implements engine.Store. It deletes the record first, and then the items that only the record leads to.
+// Delete implements engine.Store. It deletes the record first, and then the items that only the record leads
+// to.
 func (sp *space) Delete(ctx context.Context, id string) error {
 	i, err := sp.get(ctx, sp.recordKey(id))
 	if err != nil {

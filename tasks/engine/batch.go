@@ -18,7 +18,8 @@ type Batch struct {
 	From, To int64
 	Extents  []partials.Extent
 	Head     int64 // extents from this position on are the tail of a long log, some of which is cut out later; 0 = no tail
-	// Cut are the dropped extents of the tail, by where they end: everything between Head and the last of them.
+	// Cut are the dropped extents of the tail, by where they end: everything between Head and the last of
+	// them.
 	Cut []int64
 
 	Numbers []byte // where segments end, from partials.EncodeEnds; nil = none
@@ -56,8 +57,8 @@ func (w *written) grow(end, limit int64) {
 	}
 }
 
-// cut drops the middle of a log that is longer than its limit, down to three quarters of the limit, so that not every extent needs a cut.
-// It returns the dropped extents, by where they end.
+// cut drops the middle of a log that is longer than its limit, down to three quarters of the limit, so that
+// not every extent needs a cut. It returns the dropped extents, by where they end.
 func (w *written) cut(limit int64) (gone []int64) {
 	if limit <= 0 || w.kept() <= limit {
 		return nil

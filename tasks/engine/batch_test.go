@@ -2,7 +2,8 @@ package engine
 
 import "testing"
 
-// A log of many short extents is cut in scripts of a bounded length: a server may wait for none, and take so many in one request.
+// A log of many short extents is cut in scripts of a bounded length: a server may wait for none, and take so
+// many in one request.
 func TestShortStretches(t *testing.T) {
 	const limit, short = 2 << 20, 20
 	var w written

@@ -1,6 +1,7 @@
-// Package engine is a tasks.State on any kind of server: what each process must do so that others can trust what it stores, written once
-// for all servers. An engine (packages nats, redis, ...) has a Store for each owner's tasks, and may have a Queue of tasks that wait for
-// workers. It knows how things are stored; this package decides what is stored, and when.
+// Package engine is a tasks.State on any kind of server: what each process must do so that others can trust
+// what it stores, written once for all servers. An engine (packages nats, redis, ...) has a Store for each
+// owner's tasks, and may have a Queue of tasks that wait for workers. It knows how things are stored; this
+// package decides what is stored, and when.
 //
 //	Runner ─ Put, Take, ... ─▶ State ─ of an owner ─▶ Space ─ Insert, Write, End ─▶ Store ─▶ server
 //	                                                   │ ▲                          ▲
@@ -18,13 +19,14 @@
 //	lease     says that a process lives, until it runs out; its process renews it
 //	line      what waits for workers, in the order in which it was offered
 //
-// Goroutines: one for each task that this process runs, from its first Put to its last, which writes its output (keeping.go). Two for each
-// space until Close: one renews the lease, and one sweeps, because ending what dead processes have left may take longer than the lease
-// lasts. Close also ends what an engine has started with Space.Go.
+// Goroutines: one for each task that this process runs, from its first Put to its last, which writes its
+// output (keeping.go). Two for each space until Close: one renews the lease, and one sweeps, because ending
+// what dead processes have left may take longer than the lease lasts. Close also ends what an engine has
+// started with Space.Go.
 //
-// Locks: State.dial, held while connecting to the server; Space.sweeping and keeping.mu, held across I/O, neither under the other;
-// Space.clearing and line.look, channels that are full while somebody deletes a refused task or looks at the line; then State.mu, Space.mu,
-// line.mu or bell.mu, none under another.
+// Locks: State.dial, held while connecting to the server; Space.sweeping and keeping.mu, held across I/O,
+// neither under the other; Space.clearing and line.look, channels that are full while somebody deletes a
+// refused task or looks at the line; then State.mu, Space.mu, line.mu or bell.mu, none under another.
 //
 // Where things stand:
 //

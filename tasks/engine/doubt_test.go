@@ -59,7 +59,8 @@ func task(id string) tasks.Task {
 	return tasks.Task{ID: id, Owner: "local", Status: mcp.TaskWorking, TTL: time.Hour, CreatedAt: time.Now(), Log: log, Segments: partials.NewSegments(log)}
 }
 
-// A task that was refused without an answer and is put again stays, though a sweep is just deleting what may be stored of the first try.
+// A task that was refused without an answer and is put again stays, though a sweep is just deleting what may
+// be stored of the first try.
 func TestPutAgainWhileCleared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &shelf{tasks: map[string]*Record{}, insert: Away{errors.New("no answer")}}
@@ -89,7 +90,8 @@ func TestPutAgainWhileCleared(t *testing.T) {
 	})
 }
 
-// A worker forgets the tasks that others were faster to take. It remembers those of which it does not know whose they are.
+// A worker forgets the tasks that others were faster to take. It remembers those of which it does not know
+// whose they are.
 func TestTakenByOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &shelf{tasks: map[string]*Record{}}
@@ -130,7 +132,8 @@ func (f *faster) Take(ctx context.Context, r *Record, before string) error {
 	return f.shelf.Take(ctx, r, before)
 }
 
-// A space that cannot be opened because there is no lease leaves nothing at the server, however often it is tried.
+// A space that cannot be opened because there is no lease leaves nothing at the server, however often it is
+// tried.
 func TestLeavesWithoutLease(t *testing.T) {
 	server := &shelf{lease: errors.New("the state is full")}
 	s := New(server, "nowhere", Options{})

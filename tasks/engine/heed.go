@@ -10,7 +10,8 @@ import (
 const (
 	// heedInterval is how often Heed repeats what it has returned.
 	heedInterval = 250 * time.Millisecond
-	// heedMost is how long it waits before it looks by itself, so that a runner with nothing left to watch can stop.
+	// heedMost is how long it waits before it looks by itself, so that a runner with nothing left to watch
+	// can stop.
 	heedMost = time.Second
 )
 

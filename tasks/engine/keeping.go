@@ -99,8 +99,8 @@ func (k *keeping) flush(ctx context.Context) error {
 	}
 }
 
-// store stores some extents, and reports whether there may be more. It does not store all at once, since a tool that writes without pause
-// must not keep others from k.mu, nor its log from being cut. k.mu is held.
+// store stores some extents, and reports whether there may be more. It does not store all at once, since a
+// tool that writes without pause must not keep others from k.mu, nor its log from being cut. k.mu is held.
 func (k *keeping) store(ctx context.Context) (more bool, err error) {
 	if err := k.settle(ctx); err != nil || k.over {
 		return false, err
@@ -126,8 +126,9 @@ func (k *keeping) store(ctx context.Context) (more bool, err error) {
 	return b.more || resent, nil
 }
 
-// again calls write, and calls it again if it is refused though this process still is the keeper: the reason may be an unacknowledged write
-// of this process, or a server that has just become the leader and does not know yet what the one before has stored. k.mu is held.
+// again calls write, and calls it again if it is refused though this process still is the keeper: the reason
+// may be an unacknowledged write of this process, or a server that has just become the leader and does not
+// know yet what the one before has stored. k.mu is held.
 func (k *keeping) again(ctx context.Context, write func() error) error {
 	err := write()
 	if !errors.Is(err, tasks.ErrFenced) {
@@ -163,8 +164,9 @@ func (k *keeping) settle(ctx context.Context) error {
 	return nil
 }
 
-// mine reports whether this process is still, and remains, the keeper of a task that it has offered to others. An unacknowledged offer may
-// still be on its way: writing the record again makes the server refuse it.
+// mine reports whether this process is still, and remains, the keeper of a task that it has offered to
+// others. An unacknowledged offer may still be on its way: writing the record again makes the server refuse
+// it.
 func (k *keeping) mine(ctx context.Context) (bool, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -186,7 +188,8 @@ func (k *keeping) mine(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// put stores a later version of a task of this process. Everything in the log is stored before a terminal one.
+// put stores a later version of a task of this process. Everything in the log is stored before a terminal
+// one.
 func (k *keeping) put(ctx context.Context, t *tasks.Task) (err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -246,7 +249,8 @@ func (k *keeping) write(ctx context.Context, t *tasks.Task) error {
 	return nil
 }
 
-// resume continues a task whose worker is gone: its output after what that worker has stored, and its segments after their last number.
+// resume continues a task whose worker is gone: its output after what that worker has stored, and its
+// segments after their last number.
 func (k *keeping) resume(ctx context.Context) error {
 	r := k.record
 	if err := k.sp.Measure(ctx, r); err != nil || r.End == 0 {

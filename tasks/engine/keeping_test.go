@@ -82,7 +82,8 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// Output that is refused is another keeper's only if the record says so: a server that leads since a moment ago may not know yet whose it is.
+// Output that is refused is another keeper's only if the record says so: a server that leads since a moment
+// ago may not know yet whose it is.
 func TestRefusedThoughKeeper(t *testing.T) {
 	p := &pad{says: []error{tasks.ErrFenced, tasks.ErrFenced, nil}}
 	k := keep(t, p, 0)

@@ -35,7 +35,8 @@ func (sp *Space) every(interval time.Duration, do func(context.Context) error, w
 	}
 }
 
-// Renew renews the lease of this process. If the lease had run out, others may have ended its tasks: Renew looks for those.
+// Renew renews the lease of this process. If the lease had run out, others may have ended its tasks: Renew
+// looks for those.
 func (sp *Space) Renew(ctx context.Context) error {
 	if err := sp.Lease(ctx); err != nil {
 		return err
@@ -72,7 +73,8 @@ func (sp *Space) findFenced(ctx context.Context) error {
 	return nil
 }
 
-// Sweep ends the tasks of processes that are gone. Several processes may sweep at once: the engine lets one of them end each task.
+// Sweep ends the tasks of processes that are gone. Several processes may sweep at once: the engine lets one
+// of them end each task.
 func (sp *Space) Sweep(ctx context.Context) error {
 	sp.sweeping.Lock()
 	defer sp.sweeping.Unlock()

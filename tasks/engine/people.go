@@ -11,7 +11,8 @@ import (
 
 // These methods are for people; clients do not use them.
 
-// someTasks is how many tasks are read at once when all are wanted. The pages are long, since each page costs more the more tasks there are.
+// someTasks is how many tasks are read at once when all are wanted. The pages are long, since each page costs
+// more the more tasks there are.
 const someTasks = 999
 
 // Find returns the ids of an owner's tasks that begin with a text, at most most of them.
@@ -33,8 +34,8 @@ func (s *State) Find(ctx context.Context, owner, prefix string, most int) (ids [
 	}
 }
 
-// Forget deletes an owner's tasks that have ended by a time, and returns them as List does. It keeps tasks that have not ended and, unless
-// forced, those whose result nobody has fetched; kept is their number.
+// Forget deletes an owner's tasks that have ended by a time, and returns them as List does. It keeps tasks
+// that have not ended and, unless forced, those whose result nobody has fetched; kept is their number.
 func (s *State) Forget(ctx context.Context, owner string, ended time.Time, force bool) (gone []tasks.Task, kept int, err error) {
 	sp, err := s.Space(ctx, owner)
 	if err != nil {

@@ -14,8 +14,9 @@ type Options struct {
 	Limits tasks.Limits // for each owner, over all processes
 	Calls  bool         // also finds running calls without a handle: for people, never for clients
 	Log    zerolog.Logger
-	// Recovered is called with each task that this process has ended because its keeper was gone, except those of workers, which are
-	// reported where they were offered. It must not block; nil = nothing is called.
+	// Recovered is called with each task that this process has ended because its keeper was gone, except
+	// those of workers, which are reported where they were offered. It must not block; nil = nothing is
+	// called.
 	Recovered func(t *tasks.Task)
 	Pace      time.Duration // the shortest time between two writes of a task's output, unless there is much; 0 = 50 ms
 
@@ -68,7 +69,8 @@ func (b *bell) ring() {
 	b.rung = make(chan struct{})
 }
 
-// answer returns a channel that is closed when the bell rings, and reports whether it has rung since the last call.
+// answer returns a channel that is closed when the bell rings, and reports whether it has rung since the last
+// call.
 func (b *bell) answer() (rung <-chan struct{}, news bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"runnel/tasks"
 )
 
-// Put implements tasks.State. A task that this process puts for the first time is its own to run: until a terminal status is put, its log
-// is written to the state as it grows.
+// Put implements tasks.State. A task that this process puts for the first time is its own to run: until a
+// terminal status is put, its log is written to the state as it grows.
 func (s *State) Put(ctx context.Context, t tasks.Task) error {
 	sp, err := s.Space(ctx, t.Owner)
 	if err != nil {
@@ -77,8 +77,8 @@ func (s *State) Delete(ctx context.Context, owner, id string) error {
 	return sp.Delete(ctx, id)
 }
 
-// SetVariables implements tasks.State. Variables are stored beside the record, which only its keeper changes; at the end the stored
-// variables count.
+// SetVariables implements tasks.State. Variables are stored beside the record, which only its keeper changes;
+// at the end the stored variables count.
 func (s *State) SetVariables(ctx context.Context, owner, id string, patch []byte) ([]byte, error) {
 	for {
 		sp, r, err := s.find(ctx, owner, id)

@@ -16,11 +16,12 @@ import (
 )
 
 const (
-	// AckWait is how long a worker may take from getting the offer of a task to taking it: as long as a state waits for a write. After that
-	// the task is offered again, since the offer may have been lost. If it was taken meanwhile, the next worker finds that it does not wait.
+	// AckWait is how long a worker may take from getting the offer of a task to taking it: as long as a state
+	// waits for a write. After that the task is offered again, since the offer may have been lost. If it was
+	// taken meanwhile, the next worker finds that it does not wait.
 	AckWait = 10 * time.Second
-	// lineTime is how long a view of the line stays valid where only a number is shown, and lineTimeEach how much longer for each task in
-	// it: a look costs as much as there is in line.
+	// lineTime is how long a view of the line stays valid where only a number is shown, and lineTimeEach how
+	// much longer for each task in it: a look costs as much as there is in line.
 	lineTime     = 250 * time.Millisecond
 	lineTimeEach = time.Millisecond
 )
@@ -76,7 +77,8 @@ func (sp *Space) putWaiting(ctx context.Context, r *Record) error {
 	return sp.Queue.PutWaiting(ctx, r, before)
 }
 
-// waitAgain makes a task wait again because its worker is gone or has not begun it. The latter does not count as an attempt.
+// waitAgain makes a task wait again because its worker is gone or has not begun it. The latter does not count
+// as an attempt.
 func (sp *Space) waitAgain(ctx context.Context, r *Record, begun bool) error {
 	again, offer := *r, *r.Stored.Offer
 	if begun {
@@ -98,8 +100,8 @@ func (sp *Space) waitAgain(ctx context.Context, r *Record, begun bool) error {
 	return nil
 }
 
-// returnUnanswered makes tasks wait again that this process has taken without an answer. It is closing, and others would count them as
-// attempts.
+// returnUnanswered makes tasks wait again that this process has taken without an answer. It is closing, and
+// others would count them as attempts.
 func (sp *Space) returnUnanswered(ctx context.Context) {
 	sp.mu.Lock()
 	unanswered := slices.Collect(maps.Keys(sp.unanswered))
@@ -112,10 +114,12 @@ func (sp *Space) returnUnanswered(ctx context.Context) {
 	}
 }
 
-// showAgain is the first pause before another try to show a waiting task. It doubles up to the interval of sweeps.
+// showAgain is the first pause before another try to show a waiting task. It doubles up to the interval of
+// sweeps.
 const showAgain = 100 * time.Millisecond
 
-// show lets workers see a waiting task: now or, if that fails, as soon as it succeeds, unless the task no longer waits.
+// show lets workers see a waiting task: now or, if that fails, as soon as it succeeds, unless the task no
+// longer waits.
 func (sp *Space) show(ctx context.Context, r *Record) {
 	err := sp.Queue.Show(ctx, r)
 	if err == nil {
@@ -136,8 +140,8 @@ func (sp *Space) show(ctx context.Context, r *Record) {
 	})
 }
 
-// tend looks after the tasks that are marked as waiting: it ends those that have waited too long, and shows those again that workers cannot
-// see.
+// tend looks after the tasks that are marked as waiting: it ends those that have waited too long, and shows
+// those again that workers cannot see.
 func (sp *Space) tend(ctx context.Context, stale map[Mark]time.Time) error {
 	marked, err := sp.Queue.Waiting(ctx)
 	if err != nil || len(marked) == 0 {

@@ -60,7 +60,8 @@ type silence struct{}
 func (silence) Wait(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
 func (silence) Close()                         {}
 
-// Followers of a waiting task cost the servers little: one look at the queue serves all of them, and records are seldom read.
+// Followers of a waiting task cost the servers little: one look at the queue serves all of them, and records
+// are seldom read.
 func TestManyWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const many, seconds = 200, 60
@@ -113,7 +114,8 @@ func (q *refusing) Show(_ context.Context, r *Record) error {
 	return nil
 }
 
-// A task that could not be shown to workers is shown as soon as they can be reached, and one that does not wait any more is not.
+// A task that could not be shown to workers is shown as soon as they can be reached, and one that does not
+// wait any more is not.
 func TestShownAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for waits, want := range map[string]string{"waits": "waits", "overdue": ""} {
@@ -143,7 +145,8 @@ func TestShownAgain(t *testing.T) {
 	})
 }
 
-// A request that is still under way when its space ends starts nothing that outlives it. The race detector looks at the two.
+// A request that is still under way when its space ends starts nothing that outlives it. The race detector
+// looks at the two.
 func TestStopBesideGo(t *testing.T) {
 	for range 200 {
 		sp := &Space{}

@@ -12,7 +12,8 @@ import (
 	"runnel/tasks"
 )
 
-// Stored is the part of a task's record that engines store as JSON. An engine may store some of it separately, where others can write it.
+// Stored is the part of a task's record that engines store as JSON. An engine may store some of it
+// separately, where others can write it.
 type Stored struct {
 	Tool      string          `json:"tool,omitempty"`
 	Client    string          `json:"client,omitempty"`
@@ -54,7 +55,8 @@ type Record struct {
 // recordLimit bounds a record that is read; variables are the longest part.
 const recordLimit = 1 << 20
 
-// Decode decodes a record that was stored at a time. The engine then sets what it has stored separately, and calls Check.
+// Decode decodes a record that was stored at a time. The engine then sets what it has stored separately, and
+// calls Check.
 func (r *Record) Decode(data []byte, at time.Time) {
 	if len(data) > recordLimit || !json.Valid(data) || json.Unmarshal(data, &r.Stored) != nil {
 		r.Stored = Stored{Created: at.UnixNano(), Updated: at.UnixNano(), TTL: int64(time.Hour)}
@@ -62,7 +64,8 @@ func (r *Record) Decode(data []byte, at time.Time) {
 	}
 }
 
-// Parts are what some engines store beside the JSON of a record, where conditions and scripts look at it and change it.
+// Parts are what some engines store beside the JSON of a record, where conditions and scripts look at it and
+// change it.
 type Parts struct {
 	Keeper    string
 	Writer    string // of the last version, once the task has no keeper
@@ -98,7 +101,8 @@ func (r *Record) DecodeParts(rest []byte, p Parts) {
 	r.Check(p.Variables, s.Outcome > 0)
 }
 
-// Check makes the task from what is stored, and checks that runnel could have written it. outcome: the record has one.
+// Check makes the task from what is stored, and checks that runnel could have written it. outcome: the record
+// has one.
 func (r *Record) Check(variables []byte, outcome bool) {
 	t, s := &r.Task, &r.Stored
 	t.CreatedAt = time.Unix(0, s.Created)

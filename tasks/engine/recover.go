@@ -8,7 +8,8 @@ import (
 	"runnel/tasks"
 )
 
-// recover ends a task whose keeper is gone as failed, with its output so far. The task of a worker may wait for another worker instead.
+// recover ends a task whose keeper is gone as failed, with its output so far. The task of a worker may wait
+// for another worker instead.
 func (sp *Space) recover(ctx context.Context, m Mark, stale map[Mark]time.Time) error {
 	r, err := sp.Read(ctx, m.ID)
 	switch {
@@ -35,7 +36,8 @@ func (sp *Space) recover(ctx context.Context, m Mark, stale map[Mark]time.Time) 
 	return nil
 }
 
-// conclude stores the end of a task that no process runs, and reports whether it did: somebody else may have been faster.
+// conclude stores the end of a task that no process runs, and reports whether it did: somebody else may have
+// been faster.
 func (sp *Space) conclude(ctx context.Context, r *Record, end func(t *tasks.Task)) (ended bool, err error) {
 	if err := sp.Measure(ctx, r); err != nil {
 		return false, err
@@ -56,7 +58,8 @@ func (sp *Space) conclude(ctx context.Context, r *Record, end func(t *tasks.Task
 	return err == nil, err
 }
 
-// unmark removes a mark that its task's record does not know, once that record has had time to arrive. r may be nil.
+// unmark removes a mark that its task's record does not know, once that record has had time to arrive. r may
+// be nil.
 func (sp *Space) unmark(ctx context.Context, m Mark, r *Record, stale map[Mark]time.Time) error {
 	since, known := sp.stale[m]
 	if !known {

@@ -6,7 +6,8 @@ import (
 	"runnel/partials"
 )
 
-// Numbers collects where the segments of a task end, from the rows that an engine has stored and reads in order, for Store.Ends.
+// Numbers collects where the segments of a task end, from the rows that an engine has stored and reads in
+// order, for Store.Ends.
 type Numbers struct {
 	Record *Record
 	After  int   // the rows begin with the number after this one
@@ -15,8 +16,9 @@ type Numbers struct {
 	ends []int64
 }
 
-// Add takes the row whose first number is first, as partials.EncodeEnds has written it. It reports whether more may follow: no row does
-// that was stored after the end of the log was read. It fails with partials.ErrEnds.
+// Add takes the row whose first number is first, as partials.EncodeEnds has written it. It reports whether
+// more may follow: no row does that was stored after the end of the log was read. It fails with
+// partials.ErrEnds.
 func (x *Numbers) Add(first int64, row []byte) (more bool, err error) {
 	if first < x.Next() { // an older one, or one that is stored twice
 		return true, nil
@@ -46,8 +48,8 @@ func (x *Numbers) Ends() ([]int64, error) {
 	return x.ends, nil
 }
 
-// Extents collects extents that an engine reads in order, for partials.Backing: those after a position, up to a gap. A damaged extent is
-// reported and skipped.
+// Extents collects extents that an engine reads in order, for partials.Backing: those after a position, up to
+// a gap. A damaged extent is reported and skipped.
 type Extents struct {
 	List []partials.Extent
 

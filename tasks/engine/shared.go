@@ -90,7 +90,8 @@ func (s *State) Taken(ctx context.Context, id string) (bool, error) {
 const (
 	// lookInterval is how often a task of another process is read even without news.
 	lookInterval = time.Second
-	// waitingLooks is how many such intervals pass between two reads of a waiting task's record: its place in line says almost everything.
+	// waitingLooks is how many such intervals pass between two reads of a waiting task's record: its place in
+	// line says almost everything.
 	waitingLooks = 10
 )
 

@@ -12,7 +12,8 @@ import (
 	"runnel/tasks"
 )
 
-// Space is what this process has of an owner's tasks. An engine's Store gets one, and calls it when it receives news.
+// Space is what this process has of an owner's tasks. An engine's Store gets one, and calls it when it
+// receives news.
 type Space struct {
 	*process
 	Owner string
@@ -50,8 +51,8 @@ func (sp *Space) Stop() {
 	sp.all.Wait()
 }
 
-// Go runs do in a goroutine until Close, when its context ends. It does nothing if the context has ended: a late request may call it while
-// Stop already waits.
+// Go runs do in a goroutine until Close, when its context ends. It does nothing if the context has ended: a
+// late request may call it while Stop already waits.
 func (sp *Space) Go(do func(ctx context.Context)) {
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
@@ -79,7 +80,8 @@ func (sp *Space) forget(id string) {
 	delete(sp.fenced, id)
 }
 
-// Want notes that somebody asks to cancel a task of this process. An engine calls it when it receives such a request.
+// Want notes that somebody asks to cancel a task of this process. An engine calls it when it receives such a
+// request.
 func (sp *Space) Want(id string) {
 	sp.mu.Lock()
 	runs := sp.live[id] != nil
@@ -115,8 +117,8 @@ func (sp *Space) doubt(id string, why error) {
 	sp.doubtful[id] = struct{}{}
 }
 
-// clear deletes what may be stored of a refused task. A task that is put again waits for that: a sweep that had begun to delete it would
-// otherwise delete the new one.
+// clear deletes what may be stored of a refused task. A task that is put again waits for that: a sweep that
+// had begun to delete it would otherwise delete the new one.
 func (sp *Space) clear(ctx context.Context, id string) error {
 	isDoubtful := func() bool {
 		sp.mu.Lock()

@@ -19,7 +19,8 @@ import (
 
 var _ tasks.State = (*State)(nil)
 
-// State is a tasks.State in an engine. It connects when it is first used, so that a process that only answers a probe opens no connection.
+// State is a tasks.State in an engine. It connects when it is first used, so that a process that only answers
+// a probe opens no connection.
 type State struct {
 	*process
 	engine Engine
@@ -64,7 +65,8 @@ const (
 	leaveTimeout = time.Second
 )
 
-// Space returns what this process has of an owner's tasks. Several owners can be opened at once, each by its first caller.
+// Space returns what this process has of an owner's tasks. Several owners can be opened at once, each by its
+// first caller.
 func (s *State) Space(ctx context.Context, owner string) (*Space, error) {
 	for {
 		s.mu.Lock()
@@ -200,13 +202,13 @@ func (s *State) openSpace(ctx context.Context, owner string) (*Space, error) {
 	return sp, nil
 }
 
-// Engine is a server, or a cluster of them, that keeps tasks for a State. Implement it, with Store, to keep tasks on another kind of
-// server.
+// Engine is a server, or a cluster of them, that keeps tasks for a State. Implement it, with Store, to keep
+// tasks on another kind of server.
 type Engine interface {
 	// Connect connects to the server if it is not connected yet.
 	Connect(ctx context.Context) error
-	// Open opens, or makes, what the server keeps of an owner's tasks, and the queue of those that wait for workers, nil if the engine has
-	// none.
+	// Open opens, or makes, what the server keeps of an owner's tasks, and the queue of those that wait for
+	// workers, nil if the engine has none.
 	Open(ctx context.Context, sp *Space) (Store, Queue, error)
 	// Disconnect closes the connection.
 	Disconnect()

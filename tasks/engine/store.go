@@ -7,53 +7,61 @@ import (
 	"runnel/partials"
 )
 
-// Store is what an engine keeps of one owner's tasks. Its errors are tasks.ErrBusy if another try may succeed, tasks.ErrFenced if a write
-// names a keeper or a revision that is not the stored one, and tasks.ErrRemoved.
+// Store is what an engine keeps of one owner's tasks. Its errors are tasks.ErrBusy if another try may
+// succeed, tasks.ErrFenced if a write names a keeper or a revision that is not the stored one, and
+// tasks.ErrRemoved.
 //
-// Everything that is stored of a task is kept for at least Space.Left, and then forgotten by the server or by DropExpired.
+// Everything that is stored of a task is kept for at least Space.Left, and then forgotten by the server or by
+// DropExpired.
 type Store interface {
-	// Lease stores that this process lives for LeaseTTL from now on. It must succeed even if the server has no room for tasks.
+	// Lease stores that this process lives for LeaseTTL from now on. It must succeed even if the server has
+	// no room for tasks.
 	Lease(ctx context.Context) error
 	// Alive returns the processes whose leases have not run out.
 	Alive(ctx context.Context) ([]string, error)
 	// Leave ends the lease of this process.
 	Leave(ctx context.Context)
 
-	// Marks returns which process keeps which task that has not ended, including hidden ones. A mark may exist before its record, and after
-	// it.
+	// Marks returns which process keeps which task that has not ended, including hidden ones. A mark may
+	// exist before its record, and after it.
 	Marks(ctx context.Context) ([]Mark, error)
 	// Unmark removes a mark that no record knows.
 	Unmark(ctx context.Context, m Mark) error
 	// DropExpired forgets what has expired, if the server does not do it by itself.
 	DropExpired(ctx context.Context) error
 
-	// Read returns a task as it is stored now, without its outcome, or tasks.ErrNotFound. It includes expired and hidden tasks.
+	// Read returns a task as it is stored now, without its outcome, or tasks.ErrNotFound. It includes expired
+	// and hidden tasks.
 	Read(ctx context.Context, id string) (*Record, error)
-	// List returns up to n tasks with places after a place, in the order of their creation. It fails with tasks.ErrCursor if no task has
-	// had that place. The record of a forgotten task is nil.
+	// List returns up to n tasks with places after a place, in the order of their creation. It fails with
+	// tasks.ErrCursor if no task has had that place. The record of a forgotten task is nil.
 	List(ctx context.Context, after uint64, n int) ([]Place, error)
 	// Outcome returns the outcome of a task that has ended, as End got it, or a Damage.
 	Outcome(ctx context.Context, r *Record) ([]byte, error)
-	// Measure finds where the output of a task without a writer ends (r.End), and where the head of a long one does (r.Head).
+	// Measure finds where the output of a task without a writer ends (r.End), and where the head of a long
+	// one does (r.Head).
 	Measure(ctx context.Context, r *Record) error
 	// Output returns a loader for the output of a task up to a position.
 	Output(id string, end func() int64) Output
-	// Ends returns where segments end after number n, which ends at position last, up to r.End. It fails with partials.ErrEnds (see
-	// Numbers).
+	// Ends returns where segments end after number n, which ends at position last, up to r.End. It fails with
+	// partials.ErrEnds (see Numbers).
 	Ends(ctx context.Context, r *Record, n int, last int64) ([]int64, error)
 
 	// Insert stores a new task of this process, unless its owner has too many, and sets r.Revision.
 	Insert(ctx context.Context, r *Record) error
-	// Write stores a later version of a task of this process that has not ended, and sets r.Revision. With wasHidden the task becomes
-	// visible: it counts against the limits, and gets its variables.
+	// Write stores a later version of a task of this process that has not ended, and sets r.Revision. With
+	// wasHidden the task becomes visible: it counts against the limits, and gets its variables.
 	Write(ctx context.Context, r *Record, wasHidden bool) error
-	// End stores the end of a task of r.Keeper, with the stored variables. Whoever reads it also finds its outcome.
+	// End stores the end of a task of r.Keeper, with the stored variables. Whoever reads it also finds its
+	// outcome.
 	End(ctx context.Context, r *Record, outcome []byte) error
-	// Append stores output of a task of this process. It may be called again with the same batch, part of which may already be stored.
+	// Append stores output of a task of this process. It may be called again with the same batch, part of
+	// which may already be stored.
 	Append(ctx context.Context, r *Record, b *Batch) error
 	// Take stores a task with this process as its new keeper, and sets r.Revision.
 	Take(ctx context.Context, r *Record, before string) error
-	// SetVariables replaces variables, unless they have changed since r was read (tasks.ErrFenced) or the task has ended (tasks.ErrEnded).
+	// SetVariables replaces variables, unless they have changed since r was read (tasks.ErrFenced) or the
+	// task has ended (tasks.ErrEnded).
 	SetVariables(ctx context.Context, r *Record, merged []byte) error
 	// MarkFetched notes that a client has the result.
 	MarkFetched(ctx context.Context, r *Record) error
@@ -61,7 +69,8 @@ type Store interface {
 	// Delete forgets a task.
 	Delete(ctx context.Context, id string) error
 
-	// Ask lets the keeper of a task hear that somebody wants it cancelled: through Space.Want there, or Asked.
+	// Ask lets the keeper of a task hear that somebody wants it cancelled: through Space.Want there, or
+	// Asked.
 	Ask(ctx context.Context, r *Record) error
 	// Asked returns the tasks of this process that others have asked to cancel, if the engine stores that.
 	Asked(ctx context.Context) ([]string, error)
@@ -99,9 +108,11 @@ type Damage string
 func (d Damage) Error() string { return string(d) }
 
 const (
-	// LeaseTTL is how long a silent process counts as alive: longer than servers need to start, or to elect a leader.
+	// LeaseTTL is how long a silent process counts as alive: longer than servers need to start, or to elect a
+	// leader.
 	LeaseTTL = 15 * time.Second
-	// RenewInterval is how often a lease is renewed, and how long a process without one gets before it counts as gone.
+	// RenewInterval is how often a lease is renewed, and how long a process without one gets before it counts
+	// as gone.
 	RenewInterval = 4 * time.Second
 	// sweepInterval is how often a process looks for tasks whose keeper is gone.
 	sweepInterval = 5 * time.Second
@@ -109,12 +120,14 @@ const (
 	LastNews = LeaseTTL + 2*sweepInterval
 )
 
-// Queue is what an engine keeps of tasks that wait for a worker, in addition to their records. What it shows is a hint, and the record
-// decides: a lost hint is shown again, and a superfluous one leads to a task that does not wait.
+// Queue is what an engine keeps of tasks that wait for a worker, in addition to their records. What it shows
+// is a hint, and the record decides: a lost hint is shown again, and a superfluous one leads to a task that
+// does not wait.
 type Queue interface {
 	// Waiting returns the ids of the tasks that are marked as waiting.
 	Waiting(ctx context.Context) ([]string, error)
-	// PutWaiting marks a task as waiting, stores its record, which says so, sets r.Revision, and removes the mark of the keeper before.
+	// PutWaiting marks a task as waiting, stores its record, which says so, sets r.Revision, and removes the
+	// mark of the keeper before.
 	PutWaiting(ctx context.Context, r *Record, before string) error
 	// Show lets workers see a waiting task. Showing it twice is the same as once.
 	Show(ctx context.Context, r *Record) error

@@ -27,8 +27,8 @@ type subscription struct {
 	ending, endless sync.WaitGroup // the feeds that end with their task, and the others
 }
 
-// feed announces changes of one thing that is already watched: announce begins after the acknowledgement, and misses nothing. announce
-// returns when ctx ends or nothing more will change; release ends the watching.
+// feed announces changes of one thing that is already watched: announce begins after the acknowledgement, and
+// misses nothing. announce returns when ctx ends or nothing more will change; release ends the watching.
 func (l *subscription) feed(ctx context.Context, group *sync.WaitGroup, release func(), announce func(ctx context.Context)) {
 	group.Go(func() {
 		defer release()
@@ -40,8 +40,9 @@ func (l *subscription) feed(ctx context.Context, group *sync.WaitGroup, release 
 	})
 }
 
-// listen answers subscriptions/listen: the request stays open, and changes of what it asks for are announced in notifications that carry its
-// id (2026-07-28 basic/patterns/subscriptions). It is answered when the server ends it.
+// listen answers subscriptions/listen: the request stays open, and changes of what it asks for are announced
+// in notifications that carry its id (2026-07-28 basic/patterns/subscriptions). It is answered when the
+// server ends it.
 func (s *server) listen(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 	wanted, err := listenParams(c, params)
 	if err != nil {
@@ -163,7 +164,8 @@ func (l *subscription) watchResource(ctx context.Context, uri string) bool {
 	return err == nil
 }
 
-// maxUpdates is how many updates of another server's resource wait for a client that does not read. Further ones are dropped.
+// maxUpdates is how many updates of another server's resource wait for a client that does not read. Further
+// ones are dropped.
 const maxUpdates = 100
 
 // watchForeign is watchResource for a resource of another server.
@@ -250,8 +252,8 @@ func (l *subscription) writeEnded(ctx context.Context, id string) {
 	}
 }
 
-// follow announces a task's changes until it has ended: its state on every change, and its output. A client that declared
-// runnel/task-partials gets all of the output; any other gets its last line, in the state.
+// follow announces a task's changes until it has ended: its state on every change, and its output. A client
+// that declared runnel/task-partials gets all of the output; any other gets its last line, in the state.
 func (l *subscription) follow(ctx context.Context, run *tasks.View, changed <-chan struct{}) {
 	output := make(chan struct{})
 	go func() {
@@ -292,7 +294,8 @@ func (l *subscription) takesPartials() bool {
 	return l.caller.Capabilities.Extends(mcp.ExtensionTaskPartials)
 }
 
-// pumpLines writes the task's state when its last line of output has changed, as often as to a client of 2025-11-25.
+// pumpLines writes the task's state when its last line of output has changed, as often as to a client of
+// 2025-11-25.
 func (l *subscription) pumpLines(ctx context.Context, run *tasks.View) {
 	o := partials.PumpOptions{Pace: max(l.server.o.Pump.Pace, tasks.LinePace), Sparse: true}
 	dialect := partials.EndlessDialect(func(dst []byte, _ partials.Batch) []byte {

@@ -36,25 +36,27 @@ type server struct {
 	o      Options
 }
 
-// logWatch is one subscription of a client to a resource. That to a log ends with a last notification when the task ends, when it is cancelled,
-// or with the runner.
+// logWatch is one subscription of a client to a resource. That to a log ends with a last notification when
+// the task ends, when it is cancelled, or with the runner.
 type logWatch struct{ cancel context.CancelFunc }
 
 // Others has the resources of other servers.
 // Implement it to serve them beside the logs.
 type Others interface {
-	// Meet gets the client that asks, and reports whether there are other servers. Otherwise no other method is called.
+	// Meet gets the client that asks, and reports whether there are other servers. Otherwise no other method
+	// is called.
 	Meet(c *rpc.Caller) bool
 
-	// Resources and Templates return a page of entries. Ours reports whether one of them has returned a cursor; "" is the first page.
+	// Resources and Templates return a page of entries. Ours reports whether one of them has returned a
+	// cursor; "" is the first page.
 	Resources(ctx context.Context, c *rpc.Caller, cursor string) (page []json.RawMessage, next string)
 	Templates(ctx context.Context, c *rpc.Caller, cursor string) (page []json.RawMessage, next string)
 	Ours(cursor string) bool
 	// Hints returns how long a list may be cached (2026-07-28 server/utilities/caching).
 	Hints() mcp.Cacheable
 
-	// Read answers resources/read. Subscribe calls tell, which must neither wait nor keep what it gets, with the params of each
-	// notifications/resources/updated until stop is called.
+	// Read answers resources/read. Subscribe calls tell, which must neither wait nor keep what it gets, with
+	// the params of each notifications/resources/updated until stop is called.
 	Read(ctx context.Context, c *rpc.Caller, uri string, params json.RawMessage) (json.RawMessage, error)
 	Subscribe(ctx context.Context, c *rpc.Caller, uri string, tell func(params json.RawMessage)) (stop func(), err error)
 

@@ -11,7 +11,8 @@ import (
 	"runnel/tasks/statetest"
 )
 
-// BenchmarkStoredPage is the cost of a page of a log that the state on disk keeps: 50-byte lines, read from its beginning.
+// BenchmarkStoredPage is the cost of a page of a log that the state on disk keeps: 50-byte lines, read from
+// its beginning.
 func BenchmarkStoredPage(b *testing.B) {
 	s := sqlite.New(sqlite.Options{Dir: b.TempDir()})
 	defer func() { _ = s.Close() }()

@@ -18,8 +18,8 @@ import (
 	"runnel/tools/text"
 )
 
-// The log of each task is a resource: runnel://tasks/ID/log, and with ?after=N the part of it after position N. An answer shows only a page,
-// so the _meta of each content has the position at which to continue.
+// The log of each task is a resource: runnel://tasks/ID/log, and with ?after=N the part of it after position
+// N. An answer shows only a page, so the _meta of each content has the position at which to continue.
 
 const (
 	logTemplate = tasks.LogPrefix + "{id}" + tasks.LogSuffix
@@ -148,7 +148,8 @@ func (s *server) readResource(ctx context.Context, c *rpc.Caller, params json.Ra
 	if err != nil {
 		return nil, err
 	}
-	// The result is written out by hand: encoding/json took a third of the time. Its memory is used again: new memory took a sixth.
+	// The result is written out by hand: encoding/json took a third of the time. Its memory is used again:
+	// new memory took a sixth.
 	memory := pages.Get().(*[]byte)
 	page := slices.Grow((*memory)[:0], int(min(mcp.MaxPage, max(t.Log.Size()-after, 0)))+MaxURI)
 	page = append(append(page, `{"contents":[{"uri":`...), rawjson.Encode(uri)...)
@@ -186,8 +187,9 @@ func (s *server) readPage(c *rpc.Caller) any {
 // logStep is how much of a log is read at a time, until the page is full.
 const logStep = 4 << 10
 
-// AppendText appends the text of a log between the positions after and end, as a JSON string without its quotes, limit bytes at most, and
-// returns the position at which to continue. A chunk around end is cut there if it can be, and appended whole otherwise.
+// AppendText appends the text of a log between the positions after and end, as a JSON string without its
+// quotes, limit bytes at most, and returns the position at which to continue. A chunk around end is cut there
+// if it can be, and appended whole otherwise.
 func AppendText(ctx context.Context, dst []byte, log *partials.Log, after, end int64, limit int) (_ []byte, next int64, err error) {
 	begin := len(dst)
 	r := log.ReaderAt(after)

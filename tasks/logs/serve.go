@@ -27,7 +27,8 @@ func Serve(srv *rpc.Server, runner *tasks.Runner, o Options) {
 
 // The resources of the stateless era say how long they may be cached (2026-07-28 server/utilities/caching).
 
-// logTTL is how long the log of a task that has ended may be cached: it does not change, but is deleted with its task.
+// logTTL is how long the log of a task that has ended may be cached: it does not change, but is deleted with
+// its task.
 const logTTL = time.Minute
 
 // templatesTTL is how long the list of templates may be cached: runnel has one template, which never changes.

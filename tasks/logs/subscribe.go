@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// updatePace is the shortest time between two notifications about one log: the client reads it again after each.
+	// updatePace is the shortest time between two notifications about one log: the client reads it again
+	// after each.
 	updatePace = time.Second
 	// maxSubscriptions limits the goroutines that one client can start.
 	maxSubscriptions = 100

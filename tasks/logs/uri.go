@@ -35,8 +35,8 @@ func ParseURI(uri string) (id string, after int64, err error) {
 	return id, after, nil
 }
 
-// NotFound is the error for a resource that does not exist, has expired or is another owner's: "Resource not found: -32002", and -32602 since
-// 2026-07-28.
+// NotFound is the error for a resource that does not exist, has expired or is another owner's: "Resource not
+// found: -32002", and -32602 since 2026-07-28.
 // Use it for every resource, so that nothing reveals those of other owners.
 func NotFound(c *rpc.Caller, uri string) *rpc.Error {
 	code := mcp.CodeResourceNotFound

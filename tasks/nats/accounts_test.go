@@ -18,7 +18,8 @@ import (
 	"runnel/tasks/statetest"
 )
 
-// startAccounts runs a NATS server with accounts, as nsc makes them, and returns its address and a file of credentials for each.
+// startAccounts runs a NATS server with accounts, as nsc makes them, and returns its address and a file of
+// credentials for each.
 func startAccounts(t *testing.T, names ...string) (url string, creds map[string]string) {
 	t.Helper()
 	must := func(err error) {
@@ -77,8 +78,9 @@ func startAccounts(t *testing.T, names ...string) (url string, creds map[string]
 	return s.ClientURL(), creds
 }
 
-// An owner that has an account of its own is out of reach for others, also for a client written by hand. Permissions within one account would
-// not do: a server answers to whichever subject a request names, also to one of another owner's stream.
+// An owner that has an account of its own is out of reach for others, also for a client written by hand.
+// Permissions within one account would not do: a server answers to whichever subject a request names, also to
+// one of another owner's stream.
 func TestAccounts(t *testing.T) {
 	t.Parallel()
 	url, creds := startAccounts(t, "a", "b")

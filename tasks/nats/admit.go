@@ -11,7 +11,8 @@ import (
 	"runnel/tasks/engine"
 )
 
-// admit refuses a task beyond the limits of its owner, unless it is hidden. If two processes start one at the same moment, it may admit both.
+// admit refuses a task beyond the limits of its owner, unless it is hidden. If two processes start one at the
+// same moment, it may admit both.
 func (sp *space) admit(ctx context.Context, r *engine.Record) error {
 	if r.Task.Ending || r.Stored.Hidden {
 		return nil

@@ -79,7 +79,8 @@ func startCluster(t *testing.T) []*server.Server {
 	return servers
 }
 
-// The server that leads the stream dies while tasks write: nothing of their output is lost or stored twice, and each ends once.
+// The server that leads the stream dies while tasks write: nothing of their output is lost or stored twice,
+// and each ends once.
 func TestLeaderDies(t *testing.T) {
 	t.Parallel()
 	servers := startCluster(t)

@@ -17,8 +17,8 @@ import (
 	"runnel/tasks/statetest"
 )
 
-// A process whose server is cut off from it, while the connection stays, goes on at another one before its lease has run out: also if what it
-// writes does not get into the connection any more.
+// A process whose server is cut off from it, while the connection stays, goes on at another one before its
+// lease has run out: also if what it writes does not get into the connection any more.
 func TestServerIsCutOff(t *testing.T) {
 	t.Parallel()
 	for name, flood := range map[string]int{"silent": 0, "full": 32} {
@@ -49,7 +49,8 @@ func TestServerIsCutOff(t *testing.T) {
 	}
 }
 
-// A process that is cut off from one server is answered by another: reading works, and opening waits or is told to try again.
+// A process that is cut off from one server is answered by another: reading works, and opening waits or is
+// told to try again.
 func TestReadsWhileCutOff(t *testing.T) {
 	t.Parallel()
 	cluster := natstest.Start(t, 3, os.Environ())
@@ -73,8 +74,8 @@ func TestReadsWhileCutOff(t *testing.T) {
 	all.Wait()
 }
 
-// A replica that is cut off goes on getting its share of what is read: that is asked again soon, and who has fallen behind with some output
-// finds its place at once.
+// A replica that is cut off goes on getting its share of what is read: that is asked again soon, and who has
+// fallen behind with some output finds its place at once.
 func TestReplicaIsCutOff(t *testing.T) {
 	t.Parallel()
 	cluster := natstest.Start(t, 3, os.Environ())

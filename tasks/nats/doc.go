@@ -8,8 +8,8 @@
 //	Heed  ◀─ ask ── any runnel, answered by the keeper
 //	Offer ─ record, then publish ─▶ work queue of the owner ─ a consumer for each class ─▶ Next (next.go)
 //
-// An owner has a stream, PREFIX_OWNER; an account of the server for each holds owners apart from each other's credentials (accounts_test.go).
-// Its subjects are
+// An owner has a stream, PREFIX_OWNER; an account of the server for each holds owners apart from each other's
+// credentials (accounts_test.go). Its subjects are
 //
 //	PREFIX.OWNER.ID.made            that the task was made: its place in lists
 //	PREFIX.OWNER.ID.task            the record, as package engine writes it; its sequence number is its revision
@@ -21,12 +21,14 @@
 //	PREFIX.OWNER.ID.fetched         a client has got the result
 //	PREFIX.OWNER.ID.offer           the offer of a task for workers
 //
-// A second one, PREFIX-alive_OWNER, has PREFIX-alive.OWNER.KEEPER, the lease of a process, so that leases are kept when the first one is full; beside it
-// KEEPER.worker, the announcement of a worker. A third one, PREFIX-work_OWNER, is made with the first offer: the work queue (queue.go). Outside of
-// streams are PREFIX-wake.OWNER.ID and PREFIX-ask.OWNER.KEEPER. Every message of a task has a time to live that ends a
+// A second one, PREFIX-alive_OWNER, has PREFIX-alive.OWNER.KEEPER, the lease of a process, so that leases are
+// kept when the first one is full; beside it KEEPER.worker, the announcement of a worker. A third one,
+// PREFIX-work_OWNER, is made with the first offer: the work queue (queue.go). Outside of streams are
+// PREFIX-wake.OWNER.ID and PREFIX-ask.OWNER.KEEPER. Every message of a task has a time to live that ends a
 // minute after the task's own: the server sweeps.
 //
-// On paper, a thousand workers and a million tasks a day (figures of testdata/bench/README.md, taken on a loaded machine, so they are high):
+// On paper, a thousand workers and a million tasks a day (figures of testdata/bench/README.md, taken on a
+// loaded machine, so they are high):
 //
 //	streams     three of the owner, with three replicas each: three servers. A stream has one leader, so that more owners spread the work
 //	tasks       14 messages each and 3 purges: 160 messages/s on the average, 1,600 in an hour that has ten times as many. A task takes

@@ -16,7 +16,8 @@ import (
 	"runnel/tasks/statetest"
 )
 
-// The contract of a state holds while the nodes of a cluster are killed and cut off, one after the other: make fleet goes on for an hour.
+// The contract of a state holds while the nodes of a cluster are killed and cut off, one after the other:
+// make fleet goes on for an hour.
 func TestStateWhileNodesDie(t *testing.T) {
 	length, err := time.ParseDuration(os.Getenv("RUNNEL_FLEET_TIME"))
 	if err != nil {

@@ -35,8 +35,9 @@ func (sp *space) Alive(ctx context.Context) ([]string, error) {
 	return leases, err
 }
 
-// marks returns the pattern for the marks of a task, or of all ("*"): PREFIX.OWNER.live.ID.KEEPER. No task has the id live. In this place a
-// server finds the marks at once, however many tasks have ended; when live came after the id, it searched everything that was stored.
+// marks returns the pattern for the marks of a task, or of all ("*"): PREFIX.OWNER.live.ID.KEEPER. No task
+// has the id live. In this place a server finds the marks at once, however many tasks have ended; when live
+// came after the id, it searched everything that was stored.
 func (sp *space) marks(id, keeper string, hidden bool) string {
 	if hidden {
 		return sp.root + "hidden." + id + "." + keeper

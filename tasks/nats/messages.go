@@ -23,8 +23,9 @@ const (
 	readTimeout = 10 * time.Second // like writeTimeout: longer than it takes to give up a server that is cut off, and to elect a leader
 )
 
-// publish stores a message, and tries again until it is acknowledged, refused or ctx ends: then the error is tasks.ErrBusy. A message
-// whose condition (an expected sequence number) does not hold is refused with tasks.ErrFenced.
+// publish stores a message, and tries again until it is acknowledged, refused or ctx ends: then the error is
+// tasks.ErrBusy. A message whose condition (an expected sequence number) does not hold is refused with
+// tasks.ErrFenced.
 func (sp *space) publish(ctx context.Context, m *nats.Msg, o ...jetstream.PublishOpt) (sequence uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
@@ -64,15 +65,16 @@ func (sp *space) publish(ctx context.Context, m *nats.Msg, o ...jetstream.Publis
 	}
 }
 
-// A server answers with these while it stores another message of the subject (JSStreamWrongLastSequenceConstantErr) or this one
-// (JSStreamDuplicateMessageConflict): it does not know yet which one counts.
+// A server answers with these while it stores another message of the subject
+// (JSStreamWrongLastSequenceConstantErr) or this one (JSStreamDuplicateMessageConflict): it does not know yet
+// which one counts.
 const (
 	inProcess          jetstream.ErrorCode = 10164
 	duplicateInProcess jetstream.ErrorCode = 10158
 )
 
-// newest returns the last message of a subject as the leader of the stream has it, nil if there is none. The direct gets below may be
-// answered by a replica that does not have everything that was acknowledged.
+// newest returns the last message of a subject as the leader of the stream has it, nil if there is none. The
+// direct gets below may be answered by a replica that does not have everything that was acknowledged.
 func (sp *space) newest(ctx context.Context, subject string) (*jetstream.RawStreamMsg, error) {
 	return sp.askLeader(ctx, map[string]any{"last_by_subj": subject})
 }
@@ -124,8 +126,8 @@ func (sp *space) askLeader(ctx context.Context, what map[string]any) (*jetstream
 // fetch reads messages, as space.from does.
 type fetch func(ctx context.Context, sequence uint64, subject string, n, limit int) ([]*jetstream.RawStreamMsg, error)
 
-// caught calls look until it has found what was acknowledged, since a replica may lag. In the end look asks the leader: what is not found then
-// is not there.
+// caught calls look until it has found what was acknowledged, since a replica may lag. In the end look asks
+// the leader: what is not found then is not there.
 func (sp *space) caught(ctx context.Context, look func(from fetch) (found bool, err error)) error {
 	for deadline := time.Now().Add(lagTime); ; {
 		found, err := look(sp.from)
@@ -143,7 +145,8 @@ func (sp *space) caught(ctx context.Context, look func(from fetch) (found bool, 
 }
 
 const (
-	// lagTime is how long a replica may lag until the leader is asked, which costs a request for each message.
+	// lagTime is how long a replica may lag until the leader is asked, which costs a request for each
+	// message.
 	lagTime  = 200 * time.Millisecond
 	lagPause = 20 * time.Millisecond
 )
@@ -178,13 +181,14 @@ func (sp *space) from(ctx context.Context, sequence uint64, subject string, n, l
 	})
 }
 
-// ask sends a request, and sends it again if it is not answered: a server that dies, or is cut off, never answers.
+// ask sends a request, and sends it again if it is not answered: a server that dies, or is cut off, never
+// answers.
 func ask[T any](ctx context.Context, try func(ctx context.Context) (T, error)) (T, error) {
 	return askAgain(ctx, ackTimeout, try)
 }
 
-// replicaTimeout is when a direct get, which any replica answers, is sent again. The servers keep sending one that is cut off its share of them
-// until they have given it up, which takes them a minute and more.
+// replicaTimeout is when a direct get, which any replica answers, is sent again. The servers keep sending one
+// that is cut off its share of them until they have given it up, which takes them a minute and more.
 const replicaTimeout = 250 * time.Millisecond
 
 // askAgain is ask with the time limit of the first try, which doubles with each.
@@ -220,7 +224,8 @@ func collect(ctx context.Context, answer func(func(*jetstream.RawStreamMsg, erro
 	return list, nil
 }
 
-// subjects returns the subjects of a stream that match a pattern. jetstream.Stream.Info would do, but is not for several goroutines at once.
+// subjects returns the subjects of a stream that match a pattern. jetstream.Stream.Info would do, but is not
+// for several goroutines at once.
 func (sp *space) subjects(ctx context.Context, stream, pattern string) ([]string, error) {
 	return ask(ctx, func(ctx context.Context) ([]string, error) { return sp.subjectsNow(ctx, stream, pattern) })
 }

@@ -43,7 +43,8 @@ func (c *connection) Open(ctx context.Context, of *engine.Space) (engine.Store, 
 	return sp, sp, err
 }
 
-// openStream returns a stream of the owner, and makes it if there is none. special changes the configuration of a new one.
+// openStream returns a stream of the owner, and makes it if there is none. special changes the configuration
+// of a new one.
 func (sp *space) openStream(ctx context.Context, name, subjects string, special func(*jetstream.StreamConfig)) (jetstream.Stream, error) {
 	return ask(ctx, func(ctx context.Context) (jetstream.Stream, error) { return sp.tryStream(ctx, name, subjects, special) })
 }
@@ -84,8 +85,8 @@ func (sp *space) tryStream(ctx context.Context, name, subjects string, special f
 	return stream, engine.CheckSchema("the stream "+name, found, schema)
 }
 
-// update makes a stream one of this version. In version 1 a mark was PREFIX.OWNER.ID.live.KEEPER. Nobody finds the marks that runnels of that
-// version make later, so they must end first.
+// update makes a stream one of this version. In version 1 a mark was PREFIX.OWNER.ID.live.KEEPER. Nobody
+// finds the marks that runnels of that version make later, so they must end first.
 func (sp *space) update(ctx context.Context, config jetstream.StreamConfig) (jetstream.Stream, error) {
 	for hidden, kind := range map[bool]string{false: "live.", true: "hidden."} {
 		old, err := sp.subjects(ctx, config.Name, sp.subject("*", kind+"*"))

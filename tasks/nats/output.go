@@ -66,8 +66,9 @@ func (o *output) load(ctx context.Context, from fetch, pos int64, limit int) (li
 	return all.List, nil
 }
 
-// seek finds the last message of a subject that begins at a place or before it, by its sequence number: they rise as places do. It is 0 if there
-// is none. The leader alone is asked: of so many requests to replicas one that is cut off would get its share.
+// seek finds the last message of a subject that begins at a place or before it, by its sequence number: they
+// rise as places do. It is 0 if there is none. The leader alone is asked: of so many requests to replicas one
+// that is cut off would get its share.
 func (sp *space) seek(ctx context.Context, subject string, place int64, begins func(m *jetstream.RawStreamMsg) (int64, error)) (found uint64, err error) {
 	last, err := sp.newest(ctx, subject)
 	if err != nil || last == nil {

@@ -52,7 +52,8 @@ func TestDamagedOutput(t *testing.T) {
 	}
 }
 
-// Garbage after the last piece of output hides nothing that stands before it, neither from readers nor when the task is ended for its keeper.
+// Garbage after the last piece of output hides nothing that stands before it, neither from readers nor when
+// the task is ended for its keeper.
 func TestDamagedEnd(t *testing.T) {
 	t.Parallel()
 	url := startServer(t, t.TempDir(), 0).ClientURL()
@@ -108,7 +109,8 @@ func TestRefusedOutput(t *testing.T) {
 	}
 }
 
-// A message that a replica does not have is asked of the leader, who answers in the same way: it is neither damaged nor missing.
+// A message that a replica does not have is asked of the leader, who answers in the same way: it is neither
+// damaged nor missing.
 func TestReplicaLags(t *testing.T) {
 	t.Parallel()
 	state := newState(t, startServer(t, t.TempDir(), 0).ClientURL())
@@ -195,7 +197,8 @@ func TestNewestStretch(t *testing.T) {
 	}
 }
 
-// A server forgets after a while what it has stored. What is sent again then, and so stored twice, is read once.
+// A server forgets after a while what it has stored. What is sent again then, and so stored twice, is read
+// once.
 func TestStoredTwice(t *testing.T) {
 	t.Parallel()
 	url := startServer(t, t.TempDir(), 0).ClientURL()

@@ -15,13 +15,14 @@ import (
 	"runnel/tasks/engine"
 )
 
-// A task that waits for a worker has the keeper engine.QueueKeeper. PREFIX.OWNER.ID.offer holds the offer for as long as the task is kept,
-// since it may wait again. A work queue, the stream PREFIX-work_OWNER, lists the waiting tasks. Its subjects are
+// A task that waits for a worker has the keeper engine.QueueKeeper. PREFIX.OWNER.ID.offer holds the offer for
+// as long as the task is kept, since it may wait again. A work queue, the stream PREFIX-work_OWNER, lists the
+// waiting tasks. Its subjects are
 //
 //	PREFIX-work.OWNER.CLASS.SINCE.ID
 //
-// and it has a consumer for each class. A message there is only a hint, and the record decides: a sweep replaces a lost message, and a
-// worker that gets one too many finds that the task does not wait.
+// and it has a consumer for each class. A message there is only a hint, and the record decides: a sweep
+// replaces a lost message, and a worker that gets one too many finds that the task does not wait.
 
 var _ tasks.Queue = (*State)(nil)
 
@@ -121,7 +122,8 @@ func (sp *space) openQueue(ctx context.Context) (jetstream.Stream, error) {
 	return queue, err
 }
 
-// lostQueue forgets the work queue and its consumers, so that the next look finds or makes them again: they may have been deleted.
+// lostQueue forgets the work queue and its consumers, so that the next look finds or makes them again: they
+// may have been deleted.
 func (sp *space) lostQueue(err error) error {
 	sp.mu.Lock()
 	defer sp.mu.Unlock()

@@ -89,8 +89,9 @@ func take(t *testing.T, s *State, host string, lines int) {
 	}
 }
 
-// The task of a worker that dies waits for another one, as often as it may, and its output goes on: nothing is missing, nothing twice, also
-// in a log of which the middle is cut out. Then it fails, and says where it ran.
+// The task of a worker that dies waits for another one, as often as it may, and its output goes on: nothing
+// is missing, nothing twice, also in a log of which the middle is cut out. Then it fails, and says where it
+// ran.
 func TestRetry(t *testing.T) {
 	t.Parallel()
 	url := startServer(t, t.TempDir(), 0).ClientURL()
@@ -227,7 +228,8 @@ func (d *deaf) Read(ctx context.Context, id string) (*engine.Record, error) {
 	return d.Store.Read(ctx, id)
 }
 
-// A task that a worker has taken without having been told so is not left lying: it waits again, and that is not one of its attempts.
+// A task that a worker has taken without having been told so is not left lying: it waits again, and that is
+// not one of its attempts.
 func TestTakenUnheard(t *testing.T) {
 	t.Parallel()
 	url := startServer(t, t.TempDir(), 0).ClientURL()
@@ -255,7 +257,8 @@ func TestTakenUnheard(t *testing.T) {
 	}
 }
 
-// A worker that ends, and has taken a task without having been told so, lets it wait: that is not an attempt, and the task has no other.
+// A worker that ends, and has taken a task without having been told so, lets it wait: that is not an attempt,
+// and the task has no other.
 func TestTakenUnheardAtTheEnd(t *testing.T) {
 	t.Parallel()
 	url := startServer(t, t.TempDir(), 0).ClientURL()
@@ -306,7 +309,8 @@ func (d deafOnce) Take(ctx context.Context, r *engine.Record, before string) err
 	return errors.Join(d.Store.Take(ctx, r, before), engine.Away{Err: errors.New("no answer")})
 }
 
-// A mark stands before its record: a sweep that looks in between leaves it, or nobody would find the task when its keeper is gone.
+// A mark stands before its record: a sweep that looks in between leaves it, or nobody would find the task
+// when its keeper is gone.
 func TestMarkBeforeRecord(t *testing.T) {
 	t.Parallel()
 	url := startServer(t, t.TempDir(), 0).ClientURL()

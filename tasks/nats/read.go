@@ -70,7 +70,8 @@ func endOf(m *jetstream.RawStreamMsg) int64 {
 	return e.End()
 }
 
-// endAt returns where the output of a subject ends whose last message is given. If that is damaged, the last one before it counts.
+// endAt returns where the output of a subject ends whose last message is given. If that is damaged, the last
+// one before it counts.
 func (sp *space) endAt(ctx context.Context, subject string, last *jetstream.RawStreamMsg) (int64, error) {
 	if end := endOf(last); last == nil || end > 0 {
 		return end, nil
@@ -193,8 +194,8 @@ func (sp *space) Fetched(ctx context.Context, _ []string) (map[string]bool, erro
 	return fetched, err
 }
 
-// places are where reads of subjects have ended, so that who follows a task goes on from there: to find a place among the messages of many tasks
-// takes a request for each halving of the stream.
+// places are where reads of subjects have ended, so that who follows a task goes on from there: to find a
+// place among the messages of many tasks takes a request for each halving of the stream.
 type places struct {
 	mu   sync.Mutex
 	next map[string]place // by subject

@@ -33,7 +33,8 @@ func TestLooksAllocateLittle(t *testing.T) {
 	}
 }
 
-// A follower reads the numbers of segments that are new, not all that there are: a look costs the same however long a task has run.
+// A follower reads the numbers of segments that are new, not all that there are: a look costs the same
+// however long a task has run.
 func TestNewestNumbers(t *testing.T) {
 	t.Parallel()
 	state := newState(t, startServer(t, t.TempDir(), 0).ClientURL())
@@ -67,7 +68,8 @@ func TestNewestNumbers(t *testing.T) {
 	}
 }
 
-// A follower that lags goes on where its last read ended, with one request: it does not search a stream that many tasks share.
+// A follower that lags goes on where its last read ended, with one request: it does not search a stream that
+// many tasks share.
 func TestFollowerGoesOn(t *testing.T) {
 	t.Parallel()
 	state := newState(t, startServer(t, t.TempDir(), 0).ClientURL())

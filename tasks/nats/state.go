@@ -29,8 +29,9 @@ type Options struct {
 	engine.Options
 }
 
-// Parse makes Options of a URL: nats://HOST[:PORT][,HOST...][?prefix=P&replicas=N&creds=FILE&ca=FILE], or tls://. Credentials are never part
-// of it: they come from a file, which creds or the environment variable RUNNEL_NATS_CREDS names.
+// Parse makes Options of a URL: nats://HOST[:PORT][,HOST...][?prefix=P&replicas=N&creds=FILE&ca=FILE], or
+// tls://. Credentials are never part of it: they come from a file, which creds or the environment variable
+// RUNNEL_NATS_CREDS names.
 func Parse(state string, getenv func(string) string) (Options, error) {
 	o, replicas := Options{Credentials: getenv("RUNNEL_NATS_CREDS")}, "1"
 	form := engine.URLForm{
@@ -84,20 +85,22 @@ func New(o Options) *State {
 const (
 	connectTimeout = 5 * time.Second
 	reconnectWait  = 250 * time.Millisecond // then more, up to some seconds, with many servers
-	// pingInterval and mostPings decide how soon a server is given up that no longer answers, though the connection stands: well before the
-	// lease of this process runs out.
+	// pingInterval and mostPings decide how soon a server is given up that no longer answers, though the
+	// connection stands: well before the lease of this process runs out.
 	pingInterval = 2 * time.Second
 	mostPings    = 2
-	// flushTimeout is how long a server may take to read what is written to it, before it is given up: the client's calls and pings wait that
-	// long, whatever their contexts say.
+	// flushTimeout is how long a server may take to read what is written to it, before it is given up: the
+	// client's calls and pings wait that long, whatever their contexts say.
 	flushTimeout = pingInterval * mostPings
-	// writeTimeout is how long a write waits for the servers, an election among them, before it is refused with tasks.ErrBusy.
+	// writeTimeout is how long a write waits for the servers, an election among them, before it is refused
+	// with tasks.ErrBusy.
 	writeTimeout = 10 * time.Second
 	// writeAgain is the pause before an unacknowledged write is sent again.
 	writeAgain = 100 * time.Millisecond
 	ackTimeout = 2 * time.Second
-	// mostQueued is how many messages a subscription may queue: as many as one request has answers (the server allows 1,024), twice. Each
-	// request of several answers makes such a queue; the client's default takes 512 KiB, which was half of what it cost to follow a task.
+	// mostQueued is how many messages a subscription may queue: as many as one request has answers (the
+	// server allows 1,024), twice. Each request of several answers makes such a queue; the client's default
+	// takes 512 KiB, which was half of what it cost to follow a task.
 	mostQueued = 2048
 )
 
@@ -138,8 +141,8 @@ func (c *connection) Connect(context.Context) error {
 	return nil
 }
 
-// dialer makes connections that close when a write takes too long. Otherwise each call would wait for its own write to time out, one after
-// the other.
+// dialer makes connections that close when a write takes too long. Otherwise each call would wait for its own
+// write to time out, one after the other.
 type dialer struct{}
 
 func (dialer) Dial(network, address string) (net.Conn, error) {

@@ -71,7 +71,8 @@ func TestShared(t *testing.T) {
 	})
 }
 
-// The tasks of a process that has vanished fail with what they had written, and it is refused when it comes back.
+// The tasks of a process that has vanished fail with what they had written, and it is refused when it comes
+// back.
 func TestVanished(t *testing.T) {
 	t.Parallel()
 	url := startServer(t, t.TempDir(), 0).ClientURL()

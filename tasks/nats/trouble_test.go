@@ -29,7 +29,8 @@ func spaceOf(t *testing.T, s *State) *space {
 	return sp
 }
 
-// All leases have run out while the servers were away: a process that is back first waits until the others have renewed theirs.
+// All leases have run out while the servers were away: a process that is back first waits until the others
+// have renewed theirs.
 func TestLeasesRanOut(t *testing.T) {
 	t.Parallel()
 	url := startServer(t, t.TempDir(), 0).ClientURL()
@@ -164,7 +165,8 @@ func TestHandleInTime(t *testing.T) {
 	})
 }
 
-// A process whose lease had run out finds what others have ended since, and nothing else; it looks again if it could not.
+// A process whose lease had run out finds what others have ended since, and nothing else; it looks again if
+// it could not.
 func TestLapsed(t *testing.T) {
 	t.Parallel()
 	url := startServer(t, t.TempDir(), 0).ClientURL()
@@ -193,7 +195,8 @@ func TestLapsed(t *testing.T) {
 	}
 }
 
-// startWithoutGets runs a server that does not let its user ask the leader for a message. It answers replicas' requests.
+// startWithoutGets runs a server that does not let its user ask the leader for a message. It answers
+// replicas' requests.
 func startWithoutGets(t *testing.T) (url string) {
 	t.Helper()
 	denied := &server.SubjectPermission{Deny: []string{"$JS.API.STREAM.MSG.GET.>"}}
@@ -212,7 +215,8 @@ func startWithoutGets(t *testing.T) (url string) {
 	return "nats://u:p@" + srv.Addr().String()
 }
 
-// A record that is refused, and cannot be read then, may be this process's own, whose acknowledgement was lost: nobody is fenced off by it.
+// A record that is refused, and cannot be read then, may be this process's own, whose acknowledgement was
+// lost: nobody is fenced off by it.
 func TestRefusedRecordCannotBeRead(t *testing.T) {
 	t.Parallel()
 	sp := spaceOf(t, newState(t, startWithoutGets(t)))

@@ -16,8 +16,9 @@ import (
 	"runnel/tasks/statetest"
 )
 
-// The state that a runnel of version 1 has stored is found: testdata has the messages of its stream, as the binary of commit bc6407a has left them
-// after a run of seq 1 3 and one of false. The tasks that it has left behind are found, too.
+// The state that a runnel of version 1 has stored is found: testdata has the messages of its stream, as the
+// binary of commit bc6407a has left them after a run of seq 1 3 and one of false. The tasks that it has left
+// behind are found, too.
 func TestStateOfVersion1(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("testdata/version1.json")

@@ -20,7 +20,8 @@ import (
 	"runnel/tasks/statetest"
 )
 
-// BenchmarkWaiting offers many tasks at once, which two workers run, one at a time each: what waits must not make what is done slower.
+// BenchmarkWaiting offers many tasks at once, which two workers run, one at a time each: what waits must not
+// make what is done slower.
 func BenchmarkWaiting(b *testing.B) {
 	for _, n := range []int{100, 300, 600, 1200} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

@@ -18,7 +18,8 @@ import (
 	"runnel/tasks/engine"
 )
 
-// Insert implements engine.Store: its mark and its place in lists come first, its record last, so that what can be seen is whole.
+// Insert implements engine.Store: its mark and its place in lists come first, its record last, so that what
+// can be seen is whole.
 func (sp *space) Insert(ctx context.Context, r *engine.Record) error {
 	if err := sp.prepare(ctx, r); err != nil {
 		return err
@@ -137,7 +138,8 @@ func (sp *space) seal(ctx context.Context, r *engine.Record) (variables []byte, 
 	}
 }
 
-// Append implements engine.Store: a message for each extent. The server knows a repeated one by its id, and stores it once.
+// Append implements engine.Store: a message for each extent. The server knows a repeated one by its id, and
+// stores it once.
 func (sp *space) Append(ctx context.Context, r *engine.Record, b *engine.Batch) error {
 	send := func(what, id string, header nats.Header, data []byte) error {
 		m := &nats.Msg{Subject: sp.subject(r.ID, what), Header: header, Data: data}
@@ -209,7 +211,8 @@ func (sp *space) PutWaiting(ctx context.Context, r *engine.Record, before string
 	return nil
 }
 
-// SetVariables implements engine.Store. Variables stand beside the record; with the end they become part of it (seal).
+// SetVariables implements engine.Store. Variables stand beside the record; with the end they become part of
+// it (seal).
 func (sp *space) SetVariables(ctx context.Context, r *engine.Record, merged []byte) error {
 	m := &nats.Msg{Subject: sp.subject(r.ID, "variables"), Header: rollup, Data: merged}
 	_, err := sp.publish(ctx, m, jetstream.WithExpectLastSequencePerSubject(r.Seen), sp.expiring(&r.Task))

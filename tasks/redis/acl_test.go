@@ -66,7 +66,8 @@ func aclOf(t *testing.T, owner, password string) (commands [][]string) {
 	return commands
 }
 
-// With the manual's ACL an owner's user does all that runnel does, and with a client written by hand nothing to other owners.
+// With the manual's ACL an owner's user does all that runnel does, and with a client written by hand nothing
+// to other owners.
 func TestACL(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)

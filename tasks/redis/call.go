@@ -42,15 +42,16 @@ var scripts = sync.OnceValue(func() map[string]*rueidis.Lua {
 })
 
 const (
-	// writeTimeout is how long a write waits for the server, which may be restarting, before it is refused with tasks.ErrBusy.
+	// writeTimeout is how long a write waits for the server, which may be restarting, before it is refused
+	// with tasks.ErrBusy.
 	writeTimeout = 10 * time.Second
 	readTimeout  = 5 * time.Second
 	// tryAgain is the pause before an unanswered request is sent again.
 	tryAgain = 100 * time.Millisecond
 )
 
-// call runs a script, and sends it again until it is answered or ctx ends: then the error is tasks.ErrBusy. left is how long what belongs to the
-// task is kept. It returns the script's answer.
+// call runs a script, and sends it again until it is answered or ctx ends: then the error is tasks.ErrBusy.
+// left is how long what belongs to the task is kept. It returns the script's answer.
 func (sp *space) call(ctx context.Context, script, id string, left time.Duration, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
@@ -99,7 +100,8 @@ func (sp *space) try(ctx context.Context, ask func() rueidis.RedisResult) (rueid
 	}
 }
 
-// passes reports whether a refusal is temporary: the server starts, or another one is about to take its place.
+// passes reports whether a refusal is temporary: the server starts, or another one is about to take its
+// place.
 func passes(refusal string) bool {
 	code, _, _ := strings.Cut(refusal, " ")
 	return slices.Contains([]string{"LOADING", "MASTERDOWN", "READONLY", "BUSY", "TRYAGAIN", "CLUSTERDOWN"}, code)

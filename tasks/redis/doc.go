@@ -21,15 +21,17 @@
 //	alive          leases: until when a process counts as alive
 //	asked:KEEPER   the tasks of a process that others ask to cancel
 //
-// and the channels wake:ID and ask:KEEPER. Everything of a task has a time to live that ends a minute after the task's own.
+// and the channels wake:ID and ask:KEEPER. Everything of a task has a time to live that ends a minute after
+// the task's own.
 //
-// A change is one script (the .lua files), so that it happens whole or not at all. Each may run twice, or late: a script that was not answered
-// is sent again, and finds out whether it has run.
+// A change is one script (the .lua files), so that it happens whole or not at all. Each may run twice, or
+// late: a script that was not answered is sent again, and finds out whether it has run.
 //
-// Goroutines: those of package engine; one for each owner until Close, which receives the requests of others (state.go); one for each Watch,
-// which receives news of a task (wake.go); those of the client.
+// Goroutines: those of package engine; one for each owner until Close, which receives the requests of others
+// (state.go); one for each Watch, which receives news of a task (wake.go); those of the client.
 //
-// Locks: connection.mu and channel.leaving (wake.go), under none of package engine's. The server runs one script at a time.
+// Locks: connection.mu and channel.leaving (wake.go), under none of package engine's. The server runs one
+// script at a time.
 //
 // Words:
 //

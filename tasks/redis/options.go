@@ -20,15 +20,17 @@ type Options struct {
 	TLS    bool
 	DB     int    // the number of the server's database
 	Prefix string // of keys and channels; "" = runnel
-	// Credentials is a file with one line, USER PASSWORD or PASSWORD alone; "" = none. It is read for each connection: it may change.
+	// Credentials is a file with one line, USER PASSWORD or PASSWORD alone; "" = none. It is read for each
+	// connection: it may change.
 	Credentials string
 	// RootCA is a file with the certificates that sign the server's, "" = the system's.
 	RootCA string
 	engine.Options
 }
 
-// Parse makes Options of a URL: redis://HOST[:PORT][/DB][?prefix=P&creds=FILE&ca=FILE], or rediss:// for TLS. Credentials are never part of
-// it: they come from a file, which creds or the environment variable RUNNEL_REDIS_CREDS names.
+// Parse makes Options of a URL: redis://HOST[:PORT][/DB][?prefix=P&creds=FILE&ca=FILE], or rediss:// for TLS.
+// Credentials are never part of it: they come from a file, which creds or the environment variable
+// RUNNEL_REDIS_CREDS names.
 func Parse(state string, getenv func(string) string) (Options, error) {
 	o := Options{Credentials: getenv("RUNNEL_REDIS_CREDS")}
 	form := engine.URLForm{

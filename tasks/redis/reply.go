@@ -9,8 +9,9 @@ import (
 	"strconv"
 )
 
-// The client makes an array of any length and goes down to any depth that a reply names, so that a few bytes of another server can end this
-// process. No reply to runnel comes near these limits: the longest are a result and the numbers of a task's segments.
+// The client makes an array of any length and goes down to any depth that a reply names, so that a few bytes
+// of another server can end this process. No reply to runnel comes near these limits: the longest are a
+// result and the numbers of a task's segments.
 const (
 	maxReplyBytes    = 128 << 20
 	maxReplyElements = 4 << 20 // of 40 bytes each
@@ -23,8 +24,9 @@ type badReply string
 
 func (b badReply) Error() string { return string(b) }
 
-// boundedConn is a connection to the server. What it reads are replies within the limits: the first that is none ends the connection.
-// It follows the RESP specification (https://redis.io/docs/latest/develop/reference/protocol-spec/), without what Redis sends to none:
+// boundedConn is a connection to the server. What it reads are replies within the limits: the first that is
+// none ends the connection. It follows the RESP specification
+// (https://redis.io/docs/latest/develop/reference/protocol-spec/), without what Redis sends to none:
 // attributes, and strings and arrays without a length.
 type boundedConn struct {
 	net.Conn
@@ -83,7 +85,8 @@ func (c *boundedConn) refuse(wrong string) error {
 	return badReply(wrong)
 }
 
-// take follows a line without its LF: a whole value, or the head of a string or an array. It returns what is wrong with it.
+// take follows a line without its LF: a whole value, or the head of a string or an array. It returns what is
+// wrong with it.
 func (c *boundedConn) take(line []byte) (wrong string) {
 	if len(line) < 2 || line[len(line)-1] != '\r' {
 		return fmt.Sprintf("the line %.40q", line)

@@ -46,7 +46,8 @@ var badReplies = map[string]struct{ reply, says string }{
 	"after a good element": {"*3\r\n+OK\r\n$3\r\n*9\n\r\n%1000000000\r\n", "an array of"},
 }
 
-// A server whose replies are none of Redis ends no process: each is an error that says so, when connecting and later.
+// A server whose replies are none of Redis ends no process: each is an error that says so, when connecting
+// and later.
 func TestBadReplies(t *testing.T) {
 	for name, bad := range badReplies {
 		for _, when := range []string{"first", "later"} {

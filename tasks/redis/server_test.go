@@ -76,8 +76,8 @@ func (s *server) start(t testing.TB) {
 	}
 }
 
-// ping is nil once the server answers, be it that nobody may ask it. Whoever else listened at its port for a moment, such as another test
-// that looks for a free one, does not.
+// ping is nil once the server answers, be it that nobody may ask it. Whoever else listened at its port for a
+// moment, such as another test that looks for a free one, does not.
 func (s *server) ping() error {
 	c, err := net.DialTimeout("tcp", s.address(), time.Second)
 	if err != nil {

@@ -72,7 +72,8 @@ func (s *connection) Connect(context.Context) error {
 	return nil
 }
 
-// Disconnect implements engine.Engine. It does not wait for a client that waits for its server: such a client may never end.
+// Disconnect implements engine.Engine. It does not wait for a client that waits for its server: such a client
+// may never end.
 func (s *connection) Disconnect() {
 	if s.client == nil {
 		return
@@ -95,7 +96,8 @@ type space struct {
 	root   string // PREFIX:OWNER:
 }
 
-// schema is the version of what is stored in Redis. The scripts compare it: a runnel that is older than what is stored writes nothing.
+// schema is the version of what is stored in Redis. The scripts compare it: a runnel that is older than what
+// is stored writes nothing.
 const schema = "1"
 
 // space returns what this process has of an owner's keys.
@@ -121,7 +123,8 @@ func (s *connection) Open(ctx context.Context, of *engine.Space) (engine.Store, 
 	return sp, nil, nil
 }
 
-// listen receives the requests of others, until Close. Those that are sent while the connection is lost are found by Asked.
+// listen receives the requests of others, until Close. Those that are sent while the connection is lost are
+// found by Asked.
 func (sp *space) listen(ctx context.Context) {
 	c := sp.server.client
 	for again := true; again; again = pause.For(ctx, time.Second) {

@@ -80,7 +80,8 @@ func do(t testing.TB, s *State, words ...string) string {
 	return fmt.Sprint(said)
 }
 
-// The tasks of a process that has vanished fail with what they had written, and it is refused when it comes back.
+// The tasks of a process that has vanished fail with what they had written, and it is refused when it comes
+// back.
 func TestVanished(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)

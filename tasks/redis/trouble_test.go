@@ -125,7 +125,8 @@ func TestDamagedOutput(t *testing.T) {
 	}
 }
 
-// A server whose memory is full says so at once, and takes ends all the same; what is there can be read and deleted, which makes room.
+// A server whose memory is full says so at once, and takes ends all the same; what is there can be read and
+// deleted, which makes room.
 func TestFull(t *testing.T) {
 	t.Parallel()
 	state := newState(t, startServer(t))
@@ -183,7 +184,8 @@ func TestHandleInTime(t *testing.T) {
 	})
 }
 
-// A server that has stopped is waited for, then the error says that it does not answer. It goes on where it was.
+// A server that has stopped is waited for, then the error says that it does not answer. It goes on where it
+// was.
 func TestStopped(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -192,7 +194,8 @@ func TestStopped(t *testing.T) {
 		func(ctx context.Context) error { return spaceOf(t, state).Sweep(ctx) })
 }
 
-// While a server has stopped, all who come wait for it together, not one after the other, and so do those that leave.
+// While a server has stopped, all who come wait for it together, not one after the other, and so do those
+// that leave.
 func TestStoppedForAll(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)

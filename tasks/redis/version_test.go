@@ -12,8 +12,8 @@ import (
 	"runnel/tasks/statetest"
 )
 
-// The state that a runnel of version 1 has stored is found: testdata has it as commands that make it, as the first binary that knew Redis has left it
-// after a run of seq 1 3 and one of false.
+// The state that a runnel of version 1 has stored is found: testdata has it as commands that make it, as the
+// first binary that knew Redis has left it after a run of seq 1 3 and one of false.
 func TestStateOfVersion1(t *testing.T) {
 	t.Parallel()
 	commands, err := os.ReadFile("testdata/version1.resp")

@@ -27,7 +27,8 @@ func (sp *space) Asked(ctx context.Context) ([]string, error) {
 	return ids, nil
 }
 
-// channel is the channel of a task. Unsubscribing ends it for all listeners of this process, so the last one does it.
+// channel is the channel of a task. Unsubscribing ends it for all listeners of this process, so the last one
+// does it.
 type channel struct {
 	leaving   sync.Mutex // held while the last listener unsubscribes; before connection.mu
 	listeners int        // guarded by connection.mu

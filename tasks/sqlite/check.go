@@ -26,8 +26,8 @@ type Report struct {
 	Unsound   []string // runnel's findings in single tasks, where SQLite finds nothing; nil = none
 }
 
-// Check examines the state in a directory without changing it, even while it is in use. It returns fs.ErrNotExist if the directory has no
-// state, and another error for a state that runnel would not use.
+// Check examines the state in a directory without changing it, even while it is in use. It returns
+// fs.ErrNotExist if the directory has no state, and another error for a state that runnel would not use.
 func Check(ctx context.Context, dir string) (r Report, err error) {
 	file := filepath.Join(dir, databaseFile)
 	if _, err := os.Stat(file); err != nil {

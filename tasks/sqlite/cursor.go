@@ -10,8 +10,9 @@ import (
 	"runnel/tasks"
 )
 
-// cursors encrypt the number of a task, because the tasks of all owners are numbered together, and no owner may learn how many the others
-// have. A cursor ends with the process ("Don't persist cursors across sessions", server/utilities/pagination).
+// cursors encrypt the number of a task, because the tasks of all owners are numbered together, and no owner
+// may learn how many the others have. A cursor ends with the process ("Don't persist cursors across
+// sessions", server/utilities/pagination).
 type cursors struct{ block cipher.Block }
 
 func newCursors() cursors {

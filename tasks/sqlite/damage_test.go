@@ -14,8 +14,9 @@ import (
 	"runnel/tasks/statetest"
 )
 
-// Rows that runnel has not written so fail their task, with what is wrong, or count as output that is no longer kept. Nothing loops,
-// nothing that is not JSON comes out, doctor finds it, and other tasks are as they were.
+// Rows that runnel has not written so fail their task, with what is wrong, or count as output that is no
+// longer kept. Nothing loops, nothing that is not JSON comes out, doctor finds it, and other tasks are as
+// they were.
 func TestSQLiteDamagedRows(t *testing.T) {
 	t.Parallel()
 	const mine = " WHERE task = (SELECT number FROM task WHERE id = 'hurt')"

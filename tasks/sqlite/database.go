@@ -29,7 +29,8 @@ type database struct {
 	prepared sync.Map // from a query to its *sql.Stmt
 }
 
-// keeping is one task's output in the database: a partials.Backing. It only reads if the task has ended or another process runs it.
+// keeping is one task's output in the database: a partials.Backing. It only reads if the task has ended or
+// another process runs it.
 type keeping struct {
 	db   *database
 	task int64 // its number
@@ -55,8 +56,9 @@ type extent struct {
 	last     int64 // where the last of them ends
 }
 
-// query reads. It keeps prepared statements, since parsing takes three times as long as looking up a task, and there are few queries. ctx
-// does not end a query: that would take two goroutines, a fifth of the time of a tasks/get.
+// query reads. It keeps prepared statements, since parsing takes three times as long as looking up a task,
+// and there are few queries. ctx does not end a query: that would take two goroutines, a fifth of the time of
+// a tasks/get.
 func (d *database) query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	s, ok := d.prepared.Load(query)
 	if !ok {

@@ -21,7 +21,8 @@ import (
 	"runnel/tasks/statetest"
 )
 
-// onDisk runs the test again in a process of its own, with a disk of a size, and reports "" here and the disk's directory there.
+// onDisk runs the test again in a process of its own, with a disk of a size, and reports "" here and the
+// disk's directory there.
 func onDisk(t *testing.T, size string) string {
 	t.Helper()
 	const variable = "RUNNEL_TEST_DISK"
@@ -67,7 +68,8 @@ func fill(t *testing.T, dir string) (file string) {
 	return file
 }
 
-// On a disk that others have filled nothing is deleted for it: new tasks are refused, with what to do, until there is room again.
+// On a disk that others have filled nothing is deleted for it: new tasks are refused, with what to do, until
+// there is room again.
 func TestSQLiteOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := onDisk(t, "16m")
@@ -113,7 +115,8 @@ func TestSQLiteOnAFullDisk(t *testing.T) {
 	statetest.Put(t, s, statetest.Working("later"), statetest.Ended(running, mcp.TaskCompleted, result))
 }
 
-// On a disk that is wholly full nothing can be pruned, which says what to do; then all is, and the disk has its room back.
+// On a disk that is wholly full nothing can be pruned, which says what to do; then all is, and the disk has
+// its room back.
 func TestPruneOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := onDisk(t, "64m")

@@ -13,9 +13,11 @@
 //	hidden    a row of a run without a handle, which nobody finds
 //	orphaned  a task whose keeper is gone; who finds one ends it as failed
 //
-// Goroutines, from the first use of a State to Close: one that writes (writer.go), one that sweeps (sweep.go).
+// Goroutines, from the first use of a State to Close: one that writes (writer.go), one that sweeps
+// (sweep.go).
 //
-// Locks: State.mu, which is held while the state is opened, then database.mu, writer.mu or lease.mu, never across a transaction.
+// Locks: State.mu, which is held while the state is opened, then database.mu, writer.mu or lease.mu, never
+// across a transaction.
 //
 // Where things stand:
 //

@@ -13,7 +13,8 @@ import (
 	"runnel/tasks"
 )
 
-// explain turns an error of SQLite or the system into one that says what the user can do. It does so only once for an error.
+// explain turns an error of SQLite or the system into one that says what the user can do. It does so only
+// once for an error.
 func explain(err error) error {
 	switch {
 	case err == nil || errors.As(err, new(tasks.Trouble)):
@@ -51,16 +52,18 @@ var errFull = errors.New("the state has reached its limit, and all tasks that ar
 // errPinned reports that a reader keeps the write-ahead log from being emptied.
 var errPinned = fmt.Errorf("%w: it has stopped while it read", tasks.ErrBusy)
 
-// isDiskFull reports whether the disk is full. Deleting tasks does not help, since the state is within its limit.
+// isDiskFull reports whether the disk is full. Deleting tasks does not help, since the state is within its
+// limit.
 func isDiskFull(err error) bool { return primaryCode(err) == sqlite3.SQLITE_FULL }
 
-// isBusy reports whether another process keeps this one from writing: it has held the state locked for all of busyTimeout, or stopped
-// while it read.
+// isBusy reports whether another process keeps this one from writing: it has held the state locked for all of
+// busyTimeout, or stopped while it read.
 func isBusy(err error) bool {
 	return primaryCode(err) == sqlite3.SQLITE_BUSY || errors.Is(err, tasks.ErrBusy)
 }
 
-// primaryCode returns SQLite's code of an error without the detail in its upper bits; SQLITE_OK if the error is not SQLite's.
+// primaryCode returns SQLite's code of an error without the detail in its upper bits; SQLITE_OK if the error
+// is not SQLite's.
 func primaryCode(err error) int {
 	e, ok := errors.AsType[*sqlite.Error](err)
 	if !ok {

@@ -18,7 +18,8 @@ import (
 	"runnel/tasks/statetest"
 )
 
-// A state that is removed while it is used takes no task any more, and no result: nobody would find them. It says so.
+// A state that is removed while it is used takes no task any more, and no result: nobody would find them. It
+// says so.
 func TestSQLiteIsRemoved(t *testing.T) {
 	for name, remove := range map[string]func(dir string) error{
 		"removed": os.RemoveAll,

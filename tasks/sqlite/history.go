@@ -9,7 +9,8 @@ import (
 // History implements tasks.Historian.
 func (s *State) History() tasks.History { return s.o.History }
 
-// Record implements tasks.Historian. One transaction stores all of them, since it costs as much as several calls.
+// Record implements tasks.Historian. One transaction stores all of them, since it costs as much as several
+// calls.
 func (s *State) Record(calls ...tasks.Task) error {
 	d, err := s.open()
 	if err != nil {
@@ -72,7 +73,8 @@ func (r *recorded) record(tx *transaction, t tasks.Task) error {
 	return err
 }
 
-// tooMany lets the oldest calls of an owner's history expire. The index holds those of all owners, and few other rows below -1.
+// tooMany lets the oldest calls of an owner's history expire. The index holds those of all owners, and few
+// other rows below -1.
 const tooMany = `UPDATE task SET expires = 0 WHERE number IN (
 	SELECT number FROM task INDEXED BY task_expires WHERE expires < -1 AND owner = ? AND keeper IS NULL ORDER BY number DESC LIMIT -1 OFFSET ?)`
 

@@ -41,7 +41,8 @@ func plainCall(t *testing.T, r *tasks.Runner, output string, done tasks.Done) *t
 	return run
 }
 
-// Calls that have ended are there for people, the newest of them, with their arguments, output and results. Clients do not find them.
+// Calls that have ended are there for people, the newest of them, with their arguments, output and results.
+// Clients do not find them.
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, Options{History: kept, Limits: tasks.Limits{MaxLive: 1, MaxStartsPerMinute: 1}})
@@ -106,7 +107,8 @@ func awaitIDs(t *testing.T, s *State, want []string) {
 	}
 }
 
-// A call that was stored while it ran stays with the end of its output; so does one whose process died, as failed.
+// A call that was stored while it ran stays with the end of its output; so does one whose process died, as
+// failed.
 func TestHistoryOfStoredCalls(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, Options{History: kept})
@@ -164,7 +166,8 @@ func TestNoHistory(t *testing.T) {
 	}
 }
 
-// The history of a state costs a call no write: what ends in a burst is stored together, and no more of it than is kept.
+// The history of a state costs a call no write: what ends in a burst is stored together, and no more of it
+// than is kept.
 func BenchmarkHistory(b *testing.B) {
 	for name, history := range map[string]tasks.History{"off": {}, "on": {Calls: 200, Age: time.Hour, Log: 64 << 10}} {
 		b.Run(name, func(b *testing.B) {

@@ -17,8 +17,9 @@ import (
 	"runnel/internal/system"
 )
 
-// lease shows that a process lives: it is a file of its own that the process keeps locked. The kernel releases the lock when the process
-// ends, for whatever reason. So nothing has to be renewed, and process ids, which may be reused after a restart, need not be trusted.
+// lease shows that a process lives: it is a file of its own that the process keeps locked. The kernel
+// releases the lock when the process ends, for whatever reason. So nothing has to be renewed, and process
+// ids, which may be reused after a restart, need not be trusted.
 type lease struct {
 	name string // UUID_PID_BEGAN: the tasks of the process have it, too, and a cleaner does not remove those
 	path string
@@ -41,8 +42,8 @@ func takeLease(dir string) (*lease, error) {
 	}
 }
 
-// lockNew makes a lease's file and locks it. It fails with ErrLocked if a sweeper saw the file before it was locked, took it for that of a
-// dead process, and locked or removed it.
+// lockNew makes a lease's file and locks it. It fails with ErrLocked if a sweeper saw the file before it was
+// locked, took it for that of a dead process, and locked or removed it.
 func lockNew(path string) (*os.File, error) {
 	f, err := system.OpenLockable(path, os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -59,8 +60,8 @@ func lockNew(path string) (*os.File, error) {
 	return f, nil
 }
 
-// retake makes the lease's file again if it was removed, and reports whether that was so. The new file is locked before it has the
-// name: others never see it as that of a dead process.
+// retake makes the lease's file again if it was removed, and reports whether that was so. The new file is
+// locked before it has the name: others never see it as that of a dead process.
 func (l *lease) retake() (bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -90,7 +91,8 @@ func (l *lease) touch() {
 	_ = os.Chtimes(l.path, now, now)
 }
 
-// release ends the lease. Tasks that are still kept under its name belong to a dead process from now on: the file stays and says so.
+// release ends the lease. Tasks that are still kept under its name belong to a dead process from now on: the
+// file stays and says so.
 func (l *lease) release(kept bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -128,7 +130,8 @@ func holderOf(dir, name string, then func()) holder {
 	return dead
 }
 
-// dropDeadLeases removes the files of processes that are dead and keep no task: until their tasks are ended, the files say that they are.
+// dropDeadLeases removes the files of processes that are dead and keep no task: until their tasks are ended,
+// the files say that they are.
 func dropDeadLeases(dir string, keeps func(name string) bool) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
@@ -143,8 +146,8 @@ func dropDeadLeases(dir string, keeps func(name string) bool) {
 // leaseHeld reports whether the process that took a lease lives. If that is unknown, it reports true.
 func leaseHeld(dir, name string) bool { return holderOf(dir, name, func() {}) == alive }
 
-// absences are the leases whose files are missing. A process makes its file again at its next Heed, so only a file that stays missing says
-// that its process has ended.
+// absences are the leases whose files are missing. A process makes its file again at its next Heed, so only a
+// file that stays missing says that its process has ended.
 type absences struct {
 	mu sync.Mutex
 	of map[string]absence // by the lease's name
@@ -153,9 +156,11 @@ type absences struct {
 type absence struct{ first, last time.Time }
 
 const (
-	// absentFor is how long a file must be missing before its process is looked for: many times heedInterval, since a machine may be busy.
+	// absentFor is how long a file must be missing before its process is looked for: many times heedInterval,
+	// since a machine may be busy.
 	absentFor = time.Minute
-	// absentLook is the longest time between two looks that count. After a longer one this process, and perhaps all others, have stood still.
+	// absentLook is the longest time between two looks that count. After a longer one this process, and
+	// perhaps all others, have stood still.
 	absentLook = sweepInterval * 3 / 2
 )
 
@@ -179,7 +184,8 @@ func (a *absences) see(name string, found holder, now time.Time) (gone bool) {
 	return now.Sub(since.first) >= absentFor && !runs(name)
 }
 
-// runs reports whether the process that took a lease runs on this system. It may stand still for longer than absentFor, as with SIGSTOP.
+// runs reports whether the process that took a lease runs on this system. It may stand still for longer than
+// absentFor, as with SIGSTOP.
 func runs(name string) bool {
 	parts := strings.Split(name, "_")
 	if len(parts) != 3 || parts[2] == "" {
@@ -189,8 +195,8 @@ func runs(name string) bool {
 	return err == nil && began(pid) == parts[2]
 }
 
-// began returns when a process began, which no other process with its id did. It is "" if the process has ended, and where there is no /proc:
-// there a missing file alone decides.
+// began returns when a process began, which no other process with its id did. It is "" if the process has
+// ended, and where there is no /proc: there a missing file alone decides.
 func began(pid int) string {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	f := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])) // proc(5): pid (comm) state ... starttime; comm may hold anything

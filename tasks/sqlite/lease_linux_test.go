@@ -12,7 +12,8 @@ import (
 	"runnel/tasks/statetest"
 )
 
-// A process that stands still for long while its lease's file is missing has not ended: it makes the file again when it goes on.
+// A process that stands still for long while its lease's file is missing has not ended: it makes the file
+// again when it goes on.
 func TestAbsentProcessStandsStill(t *testing.T) {
 	child := exec.Command("sleep", "1000")
 	if err := child.Start(); err != nil {

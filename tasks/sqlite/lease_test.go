@@ -55,7 +55,8 @@ func TestLeaseIsRemoved(t *testing.T) {
 	<-run.Ended()
 }
 
-// Those that look while the lease's file is missing, or has just been made again, leave a running task as it is: its process lives.
+// Those that look while the lease's file is missing, or has just been made again, leave a running task as it
+// is: its process lives.
 func TestLooksWhileALeaseIsMissing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -133,8 +134,8 @@ func TestAbsences(t *testing.T) {
 	}
 }
 
-// A task that others have ended, since the file was away, has one end: the one that they have stored. Its work is stopped, no output
-// comes after its end, and the log says it.
+// A task that others have ended, since the file was away, has one end: the one that they have stored. Its
+// work is stopped, no output comes after its end, and the log says it.
 func TestTaskEndedByOthers(t *testing.T) {
 	for name, c := range map[string]struct {
 		end  string // what others have done to the row

@@ -164,7 +164,8 @@ func TestSQLiteLimitsItsSize(t *testing.T) {
 	}
 }
 
-// A task with more output than one transaction deletes goes whole, and its room is given back to the file system.
+// A task with more output than one transaction deletes goes whole, and its room is given back to the file
+// system.
 func TestSQLiteGivesRoomBack(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, Options{})

@@ -73,8 +73,8 @@ func (k *keeping) number(tx *transaction) error {
 	return err
 }
 
-// cut deletes the middle of a log that is longer than its limit, down to three quarters of the limit, so that it need not do so for each
-// extent.
+// cut deletes the middle of a log that is longer than its limit, down to three quarters of the limit, so that
+// it need not do so for each extent.
 func (k *keeping) cut(tx *transaction, limit int64) error {
 	e := &k.pending
 	if limit <= 0 || e.kept <= limit {
@@ -139,8 +139,9 @@ func checkExtent(s *partials.Extent, stop, last int64) error {
 	return s.Check()
 }
 
-// loadSegments reads the numbers that were given after number n, whose segment ends at position last, up to position end. A row that goes
-// beyond end has been stored since end was read. The next call, which begins with a whole row, reads it.
+// loadSegments reads the numbers that were given after number n, whose segment ends at position last, up to
+// position end. A row that goes beyond end has been stored since end was read. The next call, which begins
+// with a whole row, reads it.
 func (k *keeping) loadSegments(ctx context.Context, n int, last, end int64) (ends []int64, err error) {
 	beyond := false
 	err = k.db.each(ctx, func(scan func(...any) error) error {
@@ -174,7 +175,8 @@ func (k *keeping) segmentsOf(ctx context.Context, r *row) ([]int64, error) {
 	return ends, err
 }
 
-// decodeSegments reads a row of segments after number n, which ends at position last, and returns where they end.
+// decodeSegments reads a row of segments after number n, which ends at position last, and returns where they
+// end.
 func decodeSegments(first int64, stored []byte, n int, last int64) (ends []int64, err error) {
 	if first != int64(n)+1 {
 		return nil, partials.ErrEnds

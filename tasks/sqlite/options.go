@@ -18,7 +18,8 @@ type Options struct {
 	Calls    bool         // also finds calls without a handle, those that run and the history: for people, never for clients
 	History  tasks.History
 	Log      zerolog.Logger
-	// Recovered, if set, gets each task that this process has ended because its keeper is gone. It must not block.
+	// Recovered, if set, gets each task that this process has ended because its keeper is gone. It must not
+	// block.
 	Recovered func(t *tasks.Task)
 
 	Now func() time.Time // nil = time.Now
@@ -28,14 +29,15 @@ const (
 	// busyTimeout is how long a write waits for another process: far longer than any transaction takes.
 	busyTimeout = 10 * time.Second
 	readers     = 4 // connections that read
-	// cacheKiB is the size of each connection's page cache, which takes half as much again. Twice the size gains nothing, since the system
-	// caches the file, too.
+	// cacheKiB is the size of each connection's page cache, which takes half as much again. Twice the size
+	// gains nothing, since the system caches the file, too.
 	cacheKiB     = 1024
 	databaseFile = "runnel.db"
 	leaseDir     = "alive"
 )
 
-// visible is the condition for a task that has not expired at a time (see Task.Expired) and, unless wanted, is not hidden.
+// visible is the condition for a task that has not expired at a time (see Task.Expired) and, unless wanted,
+// is not hidden.
 func (o *Options) visible() string {
 	if o.Calls {
 		return "(abs(expires) > ? OR keeper IS NOT NULL)"

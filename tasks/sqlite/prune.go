@@ -21,8 +21,8 @@ func (s *State) Find(ctx context.Context, owner, prefix string, most int) ([]str
 	return ids, explain(err)
 }
 
-// Forget deletes an owner's tasks that had ended at a time, and returns them as List does. Tasks that have not ended stay; so do, unless
-// forced, those whose result nobody has fetched, and kept is their number.
+// Forget deletes an owner's tasks that had ended at a time, and returns them as List does. Tasks that have
+// not ended stay; so do, unless forced, those whose result nobody has fetched, and kept is their number.
 func (s *State) Forget(ctx context.Context, owner string, ended time.Time, force bool) (gone []tasks.Task, kept int, err error) {
 	d, err := s.open()
 	if err != nil {

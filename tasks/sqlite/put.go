@@ -11,8 +11,8 @@ import (
 	"runnel/tasks"
 )
 
-// Put implements tasks.State. A process runs the tasks that it puts first: until a terminal status is put, the log is written to the state
-// as it grows.
+// Put implements tasks.State. A process runs the tasks that it puts first: until a terminal status is put,
+// the log is written to the state as it grows.
 func (s *State) Put(_ context.Context, t tasks.Task) error {
 	d, err := s.open()
 	if err != nil {
@@ -41,14 +41,16 @@ func (s *State) Hide(t tasks.Task) error {
 	return err
 }
 
-// A hidden task is the row of a run without a handle (Run.spill): it is stored, with its output, before any client knows
-// its id. It gets a handle later (update), becomes a part of the history (history.go), or is deleted when the run ends.
+// A hidden task is the row of a run without a handle (Run.spill): it is stored, with its output, before any
+// client knows its id. It gets a handle later (update), becomes a part of the history (history.go), or is
+// deleted when the run ends.
 
-// hiddenExpires is the expiry of hidden rows: readers skip expired rows, and the sweeper spares them while they have a
-// keeper. That of a call in the history is negative, too.
+// hiddenExpires is the expiry of hidden rows: readers skip expired rows, and the sweeper spares them while
+// they have a keeper. That of a call in the history is negative, too.
 const hiddenExpires = -1
 
-// insert stores a new task. Nobody finds a hidden one; it does not count against a limit, and need not outlive a loss of power.
+// insert stores a new task. Nobody finds a hidden one; it does not count against a limit, and need not
+// outlive a loss of power.
 func (d *database) insert(t tasks.Task, hidden bool) (*keeping, error) {
 	k := &keeping{db: d, id: t.ID, owner: t.Owner, log: t.Log, segments: t.Segments, numbers: t.Merge}
 	k.hidden.Store(hidden)
@@ -94,8 +96,8 @@ func (d *database) keep(k *keeping) {
 	k.log.Back(k)
 }
 
-// admit refuses a new task while the disk is full, or if its owner has too many. It counts the tasks of all processes, in the transaction
-// that stores the new one.
+// admit refuses a new task while the disk is full, or if its owner has too many. It counts the tasks of all
+// processes, in the transaction that stores the new one.
 func (d *database) admit(tx *transaction, t *tasks.Task) (err error) {
 	if err := d.w.room(); err != nil || t.Ending {
 		return err
@@ -125,8 +127,8 @@ func (d *database) admit(tx *transaction, t *tasks.Task) (err error) {
 	return nil
 }
 
-// update stores a later state of a task. With a terminal status, the rest of the log is stored in the same transaction. A hidden task is
-// like any other from then on.
+// update stores a later state of a task. With a terminal status, the rest of the log is stored in the same
+// transaction. A hidden task is like any other from then on.
 func (d *database) update(k *keeping, t tasks.Task) error {
 	outcome, err := tasks.EncodeOutcome(&t)
 	if err != nil {

@@ -42,8 +42,8 @@ func (s *State) Head(ctx context.Context, owner, id string) (tasks.Task, error) 
 // output returns the stored output of a task, for reading.
 func (d *database) output(r *row) *keeping { return &keeping{db: d, task: r.number, id: r.ID} }
 
-// current returns a task from the database, after a check that its keeper lives. outcome is the expression that is read as its outcome. A
-// task that has ended and expired before at, in nanoseconds, is not found.
+// current returns a task from the database, after a check that its keeper lives. outcome is the expression
+// that is read as its outcome. A task that has ended and expired before at, in nanoseconds, is not found.
 func (d *database) current(ctx context.Context, owner, id, outcome string, at int64) (row, error) {
 	r, err := d.row(ctx, owner, id, outcome, at)
 	if err == nil && d.orphaned(r.keeper) {

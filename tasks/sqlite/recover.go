@@ -35,7 +35,8 @@ func (d *database) recoverAll(ctx context.Context) error {
 	return explain(err)
 }
 
-// recovering allows one recovery at a time in this process. A recovery of another process finds nothing left to do.
+// recovering allows one recovery at a time in this process. A recovery of another process finds nothing left
+// to do.
 var recovering sync.Mutex
 
 // recover ends the tasks of a process that is gone: they fail, with the output so far.

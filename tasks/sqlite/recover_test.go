@@ -133,7 +133,8 @@ func TestSQLiteRecovers(t *testing.T) {
 	}
 }
 
-// A process that looks for the lease of one that is gone is not misled by another that removes it at the same time.
+// A process that looks for the lease of one that is gone is not misled by another that removes it at the same
+// time.
 func TestLeaseWhileItIsRemoved(t *testing.T) {
 	dir := t.TempDir()
 	for range 300 {

@@ -37,8 +37,9 @@ func scanTask(scan func(...any) error, more ...any) (r row, err error) {
 	return r, err
 }
 
-// A row may be damaged even if SQLite finds it sound: a bit has flipped, or somebody has edited it. So each row is checked here, where it
-// is read. A damaged task has failed, and says why; damaged output counts as no longer kept.
+// A row may be damaged even if SQLite finds it sound: a bit has flipped, or somebody has edited it. So each
+// row is checked here, where it is read. A damaged task has failed, and says why; damaged output counts as no
+// longer kept.
 
 // check fails the task if its row is damaged. stored: it has an outcome.
 func (r *row) check(stored bool) {

@@ -25,7 +25,8 @@ func TestLimitWhenTheClockIsSetBack(t *testing.T) {
 	}
 }
 
-// The end of a task waits for a process that holds the state, however long. When its runner is closed it waits no more.
+// The end of a task waits for a process that holds the state, however long. When its runner is closed it
+// waits no more.
 func TestEndWaitsForTheState(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, Options{})
@@ -68,7 +69,8 @@ func TestEndWaitsForTheState(t *testing.T) {
 	letGo()
 }
 
-// A task that still runs can be seen, and cancelled, though its ttl is over: its runnel may not have woken yet.
+// A task that still runs can be seen, and cancelled, though its ttl is over: its runnel may not have woken
+// yet.
 func TestExpiredTaskThatRuns(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, Options{Dir: dir})

@@ -6,11 +6,11 @@ import (
 	"fmt"
 )
 
-// migrations turn a state of version n-1 into one of version n. They are never changed, since every later runnel must be able to read the
-// state of a released one.
+// migrations turn a state of version n-1 into one of version n. They are never changed, since every later
+// runnel must be able to read the state of a released one.
 //
-// A task's output is in the table log, in extents (partials.Extent) that do not overlap. keeper is the lease of the process that runs the
-// task, NULL once it has ended. Times are nanoseconds since 1970.
+// A task's output is in the table log, in extents (partials.Extent) that do not overlap. keeper is the lease
+// of the process that runs the task, NULL once it has ended. Times are nanoseconds since 1970.
 var migrations = []string{`
 
 CREATE TABLE task (
@@ -58,7 +58,8 @@ ALTER TABLE task ADD COLUMN arguments BLOB; -- of the call, NULL if they are not
 ALTER TABLE task ADD COLUMN client TEXT NOT NULL DEFAULT ''; -- the name of the host that made the call
 `}
 
-// schemaVersion returns the number of migrations that a state has had. It refuses the state of a newer runnel.
+// schemaVersion returns the number of migrations that a state has had. It refuses the state of a newer
+// runnel.
 func schemaVersion(ctx context.Context, db interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }) (version int, err error) {
@@ -74,8 +75,8 @@ func schemaVersion(ctx context.Context, db interface {
 	return version, nil
 }
 
-// setUp turns a new database file into a state, and brings an older state to the newest version. It runs under the lock of the directory,
-// and returns how many pages the limit of the state allows.
+// setUp turns a new database file into a state, and brings an older state to the newest version. It runs
+// under the lock of the directory, and returns how many pages the limit of the state allows.
 func setUp(ctx context.Context, c *sql.Conn, o Options) (mostPages int, err error) {
 	var vacuum int
 	if err := c.QueryRowContext(ctx, "PRAGMA auto_vacuum").Scan(&vacuum); err != nil {

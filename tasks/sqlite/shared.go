@@ -52,8 +52,8 @@ func (s *State) Heed(ctx context.Context) (asked, fenced []string, err error) {
 	return asked, fenced, errors.Join(lost, err)
 }
 
-// A detached task changes its keeper once: from the process that stored it to the supervisor that runs it. All others
-// follow what the supervisor writes.
+// A detached task changes its keeper once: from the process that stored it to the supervisor that runs it.
+// All others follow what the supervisor writes.
 
 // Take implements tasks.State.
 func (s *State) Take(ctx context.Context, t tasks.Task, work []byte) (tasks.Task, error) {
@@ -123,7 +123,8 @@ func (s *State) SetVariables(_ context.Context, owner, id string, patch []byte) 
 }
 
 const (
-	// lookFirst and lookMost are the shortest and the longest time between two looks at a task of another process.
+	// lookFirst and lookMost are the shortest and the longest time between two looks at a task of another
+	// process.
 	lookFirst = 50 * time.Millisecond
 	lookMost  = 400 * time.Millisecond
 )

@@ -88,7 +88,8 @@ func impatient(t *testing.T, s *State) {
 	}
 }
 
-// A state is opened, read and closed while another process holds the write lock: one that was stopped in a transaction does so for long.
+// A state is opened, read and closed while another process holds the write lock: one that was stopped in a
+// transaction does so for long.
 func TestOpenWaitsForNoWriter(t *testing.T) {
 	dir := t.TempDir()
 	first := New(Options{Dir: dir})
@@ -111,8 +112,8 @@ func TestOpenWaitsForNoWriter(t *testing.T) {
 	letGo()
 }
 
-// Callers that wait for a process that was stopped in a transaction are told so at the same time, not one after the other. Output, which nobody asks
-// for yet, waits.
+// Callers that wait for a process that was stopped in a transaction are told so at the same time, not one
+// after the other. Output, which nobody asks for yet, waits.
 func TestBusyIsToldToAll(t *testing.T) {
 	s := openStore(t, Options{})
 	writes := statetest.Working("writes")

@@ -19,7 +19,8 @@ import (
 // spilled is how much a run writes here: more than memory keeps of any log.
 const spilled = 12 << 20
 
-// spiller starts a run without a handle that has written spilled bytes when it returns. It ends when done is closed.
+// spiller starts a run without a handle that has written spilled bytes when it returns. It ends when done is
+// closed.
 func spiller(t *testing.T, r *tasks.Runner) (run *tasks.Run, want []byte, done chan struct{}) {
 	t.Helper()
 	for i := 0; len(want) < spilled; i++ {
@@ -53,7 +54,8 @@ func spiller(t *testing.T, r *tasks.Runner) (run *tasks.Run, want []byte, done c
 	return run, want, done
 }
 
-// The output of a call from before it became a task is there, however much it is, and none of it shows before.
+// The output of a call from before it became a task is there, however much it is, and none of it shows
+// before.
 func TestLateHandleKeepsAll(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, Options{Limits: tasks.Limits{MaxLive: 1, MaxStartsPerMinute: 1}})
@@ -108,7 +110,8 @@ func awaitNoRows(t *testing.T, dir string) {
 	}
 }
 
-// A call that never becomes a task leaves nothing in the state: neither when it has ended, nor when its process has died.
+// A call that never becomes a task leaves nothing in the state: neither when it has ended, nor when its
+// process has died.
 func TestSpilledWithoutHandle(t *testing.T) {
 	t.Parallel()
 	t.Run("ended", func(t *testing.T) {

@@ -15,8 +15,9 @@ import (
 	"runnel/tasks"
 )
 
-// State is a tasks.State in a directory. Stored tasks survive the process, and several processes may use the directory at once. The
-// database is opened at the first use, so a process that only answers a probe never opens it.
+// State is a tasks.State in a directory. Stored tasks survive the process, and several processes may use the
+// directory at once. The database is opened at the first use, so a process that only answers a probe never
+// opens it.
 type State struct {
 	o       Options
 	cursors cursors
@@ -43,15 +44,15 @@ func New(o Options) *State {
 // Dir is where the state is.
 func (s *State) Dir() string { return s.o.Dir }
 
-// Exists reports whether the directory already holds a state, which may need recovery. It also reports true if it cannot find out; then
-// Open says why.
+// Exists reports whether the directory already holds a state, which may need recovery. It also reports true
+// if it cannot find out; then Open says why.
 func (s *State) Exists() bool {
 	_, err := os.Stat(filepath.Join(s.o.Dir, databaseFile))
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// Open opens the state if it is not open yet, and recovers the tasks of dead processes. It may be called again after an error, as every
-// other method does by itself.
+// Open opens the state if it is not open yet, and recovers the tasks of dead processes. It may be called
+// again after an error, as every other method does by itself.
 func (s *State) Open() error {
 	_, err := s.open()
 	return err
@@ -183,8 +184,9 @@ func lockFor(f *os.File, most time.Duration) error {
 // stateFiles returns the names of a state's directory and files, the directory first.
 var stateFiles = []string{".", leaseDir, "lock", databaseFile, databaseFile + "-wal", databaseFile + "-shm"}
 
-// checkAccess refuses a state that other users may change, since they could make runnel tell its clients anything. Missing files pass. The
-// directories above may belong to anybody, as /tmp does: a state that somebody else puts there belongs to them, and is refused.
+// checkAccess refuses a state that other users may change, since they could make runnel tell its clients
+// anything. Missing files pass. The directories above may belong to anybody, as /tmp does: a state that
+// somebody else puts there belongs to them, and is refused.
 func checkAccess(dir string) error {
 	for _, name := range stateFiles {
 		path := filepath.Join(dir, name)

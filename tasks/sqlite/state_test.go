@@ -124,8 +124,8 @@ func TestSQLiteKeepsAll(t *testing.T) {
 	}
 }
 
-// Output that is stored has its numbers there: who was sent some of it gets the rest after them, also when the client is slow, and
-// when runnel is killed before more is written.
+// Output that is stored has its numbers there: who was sent some of it gets the rest after them, also when
+// the client is slow, and when runnel is killed before more is written.
 func TestSQLiteNumbersWhatItStores(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, Options{Dir: dir})
@@ -257,8 +257,8 @@ func TestSQLiteReadersBehind(t *testing.T) {
 	}
 }
 
-// Migrations bring a state of every version that ever was to the newest. A state of an old version is made by the
-// migrations up to it, since those never change.
+// Migrations bring a state of every version that ever was to the newest. A state of an old version is made by
+// the migrations up to it, since those never change.
 func TestMigrationsFromEveryVersion(t *testing.T) {
 	for version := range len(migrations) {
 		dir := t.TempDir()

@@ -15,16 +15,17 @@ const (
 	sweepInterval = 30 * time.Second
 	// sweepRest is the shortest time between two sweeps.
 	sweepRest = time.Second
-	// leastFree is the number of free pages, 32 MiB, from which on they are given back. Fewer are left for new tasks.
+	// leastFree is the number of free pages, 32 MiB, from which on they are given back. Fewer are left for
+	// new tasks.
 	leastFree = 4096
-	// vacuumPages is how many pages are given back at a time: few, so that others can write in between, and the write-ahead log fits on a
-	// nearly full disk.
+	// vacuumPages is how many pages are given back at a time: few, so that others can write in between, and
+	// the write-ahead log fits on a nearly full disk.
 	vacuumPages = 64
 )
 
-// sweepAll keeps the state in order: it ends the tasks of processes that are gone, deletes expired tasks and, if the state is too large,
-// those that ended first. Each process has a sweeper. They do not disturb each other, because every step is a transaction that checks
-// again.
+// sweepAll keeps the state in order: it ends the tasks of processes that are gone, deletes expired tasks and,
+// if the state is too large, those that ended first. Each process has a sweeper. They do not disturb each
+// other, because every step is a transaction that checks again.
 func (d *database) sweepAll(ctx context.Context) {
 	for {
 		if err := d.sweep(ctx); err != nil && ctx.Err() == nil {

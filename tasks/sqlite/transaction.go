@@ -37,8 +37,8 @@ func (tx *transaction) inPlace() error {
 	return nil
 }
 
-// begin starts a transaction. When a durable one is committed, it and all before it are on the disk; any other survives the end of the
-// process, but not a loss of power.
+// begin starts a transaction. When a durable one is committed, it and all before it are on the disk; any
+// other survives the end of the process, but not a loss of power.
 func (tx *transaction) begin(durable bool) (err error) {
 	if durable {
 		if err := tx.inPlace(); err != nil {
@@ -66,8 +66,9 @@ func (tx *transaction) begin(durable bool) (err error) {
 	return err
 }
 
-// commit ends a transaction, unless it has made the state larger than its limit. SQLite's own limit (max_page_count) is not used, because
-// its error is the same as for a full disk, where deleting tasks does not help.
+// commit ends a transaction, unless it has made the state larger than its limit. SQLite's own limit
+// (max_page_count) is not used, because its error is the same as for a full disk, where deleting tasks does
+// not help.
 func (tx *transaction) commit() error {
 	pages, err := tx.count("PRAGMA page_count")
 	if err == nil && pages > tx.mostPages && pages > tx.pages {
@@ -132,17 +133,19 @@ func (tx *transaction) prepare(query string) (*sql.Stmt, error) {
 	return s, nil
 }
 
-// These are conditions for drop, with the order of deletion. A task that must not be found any more expires at 0.
+// These are conditions for drop, with the order of deletion. A task that must not be found any more expires
+// at 0.
 const (
 	expired    = "expires BETWEEN -?1 AND ?1 AND keeper IS NULL ORDER BY expires LIMIT 512"
 	endedFirst = "keeper IS NULL ORDER BY updated LIMIT 16" // few more than need be
 )
 
-// sliceRows bounds one deleting transaction: 32 MiB, some ten milliseconds in which no other process can write.
+// sliceRows bounds one deleting transaction: 32 MiB, some ten milliseconds in which no other process can
+// write.
 const sliceRows = 512
 
-// drop deletes some of the tasks that match a condition, with at most sliceRows rows of output. If a task has more rows, only a part is
-// deleted; the task is not found any more, and the next calls delete the rest.
+// drop deletes some of the tasks that match a condition, with at most sliceRows rows of output. If a task has
+// more rows, only a part is deleted; the task is not found any more, and the next calls delete the rest.
 func (tx *transaction) drop(which string, args ...any) (n int, err error) {
 	numbers, err := column[int64](tx.query("SELECT number FROM task WHERE "+which, args...))
 	if err != nil {
@@ -172,26 +175,28 @@ func (tx *transaction) close() {
 	_ = tx.conn.Close()
 }
 
-// SQLite writes to a second file, the write-ahead log, and now and then moves its content into the database, but not past the point that
-// the slowest reader has reached. It starts the file anew only when nobody reads in it. So a reader that was stopped in the middle (Ctrl-Z,
-// a debugger, a frozen container) lets the file grow without end. Therefore nothing is written while the file is too long: output and the
-// ends of tasks wait, as for a slow disk, and new tasks are refused.
+// SQLite writes to a second file, the write-ahead log, and now and then moves its content into the database,
+// but not past the point that the slowest reader has reached. It starts the file anew only when nobody reads
+// in it. So a reader that was stopped in the middle (Ctrl-Z, a debugger, a frozen container) lets the file
+// grow without end. Therefore nothing is written while the file is too long: output and the ends of tasks
+// wait, as for a slow disk, and new tasks are refused.
 
 const (
 	walShare = 4         // the part of a state's limit, a quarter, that the write-ahead log may be as long as
 	leastWAL = 16 << 20  // several times what is moved at once, so that writers do not wait needlessly
 	mostWAL  = 256 << 20 // and never longer
-	// walPatience is how long a write waits for others if the file is too long. Readers take milliseconds; a process that empties the file
-	// takes as long as the disk.
+	// walPatience is how long a write waits for others if the file is too long. Readers take milliseconds; a
+	// process that empties the file takes as long as the disk.
 	walPatience = 2 * time.Second
 	walPause    = 5 * time.Millisecond // between two tries to empty it
 )
 
-// longestWAL returns how long the write-ahead log of a state may be, in bytes. A transaction that has begun is written anyway.
+// longestWAL returns how long the write-ahead log of a state may be, in bytes. A transaction that has begun
+// is written anyway.
 func longestWAL(maxState int64) int64 { return min(max(maxState/walShare, leastWAL), mostWAL) }
 
-// boundWAL empties the write-ahead log if it is too long, or fails with errPinned. SQLite waits for its readers, but not for another
-// process that is moving it into the database, which empties it as well.
+// boundWAL empties the write-ahead log if it is too long, or fails with errPinned. SQLite waits for its
+// readers, but not for another process that is moving it into the database, which empties it as well.
 func (tx *transaction) boundWAL() error {
 	for deadline := time.Now().Add(walPatience); ; time.Sleep(walPause) {
 		size := tx.walSize()

@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A write that finds the write-ahead log too long waits for another process that is emptying it: nobody has stopped.
+// A write that finds the write-ahead log too long waits for another process that is emptying it: nobody has
+// stopped.
 func TestSQLiteWaitsForWhoEmptiesTheWAL(t *testing.T) {
 	t.Parallel()
 	const maxState = 64 << 20

@@ -16,8 +16,8 @@ import (
 	"runnel/tasks/statetest"
 )
 
-// A reader that has stopped in the middle does not let the state grow without bound. Output and ends of tasks wait until it goes on, and
-// nothing is lost.
+// A reader that has stopped in the middle does not let the state grow without bound. Output and ends of tasks
+// wait until it goes on, and nothing is lost.
 func TestSQLiteWithAStoppedReader(t *testing.T) {
 	const maxState = 64 << 20
 	s := openStore(t, Options{MaxState: maxState})

@@ -14,9 +14,10 @@ import (
 	"runnel/internal/system"
 )
 
-// writer is the one goroutine of a process that writes to the state. It gets two kinds of work: jobs, whose callers wait (do), and the
-// output of logs, for which nobody waits (flush). Everything that is there when a transaction begins is written in it, so many small writes
-// cost hardly more than one. If a part cannot be written, each part is tried by itself.
+// writer is the one goroutine of a process that writes to the state. It gets two kinds of work: jobs, whose
+// callers wait (do), and the output of logs, for which nobody waits (flush). Everything that is there when a
+// transaction begins is written in it, so many small writes cost hardly more than one. If a part cannot be
+// written, each part is tried by itself.
 type writer struct {
 	o    Options
 	db   *sql.DB
@@ -48,19 +49,21 @@ type job struct {
 	refused error // the error with which do refused in the last transaction
 }
 
-// refusal is the error of a job that has written nothing, so that the other jobs of its transaction can go on.
+// refusal is the error of a job that has written nothing, so that the other jobs of its transaction can go
+// on.
 type refusal struct{ error }
 
 const (
-	// flushDelay is how long output waits for more before it is written, since a batch costs as much as a line.
+	// flushDelay is how long output waits for more before it is written, since a batch costs as much as a
+	// line.
 	flushDelay = 100 * time.Millisecond
-	// politeTime is how long a transaction goes on before it lets other goroutines run, since many rows take ten milliseconds. It does not
-	// yield after each row, because other processes wait for its end.
+	// politeTime is how long a transaction goes on before it lets other goroutines run, since many rows take
+	// ten milliseconds. It does not yield after each row, because other processes wait for its end.
 	politeTime = 500 * time.Microsecond
 	// maxJobs is how many jobs go into one transaction; the others wait for its end.
 	maxJobs = 512
-	// minRoom is how much of a disk that was full must be free before a new task is stored: it would be worse to fail the task after it has
-	// run.
+	// minRoom is how much of a disk that was full must be free before a new task is stored: it would be worse
+	// to fail the task after it has run.
 	minRoom = 4 << 20
 )
 
@@ -101,8 +104,8 @@ func (w *writer) do(j job) error {
 	return <-answer
 }
 
-// flush has a log's output written, now or after flushDelay. It does not block. It reports false if the writer is ending and takes nothing
-// more.
+// flush has a log's output written, now or after flushDelay. It does not block. It reports false if the
+// writer is ending and takes nothing more.
 func (w *writer) flush(output job, now bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -160,7 +163,8 @@ func (w *writer) run() {
 	}
 }
 
-// take returns the jobs that must be written now: output first, so that a task's end comes after it in the same transaction.
+// take returns the jobs that must be written now: output first, so that a task's end comes after it in the
+// same transaction.
 func (w *writer) take() (jobs []job, stop bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -174,7 +178,8 @@ func (w *writer) take() (jobs []job, stop bool) {
 	return jobs, w.stopping && len(jobs) == 0
 }
 
-// write writes the jobs together or, if one of them fails, each by itself, so that one task's trouble does not harm another.
+// write writes the jobs together or, if one of them fails, each by itself, so that one task's trouble does
+// not harm another.
 func (w *writer) write(jobs []job) {
 	err := w.commit(jobs)
 	if isDiskFull(err) && w.tx.emptyWAL() == nil { // its content fits into the database
@@ -198,8 +203,8 @@ func (w *writer) write(jobs []job) {
 	}
 }
 
-// makeRoom deletes expired tasks or else those that ended first, some at a time. It reports false if there are none, or if deleting needs
-// room, too.
+// makeRoom deletes expired tasks or else those that ended first, some at a time. It reports false if there
+// are none, or if deleting needs room, too.
 func (w *writer) makeRoom() bool {
 	deleted := 0
 	err := w.commit([]job{{do: func(tx *transaction) (err error) {

@@ -10,7 +10,8 @@ import (
 	"runnel/tasks"
 )
 
-// RunLimits tests the limits of an owner with two states of one place. exact: a limit holds even if two processes start a task at once.
+// RunLimits tests the limits of an owner with two states of one place. exact: a limit holds even if two
+// processes start a task at once.
 func RunLimits(t *testing.T, exact bool, open func(t *testing.T, limits tasks.Limits) (here, there tasks.State)) {
 	t.Run("live and starts", func(t *testing.T) {
 		here, there := open(t, tasks.Limits{MaxLive: 2, MaxStartsPerMinute: 3})

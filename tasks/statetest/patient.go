@@ -6,7 +6,8 @@ import (
 	"runnel/tasks"
 )
 
-// Patient returns a queue that tries again what the state refuses with tasks.ErrBusy: for a suite whose servers are killed while it runs.
+// Patient returns a queue that tries again what the state refuses with tasks.ErrBusy: for a suite whose
+// servers are killed while it runs.
 func Patient(q tasks.Queue) tasks.Queue { return patient{q} }
 
 type patient struct{ tasks.Queue }

@@ -14,7 +14,8 @@ import (
 	"runnel/tasks"
 )
 
-// RunQueue holds two states that see the same tasks against the contract of tasks.Queue. open makes such a pair, empty.
+// RunQueue holds two states that see the same tasks against the contract of tasks.Queue. open makes such a
+// pair, empty.
 func RunQueue(t *testing.T, open func(t *testing.T) (front, worker tasks.Queue)) {
 	for name, test := range map[string]func(t *testing.T, front, worker tasks.Queue){
 		"runs elsewhere":        runsElsewhere,
@@ -59,7 +60,8 @@ func offer(t *testing.T, r *tasks.Runner, o tasks.Offer) *tasks.Run {
 	return run
 }
 
-// A worker runs a task that was offered. The process that offered it sees that it waits, its output and its end.
+// A worker runs a task that was offered. The process that offered it sees that it waits, its output and its
+// end.
 func runsElsewhere(t *testing.T, front, worker tasks.Queue) {
 	a, b := NewRunner(t, tasks.Options{State: front, Owner: owner}), NewRunner(t, tasks.Options{State: worker, Owner: owner})
 	run, second := offer(t, a, tasks.Offer{Arguments: json.RawMessage(`{"target":"all"}`)}), offer(t, a, tasks.Offer{})

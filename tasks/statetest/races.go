@@ -15,7 +15,8 @@ import (
 	"runnel/tasks"
 )
 
-// A task that one process ends while another one takes and ends it has one end, and only one of the two processes succeeds.
+// A task that one process ends while another one takes and ends it has one end, and only one of the two
+// processes succeeds.
 func racesForTheEnd(t *testing.T, here, there tasks.State) {
 	taken := 0
 	for i := range sized(100, 10_000) {
@@ -81,7 +82,8 @@ func formerKeeper(t *testing.T, here, there tasks.State) {
 	}
 }
 
-// A task can be seen everywhere when Put has returned; its end is not seen before its outcome and all of its output.
+// A task can be seen everywhere when Put has returned; its end is not seen before its outcome and all of its
+// output.
 func seenWhole(t *testing.T, here, there tasks.State) {
 	const output = "one\ntwo\nthree\n"
 	for i := range sized(50, 1000) {

@@ -13,10 +13,11 @@ import (
 	"runnel/tasks"
 )
 
-// These are tests that all states in a server share. Each state starts, stops and inspects its own kind of server.
+// These are tests that all states in a server share. Each state starts, stops and inspects its own kind of
+// server.
 
-// ServerComesBack shows that output waits while the server is down, and that nothing is lost or stored twice when it comes back. open returns
-// another state of the same server.
+// ServerComesBack shows that output waits while the server is down, and that nothing is lost or stored twice
+// when it comes back. open returns another state of the same server.
 func ServerComesBack(t *testing.T, s tasks.State, stop, begin func(), open func() tasks.State) {
 	t.Helper()
 	away, back := make(chan struct{}), make(chan struct{})
@@ -45,7 +46,8 @@ func ServerComesBack(t *testing.T, s tasks.State, stop, begin func(), open func(
 	}
 }
 
-// LongLog writes a log of four times its limit: head and tail are kept. It returns the task's id and how many bytes are left.
+// LongLog writes a log of four times its limit: head and tail are kept. It returns the task's id and how many
+// bytes are left.
 func LongLog(t *testing.T, s tasks.State) (id string, kept int) {
 	t.Helper()
 	run := StartDelivered(t, NewRunner(t, tasks.Options{State: s, Owner: owner}), func(ctx context.Context, run *tasks.Run) tasks.Done {
@@ -72,7 +74,8 @@ type Finder interface {
 	Find(ctx context.Context, owner, prefix string, most int) ([]string, error)
 }
 
-// Find shows that tasks are found by the beginnings of their ids, unless they have expired, and hidden ones only where calls are shown too.
+// Find shows that tasks are found by the beginnings of their ids, unless they have expired, and hidden ones
+// only where calls are shown too.
 func Find(t *testing.T, s, calls Finder) {
 	t.Helper()
 	old := Ended(Working("ab2"), mcp.TaskCompleted, "done")
@@ -123,8 +126,8 @@ func Forget(t *testing.T, s Forgetter) {
 	}
 }
 
-// Unresponsive shows that a task is refused while the server is stopped, and the next one is taken when it resumes. A sweep deletes what may be
-// stored of the refused one.
+// Unresponsive shows that a task is refused while the server is stopped, and the next one is taken when it
+// resumes. A sweep deletes what may be stored of the refused one.
 func Unresponsive(t *testing.T, s tasks.State, pause, resume func(), sweep func(context.Context) error) {
 	t.Helper()
 	Put(t, s, Working("a"))

@@ -11,8 +11,8 @@ import (
 	"runnel/tasks"
 )
 
-// RunShared holds two states that see the same tasks, as two processes have them, against the contract of tasks.State. open makes such a
-// pair, empty.
+// RunShared holds two states that see the same tasks, as two processes have them, against the contract of
+// tasks.State. open makes such a pair, empty.
 func RunShared(t *testing.T, open func(t *testing.T) (here, there tasks.State)) {
 	for name, test := range map[string]func(t *testing.T, here, there tasks.State){
 		"follows":                  follows,

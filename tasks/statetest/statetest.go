@@ -1,4 +1,5 @@
-// Package statetest has one suite for what every state of tasks must do, which each of them runs, and helpers for tests of states.
+// Package statetest has one suite for what every state of tasks must do, which each of them runs, and helpers
+// for tests of states.
 package statetest
 
 import (
@@ -34,7 +35,8 @@ func Run(t *testing.T, open func(t *testing.T) tasks.State) {
 	}
 }
 
-// The largest result that passes to a client is stored whole: most states have a limit for one item or message.
+// The largest result that passes to a client is stored whole: most states have a limit for one item or
+// message.
 func largeResults(t *testing.T, s tasks.State) {
 	large := strings.Repeat("x", mcp.MaxPassed)
 	Put(t, s, Ended(Working("one"), mcp.TaskCompleted, large))
@@ -163,7 +165,8 @@ func head(t *testing.T, s tasks.State) {
 	}
 }
 
-// The arguments and the client of a task are found as long as the task is, also those of one that was hidden first.
+// The arguments and the client of a task are found as long as the task is, also those of one that was hidden
+// first.
 func arguments(t *testing.T, s tasks.State) {
 	const want = `{"a":[1,"two"]}`
 	task := Working("a")

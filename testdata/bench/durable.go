@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Tasks that live on disk, and what they cost: the state is a new directory in each measurement. The other rows keep it in memory.
+// Tasks that live on disk, and what they cost: the state is a new directory in each measurement. The other
+// rows keep it in memory.
 func init() {
 	measurements = append(measurements,
 		measurement{"durable: echo as tasks", "runnel", durableEcho},
@@ -34,8 +35,8 @@ func onDisk(dir string, s server) (server, func(), error) {
 
 const echoTask = `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hello"},"task":{}}}` + "\n"
 
-// tasks runs echo as a task until enough says so, 64 at a time: as many as have ended are started again. Each ended task
-// is a line with its terminal status.
+// tasks runs echo as a task until enough says so, 64 at a time: as many as have ended are started again. Each
+// ended task is a line with its terminal status.
 func (c *session) tasks(enough func(ended int) bool) error {
 	id, done := 1, 0
 	start := func(n int) error {
@@ -196,7 +197,8 @@ func (c *session) ask() (get, list float64, err error) {
 	return quantile(gets, 50), quantile(lists, 50), nil
 }
 
-// logGrowth streams a log of 50 MB and one of 1 GB, and compares what a chunk costs from its writing to its reading.
+// logGrowth streams a log of 50 MB and one of 1 GB, and compares what a chunk costs from its writing to its
+// reading.
 func logGrowth(dir string, s server) (values []value, err error) {
 	const short, long = 1_000_000, 20_000_000 // chunks of 50 bytes
 	for _, log := range []struct {

@@ -1,9 +1,10 @@
-// Bench measures runnel side by side with other servers that offer the same tools, and prints a Markdown table.
+// Bench measures runnel side by side with other servers that offer the same tools, and prints a Markdown
+// table.
 //
 //	go -C testdata/bench run . -runnel ../../bin/runnel
 //
-// The figures of one run stand beside each other because the servers take turns in it: machines differ, and the same one
-// differs from minute to minute. Nothing here passes or fails.
+// The figures of one run stand beside each other because the servers take turns in it: machines differ, and
+// the same one differs from minute to minute. Nothing here passes or fails.
 package main
 
 import (

@@ -68,7 +68,8 @@ func spawned(s server) (float64, error) {
 	return quantile(all, 50), nil
 }
 
-// spawnTools starts runnel with a config of 50 tools, each with arguments and a progress pattern, and a state directory.
+// spawnTools starts runnel with a config of 50 tools, each with arguments and a progress pattern, and a state
+// directory.
 func spawnTools(dir string, s server) ([]value, error) {
 	file, err := toolsConfig(dir, 50)
 	if err != nil {
@@ -155,7 +156,8 @@ func echo(_ string, s server) ([]value, error) {
 	return echoes(c, "")
 }
 
-// echoes keeps 64 calls in flight: as many as have been answered are sent again. more is what their params have beside the tool's name and arguments.
+// echoes keeps 64 calls in flight: as many as have been answered are sent again. more is what their params
+// have beside the tool's name and arguments.
 func echoes(c *session, more string) ([]value, error) {
 	var requests []byte
 	id := 0
@@ -232,7 +234,8 @@ func burstOfCommands(_ string, s server) ([]value, error) {
 	return []value{{"1000 commands at once: refused", refused, ""}}, err
 }
 
-// atOnce writes n calls of a tool, and returns how many were refused and the nanoseconds until all had their answer.
+// atOnce writes n calls of a tool, and returns how many were refused and the nanoseconds until all had their
+// answer.
 func (c *session) atOnce(n int, tool, arguments string) (refused, took float64, err error) {
 	var requests []byte
 	for id := 1; id <= n; id++ {
@@ -371,7 +374,8 @@ func command(dir string, s server) ([]value, error) {
 	return values, nil
 }
 
-// piped runs a program whose output a cat reads, and returns how long that takes and the cat's processor time.
+// piped runs a program whose output a cat reads, and returns how long that takes and the cat's processor
+// time.
 func piped(program string) (took, cpu time.Duration, err error) {
 	began := time.Now()
 	writer, reader := exec.Command("sh", "-c", "exec "+program), exec.Command("cat")
@@ -444,7 +448,8 @@ func eight(_ string, s server) ([]value, error) {
 	}, err
 }
 
-// flatOut returns how many chunks of n tasks come in a second, what the largest share is of the smallest, and the memory in MiB.
+// flatOut returns how many chunks of n tasks come in a second, what the largest share is of the smallest, and
+// the memory in MiB.
 func flatOut(s server, n int) (rate, most, memory float64, err error) {
 	c, err := open(s)
 	if err != nil {

@@ -185,7 +185,8 @@ func (c *session) settle() {
 // cpu is the processor time that the server has used, in nanoseconds.
 func (c *session) cpu() float64 { return cpuOf(c.cmd.Process.Pid) }
 
-// cpuOf is the processor time that a process has used, in nanoseconds, by the scheduler's own clock: /proc/PID/stat counts in steps of 10 ms.
+// cpuOf is the processor time that a process has used, in nanoseconds, by the scheduler's own clock:
+// /proc/PID/stat counts in steps of 10 ms.
 func cpuOf(pid int) float64 {
 	const scheduler = 2 // CPUCLOCK_SCHED
 	var used unix.Timespec

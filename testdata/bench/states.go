@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// States side by side, the columns of a table of their own (-states): what a task costs in each, and how fast another process follows it.
-// The runnels and the servers of the state are all on this machine.
+// States side by side, the columns of a table of their own (-states): what a task costs in each, and how fast
+// another process follows it. The runnels and the servers of the state are all on this machine.
 
 // state is one that is measured.
 type state struct {
@@ -76,7 +76,8 @@ func benchStates(rounds int, only string) error {
 	return nil
 }
 
-// buildForStates builds runnel with all its states, a NATS server, and what writes on workers, and installs what stands in for DynamoDB.
+// buildForStates builds runnel with all its states, a NATS server, and what writes on workers, and installs
+// what stands in for DynamoDB.
 func buildForStates(dir string) error {
 	for _, build := range []*exec.Cmd{
 		exec.Command("go", "-C", "../..", "build", "-tags", "dynamodb", "-o", filepath.Join(dir, "runnel"), "."),
@@ -324,7 +325,8 @@ const listening = `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","para
 	`"io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1"},"io.modelcontextprotocol/clientCapabilities":{"extensions":` +
 	`{"io.modelcontextprotocol/tasks":{},"runnel/task-partials":{}}}},"notifications":{"taskIds":%s}}}`
 
-// followed streams some tasks in one process and follows them in another: how long it takes from the append to the other's client.
+// followed streams some tasks in one process and follows them in another: how long it takes from the append
+// to the other's client.
 func followed(r *stateRun) ([]value, error) {
 	here, err := r.open("--selftest")
 	if err != nil {
@@ -375,7 +377,8 @@ func (c *session) handles(n int) (ids []string, err error) {
 	return ids, err
 }
 
-// delays reads n chunks that carry their time, after some that are not counted, and returns how old each was and the processor time meanwhile.
+// delays reads n chunks that carry their time, after some that are not counted, and returns how old each was
+// and the processor time meanwhile.
 func (c *session) delays(n, skipped int, cpu func() float64) (all []time.Duration, used float64, err error) {
 	seen, before := 0, 0.0
 	mark := []byte(" t=")
@@ -398,7 +401,8 @@ func (c *session) delays(n, skipped int, cpu func() float64) (all []time.Duratio
 	return all, cpu() - before, err
 }
 
-// stateGrowth measures requests about tasks, and what a process that does nothing costs, when few are stored and when many are.
+// stateGrowth measures requests about tasks, and what a process that does nothing costs, when few are stored
+// and when many are.
 func stateGrowth(r *stateRun) (values []value, err error) {
 	here, err := r.open("--selftest")
 	if err != nil {
@@ -435,7 +439,8 @@ func stateGrowth(r *stateRun) (values []value, err error) {
 	return values, nil
 }
 
-// fleetScale runs tasks on eight workers, each with a chunk each 50 ms, and measures when it reaches the client of one front.
+// fleetScale runs tasks on eight workers, each with a chunk each 50 ms, and measures when it reaches the
+// client of one front.
 func fleetScale(r *stateRun) (values []value, err error) {
 	const workers, chunks = 8, 120
 	front, worker := filepath.Join(r.dir, "front.yaml"), filepath.Join(r.dir, "worker.yaml")

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Where a user waits: reading a stored log, asking for a task, a server through this one, and what a client of the stateless era sends
-// before and in each turn of a model. Each with what it may grow with.
+// Where a user waits: reading a stored log, asking for a task, a server through this one, and what a client
+// of the stateless era sends before and in each turn of a model. Each with what it may grow with.
 func init() {
 	measurements = append(measurements,
 		measurement{"log, page by page", "runnel", logPages},
@@ -23,7 +23,8 @@ func init() {
 	)
 }
 
-// logPages reads the log of a task that has ended from its beginning to its end: of a command, and of a tool that wrote a chunk for each line.
+// logPages reads the log of a task that has ended from its beginning to its end: of a command, and of a tool
+// that wrote a chunk for each line.
 func logPages(dir string, s server) (values []value, err error) {
 	const lines, perLine = 4_000_000, 50 // a million lines are 50 MB
 	file := filepath.Join(dir, "log")
@@ -156,7 +157,8 @@ func (c *session) median(request string) (float64, error) {
 	return quantile(took, 50), err
 }
 
-// times sends a request so often, and returns how long the answers take. Each has the time of the watchdog: 7 MiB on a busy machine take a second.
+// times sends a request so often, and returns how long the answers take. Each has the time of the watchdog: 7
+// MiB on a busy machine take a second.
 func (c *session) times(often int, request string) (all []time.Duration, err error) {
 	for i := range often {
 		if err := c.out.SetReadDeadline(time.Now().Add(watchdog)); err != nil {

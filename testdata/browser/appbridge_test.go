@@ -22,7 +22,8 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 )
 
-// appHost is a host of MCP Apps: a web page with the official AppBridge (app/host.js), a sandbox of another origin, and a runnel over HTTP.
+// appHost is a host of MCP Apps: a web page with the official AppBridge (app/host.js), a sandbox of another
+// origin, and a runnel over HTTP.
 type appHost struct {
 	*page
 	frame int // the execution context where the view is looked at; 0 = there is none yet
@@ -71,7 +72,8 @@ func serveHTTP(t *testing.T, config string) *url.URL {
 	}
 }
 
-// policy is what a host makes of the domains that a resource declares (specification 2026-01-26, "Content Security Policy Enforcement").
+// policy is what a host makes of the domains that a resource declares (specification 2026-01-26, "Content
+// Security Policy Enforcement").
 func policy(t *testing.T, declared string) string {
 	var csp struct{ ConnectDomains, ResourceDomains, FrameDomains, BaseURIDomains []string }
 	if err := json.Unmarshal([]byte(declared), &csp); err != nil {
@@ -178,8 +180,9 @@ tools:
     shell: 'for i in $(seq 1 6000); do echo "step $i"; sleep 0.1; done'
 `
 
-// The official AppBridge shows the view in a sandbox of another origin. It finds the plain call that its host makes, follows it to its end,
-// changes its colours with the host's, cancels and runs again, in both eras, and whether the host names the tool or not.
+// The official AppBridge shows the view in a sandbox of another origin. It finds the plain call that its host
+// makes, follows it to its end, changes its colours with the host's, cancels and runs again, in both eras,
+// and whether the host names the tool or not.
 func TestAppBridge(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -9,8 +9,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// axe finds what keeps people out (WCAG 2.2 AA and its best practices): in both colour schemes, wide and as narrow as a phone, in each state
-// of the page.
+// axe finds what keeps people out (WCAG 2.2 AA and its best practices): in both colour schemes, wide and as
+// narrow as a phone, in each state of the page.
 func TestAccessibility(t *testing.T) {
 	t.Parallel()
 	axe, err := os.ReadFile(filepath.Join(npm(t), "axe-core", "axe.min.js"))

@@ -119,7 +119,8 @@ var (
 	phone   = size{360, 740}
 )
 
-// open opens a URL in a browser of its own. Whatever the page logs as an error fails the test: also what its policy refuses.
+// open opens a URL in a browser of its own. Whatever the page logs as an error fails the test: also what its
+// policy refuses.
 func open(t *testing.T, url, scheme string, s size) *page {
 	t.Helper()
 	o := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.WindowSize(int(s.width), int(s.height)), chromedp.Flag("enable-precise-memory-info", true))
@@ -164,7 +165,8 @@ func open(t *testing.T, url, scheme string, s size) *page {
 	return p
 }
 
-// frame is the frame of a page whose URL ends so. It has a process of its own, as it has an origin of its own.
+// frame is the frame of a page whose URL ends so. It has a process of its own, as it has an origin of its
+// own.
 func (p *page) frame(end string) *page {
 	p.t.Helper()
 	for begin := time.Now(); time.Since(begin) < limit; time.Sleep(50 * time.Millisecond) {
@@ -231,7 +233,8 @@ func eval[T any](p *page, expression string) T {
 	return value
 }
 
-// until waits until an expression is true. It asks from outside: the page's policy forbids what chromedp.Poll does.
+// until waits until an expression is true. It asks from outside: the page's policy forbids what chromedp.Poll
+// does.
 func (p *page) until(what, expression string) {
 	p.t.Helper()
 	for begin := time.Now(); !eval[bool](p, "Boolean("+expression+")"); time.Sleep(20 * time.Millisecond) {

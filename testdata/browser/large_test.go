@@ -29,7 +29,8 @@ const watchFrames = `
 
 type stalls struct{ Frame, Task, Frames float64 }
 
-// A log of 100 MB is scrolled, by the wheel and by the bar, searched and followed: the page stays quick, and holds a window of it alone.
+// A log of 100 MB is scrolled, by the wheel and by the bar, searched and followed: the page stays quick, and
+// holds a window of it alone.
 func TestLargeLog(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it writes 100 MB")

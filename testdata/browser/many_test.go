@@ -9,7 +9,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// A state of 10,000 tasks: the list is there at once, its filters and its older pages too, and a new task appears in it.
+// A state of 10,000 tasks: the list is there at once, its filters and its older pages too, and a new task
+// appears in it.
 func TestTenThousandTasks(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it makes 10,000 tasks")

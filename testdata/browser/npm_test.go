@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// npm installs the packages of npm/ once into the user's cache, and returns the directory node_modules. No script of a package runs.
+// npm installs the packages of npm/ once into the user's cache, and returns the directory node_modules. No
+// script of a package runs.
 func npm(t *testing.T) string {
 	t.Helper()
 	root := *cache

@@ -13,8 +13,9 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// host is a page that shows the view as strictly as a host may: a sandbox with nothing but scripts, so without an origin, storage or forms. It
-// passes calls on, and names the task as the result of a call does that was handed over.
+// host is a page that shows the view as strictly as a host may: a sandbox with nothing but scripts, so
+// without an origin, storage or forms. It passes calls on, and names the task as the result of a call does
+// that was handed over.
 const host = `<!doctype html><title>host</title><iframe id="view" sandbox="allow-scripts" style="width:900px;height:900px" src="/view"></iframe>
 <script>
 const view = document.getElementById("view"), said = [];

@@ -165,7 +165,8 @@ func TestWithoutToken(t *testing.T) {
 	p.until("what to do with a wrong token", told)
 }
 
-// A tab that is loaded again has its token; one whose runnel has gone says so, and goes on when it comes back.
+// A tab that is loaded again has its token; one whose runnel has gone says so, and goes on when it comes
+// back.
 func TestReload(t *testing.T) {
 	t.Parallel()
 	u := start(t, tools)
@@ -296,7 +297,8 @@ func TestKeyboardOnly(t *testing.T) {
 	}
 }
 
-// A pause leaves no listener at its signal: following a task pauses several times a second, for as long as it is shown.
+// A pause leaves no listener at its signal: following a task pauses several times a second, for as long as it
+// is shown.
 func TestPausesLeaveNothing(t *testing.T) {
 	t.Parallel()
 	p := open(t, start(t, tools).url, "light", desktop)

@@ -58,7 +58,8 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// install installs a host by its lock file, unless it is there, and returns its program. No script of a package runs.
+// install installs a host by its lock file, unless it is there, and returns its program. No script of a
+// package runs.
 func install(t *testing.T, h Host) string {
 	root := *cache
 	if root == "" {
@@ -114,7 +115,8 @@ func programs(dir string, h Host) []string {
 	return found
 }
 
-// play plays a scenario with a host, compares what the model read with the golden file, and asks the scenario's oracle.
+// play plays a scenario with a host, compares what the model read with the golden file, and asks the
+// scenario's oracle.
 func play(t *testing.T, h Host, program string, s Scenario, table *figures) {
 	binary, err := filepath.Abs(*runnel)
 	if err != nil {

@@ -82,7 +82,8 @@ enabled = false
 	},
 }
 
-// In a fresh home, runnel install makes the real program list and call runnel, and runnel uninstall leaves the host's file as it was.
+// In a fresh home, runnel install makes the real program list and call runnel, and runnel uninstall leaves
+// the host's file as it was.
 func TestInstall(t *testing.T) {
 	for _, in := range installations {
 		at := slices.IndexFunc(Hosts, func(h Host) bool { return h.Name == in.host })
@@ -101,7 +102,8 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// In a project, the real programs find the entry in the project's file, and in the user's file where a variable says that it is.
+// In a project, the real programs find the entry in the project's file, and in the user's file where a
+// variable says that it is.
 func TestInstallElsewhere(t *testing.T) {
 	writes := map[string]struct{ file, member string }{ // hosts that write something of their own into each file that they read, and the project's file
 		"opencode": {"opencode.json", "$schema"},
@@ -234,7 +236,8 @@ func (in installation) play(t *testing.T, h Host, program string, s Scenario) {
 	} else if after != before {
 		t.Errorf("before\n%s\nwith runnel\n%s\nafter\n%s", before, installed, after)
 	}
-	// Nothing of ours lies about: neither beside the file nor in the state, but the empty file that is locked.
+	// Nothing of ours lies about: neither beside the file nor in the state, but the empty file that is
+	// locked.
 	for _, dir := range []string{filepath.Dir(file), filepath.Join(start.Home, ".local", "state", "runnel", "installed")} {
 		list, err := os.ReadDir(dir)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -13,11 +13,12 @@ import (
 	"sync"
 )
 
-// A Model is a model's endpoint on loopback that plays a script instead of thinking. It speaks what the hosts speak: Anthropic
-// Messages, OpenAI Responses and Chat Completions, Gemini. It is stateless as the real ones are: what comes next follows from the
-// conversation in the request, so a host may repeat a request.
+// A Model is a model's endpoint on loopback that plays a script instead of thinking. It speaks what the hosts
+// speak: Anthropic Messages, OpenAI Responses and Chat Completions, Gemini. It is stateless as the real ones
+// are: what comes next follows from the conversation in the request, so a host may repeat a request.
 //
-// The hosts have it as their HTTP proxy, too. It refuses whatever goes elsewhere and remembers where that was.
+// The hosts have it as their HTTP proxy, too. It refuses whatever goes elsewhere and remembers where that
+// was.
 type Model struct {
 	URL  string
 	play Play
@@ -32,7 +33,8 @@ type Model struct {
 	trace     io.Writer
 }
 
-// Play is a script: it gets the results of all calls so far and says what the model calls next. nil = the model is done.
+// Play is a script: it gets the results of all calls so far and says what the model calls next. nil = the
+// model is done.
 type Play func(results []Result) []Call
 
 // A Call is one call of a tool of runnel's, by the name that runnel gives it.
@@ -151,7 +153,8 @@ func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m.tracef("<-- %s\n\n", out.sent.String())
 }
 
-// next says what the model does after a conversation. Without tools it was asked for something else, such as a title.
+// next says what the model does after a conversation. Without tools it was asked for something else, such as
+// a title.
 func (m *Model) next(c conversation) (string, []toolCall) {
 	if len(c.tools) == 0 {
 		return "A test", nil
@@ -207,7 +210,8 @@ func callNumber(id string) int {
 	return n
 }
 
-// find finds a tool of runnel's under the name that the host has given it: mcp__runnel__short, runnel-short, short.
+// find finds a tool of runnel's under the name that the host has given it: mcp__runnel__short, runnel-short,
+// short.
 func find(tools []toolName, want string) (toolName, bool) {
 	for _, prefixed := range []bool{true, false} {
 		for _, t := range tools {
@@ -220,7 +224,8 @@ func find(tools []toolName, want string) (toolName, bool) {
 	return toolName{}, false
 }
 
-// named finds a tool of the host's own. Hosts that defer tools have one that shows the schema of a tool, and perhaps one that calls it.
+// named finds a tool of the host's own. Hosts that defer tools have one that shows the schema of a tool, and
+// perhaps one that calls it.
 func named(tools []toolName, names ...string) (toolName, bool) {
 	i := slices.IndexFunc(tools, func(t toolName) bool { return slices.Contains(names, t.name) })
 	if i < 0 {

@@ -218,7 +218,8 @@ var Scenarios = []Scenario{
 	},
 }
 
-// pollBytes is what a poll may cost beside what is new: the line about the task, and what a host puts around it.
+// pollBytes is what a poll may cost beside what is new: the line about the task, and what a host puts around
+// it.
 const pollBytes = 300
 
 // followed is a build that prints all the time; a model follows it to its end by what the texts say.
@@ -326,8 +327,9 @@ func once(tool string, args map[string]any) func(*Run, []Result) []Call {
 	}
 }
 
-// next does what the last result says, as a model would: it calls get_task_result as it stands there, with more arguments if
-// there are any, or it is done. Where only the tool is named, the task is the one of the call before.
+// next does what the last result says, as a model would: it calls get_task_result as it stands there, with
+// more arguments if there are any, or it is done. Where only the tool is named, the task is the one of the
+// call before.
 func next(results []Result, more map[string]any) []Call {
 	last := plain(results[len(results)-1].Text)
 	if len(results) > 50 || !strings.Contains(last, "get_task_result") {

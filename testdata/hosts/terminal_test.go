@@ -231,7 +231,8 @@ func (s *seat) readsFailure(text string) {
 	}
 }
 
-// TestTerminal is Claude Code as a person uses it, in a terminal: there it is a host with tasks, and headless it is not.
+// TestTerminal is Claude Code as a person uses it, in a terminal: there it is a host with tasks, and headless
+// it is not.
 func TestTerminal(t *testing.T) {
 	if testing.Short() {
 		t.Skip("two minutes, in make hosts")

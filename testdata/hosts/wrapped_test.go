@@ -12,7 +12,8 @@ import (
 // own are the names of files in which Claude Code and Goose keep a result that is too long for them.
 var own = regexp.MustCompile(`\d{3}-project|\d{13}-[a-z0-9]{6}|goose_mcp_response_\w+`)
 
-// Behind "runnel wrap --", a host's model reads of a server what it reads without runnel. Each call is made twice.
+// Behind "runnel wrap --", a host's model reads of a server what it reads without runnel. Each call is made
+// twice.
 func TestWrapped(t *testing.T) {
 	filesystem := install(t, Host{Name: "filesystem", Program: "@modelcontextprotocol/server-filesystem/dist/index.js"})
 	reporters, err := filepath.Abs("reporters.mjs")

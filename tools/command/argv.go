@@ -14,8 +14,8 @@ import (
 	"runnel/tools/config"
 )
 
-// template is a text with placeholders, such as an element of an argv or a command's stdin. The values never pass through a shell, so each
-// stays plain text.
+// template is a text with placeholders, such as an element of an argv or a command's stdin. The values never
+// pass through a shell, so each stays plain text.
 type template struct {
 	text    string
 	names   []string // of its placeholders
@@ -54,7 +54,8 @@ func (a argument) joined() string { return strings.Join(a.values, "\n") }
 // arguments holds the arguments that have a value, by name. null and the empty array have none.
 type arguments map[string]argument
 
-// parseArguments reads a call's arguments and fills in defaults. It ignores arguments that the tool's input does not declare.
+// parseArguments reads a call's arguments and fills in defaults. It ignores arguments that the tool's input
+// does not declare.
 func (in *inputs) parseArguments(raw json.RawMessage) (arguments, error) {
 	given := map[string]json.RawMessage{}
 	if len(bytes.TrimSpace(raw)) > 0 {
@@ -86,8 +87,8 @@ func (in *inputs) parseArguments(raw json.RawMessage) (arguments, error) {
 	return args, nil
 }
 
-// spell converts a JSON value to what a command reads: text as it is, a number as it was written, true or false, an object as JSON. null has
-// no value.
+// spell converts a JSON value to what a command reads: text as it is, a number as it was written, true or
+// false, an object as JSON. null has no value.
 func spell(v json.RawMessage) (a argument, err error) {
 	var items []json.RawMessage // starts empty: json.Unmarshal would write into the bytes of an element that is there, and v may be a default
 	if a.list = bytes.HasPrefix(v, []byte("[")); !a.list {
@@ -114,8 +115,9 @@ func spell(v json.RawMessage) (a argument, err error) {
 	return a, nil
 }
 
-// expand fills the elements of an argv. An element whose placeholder has no value is left out. An element with an array becomes one element
-// per item, with the text around the placeholder repeated (-I{{dir}} becomes -Ia -Ib).
+// expand fills the elements of an argv. An element whose placeholder has no value is left out. An element
+// with an array becomes one element per item, with the text around the placeholder repeated (-I{{dir}}
+// becomes -Ia -Ib).
 func (in *inputs) expand(elements []template, args arguments) ([]string, error) {
 	var argv []string
 next:
@@ -155,8 +157,9 @@ next:
 	return argv, nil
 }
 
-// checkOption refuses a word that a caller has made an option, since options of ssh, git, tar, find and many others run commands. What the config
-// says itself is its author's: a default, the options of a word that begins as the config has it, what follows "--".
+// checkOption refuses a word that a caller has made an option, since options of ssh, git, tar, find and many
+// others run commands. What the config says itself is its author's: a default, the options of a word that
+// begins as the config has it, what follows "--".
 func (in *inputs) checkOption(t *template, word string, value func(name string) string) error {
 	if t.options || len(word) < 2 || word[0] != '-' {
 		return nil
@@ -176,7 +179,8 @@ var unclosed = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`\{\{\s*([A-Za-z_][A-Za-z0-9_-]*)\s*(\}?)`)
 })
 
-// template parses the value of a config key. It refuses placeholders that no input declares or that are not closed.
+// template parses the value of a config key. It refuses placeholders that no input declares or that are not
+// closed.
 func (in *inputs) template(key, text string) (*template, error) {
 	t := parseTemplate(text)
 	if strings.Contains(text, "{{") {

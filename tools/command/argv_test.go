@@ -152,7 +152,8 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// A command without a description is described by its command line, as people write it: what stands for an argument stays as it is.
+// A command without a description is described by its command line, as people write it: what stands for an
+// argument stays as it is.
 func TestCommandLineIsTheDescription(t *testing.T) {
 	words := []string{"grep", "-n", "{{pattern}}", "a b", "it's", "--to={{dir}}", "a!"}
 	if got, want := commandLine(&config.Command{Command: words}), `grep -n {{pattern}} 'a b' 'it'\''s' --to={{dir}} a!`; got != want {

@@ -27,9 +27,9 @@ import (
 
 // Command is a tool that runs a program and streams what it prints.
 //
-// The child runs in its own process group. The group is stopped (TERM, the grace, KILL) when the call's context ends, at both timeouts, and
-// when the child itself has ended. Call returns when the whole group is gone, at the latest 2 s after KILL, even if another process still
-// holds the output pipe.
+// The child runs in its own process group. The group is stopped (TERM, the grace, KILL) when the call's
+// context ends, at both timeouts, and when the child itself has ended. Call returns when the whole group is
+// gone, at the latest 2 s after KILL, even if another process still holds the output pipe.
 type Command struct {
 	name   string
 	config config.Command // defaults filled in
@@ -67,8 +67,8 @@ func (c *Command) Describe() mcp.Tool {
 // exitNotFound is the exit code of a command that is not there, as shells have it.
 const exitNotFound = 127
 
-// Call runs the command once. If the command cannot be started or fails, the result has isError. Call returns an error only if ctx ends
-// before the command begins, or if the user cannot be asked to confirm.
+// Call runs the command once. If the command cannot be started or fails, the result has isError. Call returns
+// an error only if ctx ends before the command begins, or if the user cannot be asked to confirm.
 func (c *Command) Call(ctx context.Context, in *tools.Call, out *tools.Output) (*mcp.CallToolResult, error) {
 	args, err := c.in.parseArguments(in.Arguments)
 	if err != nil {
@@ -172,8 +172,8 @@ func (c *Command) confirm(ctx context.Context, in *tools.Call, args arguments) (
 // maxShown is how much of an argument a question shows, in bytes: a person reads it in one line.
 const maxShown = 200
 
-// shown returns an argument for a person: in quotes, so that it is clear what the model has said, and with every character that could hide or
-// move others as its escape.
+// shown returns an argument for a person: in quotes, so that it is clear what the model has said, and with
+// every character that could hide or move others as its escape.
 func shown(values []string) string {
 	said := strings.Join(values, " ")
 	quoted := strconv.QuoteToGraphic(shorten.Cut(said, maxShown))
@@ -208,7 +208,8 @@ func (c *Command) prepare(args arguments) (s *process.Spec, err error) {
 	return s, err
 }
 
-// Program returns the path of the program that a call would start; "" if an argument names it, or workers run it. Use it to check a config.
+// Program returns the path of the program that a call would start; "" if an argument names it, or workers run
+// it. Use it to check a config.
 func (c *Command) Program() (string, error) {
 	if c.OnWorkers() || len(c.argv[0].names) > 0 {
 		return "", nil
@@ -228,8 +229,9 @@ func (c *Command) find(program string) (string, error) {
 	return process.FindProgram(program, c.dir, path)
 }
 
-// enter takes a slot of maxConcurrent, which leave frees. It waits instead of failing, so that a model that calls a tool twice at once gets
-// both answers, one after the other. The timeouts begin with the command, not with the wait. leave is nil if the call was handed back.
+// enter takes a slot of maxConcurrent, which leave frees. It waits instead of failing, so that a model that
+// calls a tool twice at once gets both answers, one after the other. The timeouts begin with the command, not
+// with the wait. leave is nil if the call was handed back.
 func (c *Command) enter(ctx context.Context, in *tools.Call, out *tools.Output) (leave func(), err error) {
 	switch {
 	case ctx.Err() != nil:
@@ -282,7 +284,8 @@ func (c *Command) Traits() tools.Traits {
 	}
 }
 
-// Replace implements tools.Kind. Running calls of the previous command keep their slots if the limit is the same.
+// Replace implements tools.Kind. Running calls of the previous command keep their slots if the limit is the
+// same.
 func (c *Command) Replace(before tools.Tool) {
 	if b, ok := before.(*Command); ok && cap(b.slots) == cap(c.slots) {
 		c.slots = b.slots
@@ -292,7 +295,8 @@ func (c *Command) Replace(before tools.Tool) {
 // maxCommandLine is how much of a command line describes its tool, in bytes.
 const maxCommandLine = 500
 
-// commandLine returns the command as one would type it into a shell, or the script. It describes a tool whose config has no description.
+// commandLine returns the command as one would type it into a shell, or the script. It describes a tool whose
+// config has no description.
 func commandLine(f *config.Command) string {
 	if f.Shell == "" && len(f.Command) == 0 {
 		return "runs on a worker of class " + f.Runs

@@ -125,8 +125,8 @@ func TestVariablesInARelativeFolder(t *testing.T) {
 	}
 }
 
-// A command runs without a directory for temporary files, too. Its variables are then in the user's cache, or it has none, and not those of
-// the command that runnel itself runs in.
+// A command runs without a directory for temporary files, too. Its variables are then in the user's cache, or
+// it has none, and not those of the command that runnel itself runs in.
 func TestVariablesWithoutTMPDIR(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", "")
 	t.Setenv("HOME", t.TempDir())

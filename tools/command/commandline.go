@@ -8,8 +8,8 @@ import (
 	"runnel/tools/config"
 )
 
-// FromLine makes a command tool from NAME=COMMAND, the value of the flag --tool. The command is split into words as a shell would split it,
-// but no shell runs. Each {{name}} is a required string argument.
+// FromLine makes a command tool from NAME=COMMAND, the value of the flag --tool. The command is split into
+// words as a shell would split it, but no shell runs. Each {{name}} is a required string argument.
 func FromLine(spec string, env config.Base) (*Command, error) {
 	name, line, ok := strings.Cut(spec, "=")
 	if !ok {

@@ -7,7 +7,8 @@
 //	                     └─▶ progressMarks: progress
 //	exit, signal, timeout ─▶ outcome ─▶ result, status
 //
-// Goroutines: those of process.Child, of which one per output pipe writes to the text streams. All have ended when Call returns.
+// Goroutines: those of process.Child, of which one per output pipe writes to the text streams. All have ended
+// when Call returns.
 //
 // It has no locks.
 //

@@ -23,8 +23,9 @@ type inputs struct {
 	used     map[string]bool            // the properties that a template uses
 }
 
-// parseInputs reads "input" and "required" of a tool. input is a whole JSON Schema if its "type" is a string (the value of a property named
-// type would be a schema). Otherwise it holds the properties, and no others are allowed: a misspelt argument is an error.
+// parseInputs reads "input" and "required" of a tool. input is a whole JSON Schema if its "type" is a string
+// (the value of a property named type would be a schema). Otherwise it holds the properties, and no others
+// are allowed: a misspelt argument is an error.
 func parseInputs(input config.Object, required []string) (*inputs, error) {
 	in := &inputs{defaults: map[string]json.RawMessage{}, arrays: map[string]bool{}, options: map[string]bool{}, used: map[string]bool{}}
 	if len(input) == 0 {

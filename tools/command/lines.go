@@ -2,8 +2,8 @@ package command
 
 import "bytes"
 
-// lineBuffer splits output into lines. A \r without \n ends a line, too, so that a moving progress bar can be seen. The last line, and a line
-// longer than maxHeldLine, may be emitted unfinished.
+// lineBuffer splits output into lines. A \r without \n ends a line, too, so that a moving progress bar can be
+// seen. The last line, and a line longer than maxHeldLine, may be emitted unfinished.
 type lineBuffer struct {
 	held []byte // the unfinished line
 	ends []int
@@ -42,8 +42,8 @@ func (l *lineBuffer) flush(emit func(text []byte, ends []int)) {
 	}
 }
 
-// lineEnd returns the length of the first line in text, 0 if that line is unfinished. text has no \n except at its end. A \r at the very end
-// waits for the next byte.
+// lineEnd returns the length of the first line in text, 0 if that line is unfinished. text has no \n except
+// at its end. A \r at the very end waits for the next byte.
 func lineEnd(text []byte) int {
 	if i := bytes.IndexByte(text, '\r') + 1; i > 0 && i < len(text) && text[i] != '\n' {
 		return i

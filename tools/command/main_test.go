@@ -132,7 +132,8 @@ var children = map[string]func(args []string){
 	},
 }
 
-// internalFile reports whether a descriptor belongs to Go's runtime: its poller, or the CPU limit that it watches.
+// internalFile reports whether a descriptor belongs to Go's runtime: its poller, or the CPU limit that it
+// watches.
 func internalFile(fd int) bool {
 	name, _ := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
 	return strings.HasPrefix(name, "anon_inode:") || strings.HasPrefix(name, "/sys/fs/cgroup/")

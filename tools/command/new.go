@@ -18,8 +18,9 @@ import (
 	"runnel/tools/schema"
 )
 
-// All makes the tools of a config, sorted by name. They run in the directory of the config file, with the environment vars ("NAME=value";
-// nil = runnel's own). The error joins those of all tools, each with its place in the file.
+// All makes the tools of a config, sorted by name. They run in the directory of the config file, with the
+// environment vars ("NAME=value"; nil = runnel's own). The error joins those of all tools, each with its
+// place in the file.
 func All(c *config.Config, vars []string) ([]*Command, error) {
 	env := config.Base{Dir: c.Dir(), Vars: vars, MaxResult: c.MaxResult()}
 	var list []*Command
@@ -38,8 +39,8 @@ func All(c *config.Config, vars []string) ([]*Command, error) {
 	return list, config.JoinErrors(errs)
 }
 
-// New checks a tool's configuration, except its schemas (see [CheckSchemas]) and unused inputs, and makes the tool. A mistake is a
-// *config.Error.
+// New checks a tool's configuration, except its schemas (see [CheckSchemas]) and unused inputs, and makes the
+// tool. A mistake is a *config.Error.
 func New(name string, conf config.Command, base config.Base) (*Command, error) {
 	c := &Command{name: name, config: conf}
 	if conf.MaxResult == nil && base.MaxResult > 0 {
@@ -59,8 +60,8 @@ func New(name string, conf config.Command, base config.Base) (*Command, error) {
 	return c, err
 }
 
-// checkUsed refuses an input without a placeholder, since the command would never get it. In a script each input is a variable, which the
-// programs that the script starts may read.
+// checkUsed refuses an input without a placeholder, since the command would never get it. In a script each
+// input is a variable, which the programs that the script starts may read.
 func (c *Command) checkUsed() error {
 	for _, name := range c.in.names {
 		if c.config.Shell == "" && !c.in.used[name] && len(c.argv) > 0 {
@@ -116,7 +117,8 @@ func (c *Command) buildProgram() error {
 				Allowed: "the key shell, with " + inScript(name) + " in its script; {{" + name + "}} as an argument after the script; or, if a caller may run any code, " + anyCode(name),
 			}
 		}
-		// Only directly after "--": in [sudo, --, ssh, "{{host}}"] it ends the options of sudo. find takes an expression after it (find -- -delete).
+		// Only directly after "--": in [sudo, --, ssh, "{{host}}"] it ends the options of sudo. find takes an
+		// expression after it (find -- -delete).
 		t.options = ended || len(t.names) == 0 || config.Placeholder().FindStringIndex(element)[0] > 0
 		ended = element == "--" && !slices.ContainsFunc(c.config.Command[:i], isFind) || element == "--end-of-options" || ended && len(t.names) > 0
 		c.argv = append(c.argv, *t)
@@ -130,7 +132,8 @@ var variableName = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 })
 
-// systemVariables are names that no input of a shell tool may have; one that ends with _ is a beginning. On Windows their case does not count.
+// systemVariables are names that no input of a shell tool may have; one that ends with _ is a beginning. On
+// Windows their case does not count.
 var systemVariables = []string{
 	"PATH", "HOME", "SHELL", "USER", "LOGNAME", "PWD", "OLDPWD", "TMPDIR", "TERM", "LANG", "LC_", "LD_", "DYLD_", "RUNNEL_",
 	"IFS", "ENV", "BASH_", "SHELLOPTS", "BASHOPTS", "PS4", "CDPATH", "GLOBIGNORE", "PROMPT_COMMAND", "ZDOTDIR", "FPATH", "GCONV_PATH", "NLSPATH", "TZ",
@@ -138,7 +141,8 @@ var systemVariables = []string{
 	"TEMP", "TMP", "PATHEXT", "COMSPEC", "SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "USERPROFILE", "USERNAME", "APPDATA", "LOCALAPPDATA", "PROGRAMDATA", "PROGRAMFILES", "PSMODULEPATH",
 }
 
-// buildShell checks a script. Its arguments are only environment variables, so that no value is ever read as part of the script.
+// buildShell checks a script. Its arguments are only environment variables, so that no value is ever read as
+// part of the script.
 func (c *Command) buildShell() error {
 	if len(c.config.Command) > 0 {
 		return &config.Error{Key: "shell", Problem: "cannot be combined with command", Allowed: "one of the two"}
@@ -221,7 +225,8 @@ func (c *Command) buildOutput() error {
 	return nil
 }
 
-// Make makes the command in a supervisor. maxConcurrent counts the calls of all supervisors of the owner on the state.
+// Make makes the command in a supervisor. maxConcurrent counts the calls of all supervisors of the owner on
+// the state.
 func (r *Recipe) Make(stateDir, owner string) (*Command, error) {
 	conf := r.Config
 	for _, element := range r.Command {

@@ -22,11 +22,12 @@ import (
 	"runnel/tools/text"
 )
 
-// lastBytes is how much of the end of the output is read for a status message, which can hold less. Memory keeps more.
+// lastBytes is how much of the end of the output is read for a status message, which can hold less. Memory
+// keeps more.
 const lastBytes = 4 << 10
 
-// maxVerdict bounds what went wrong, in bytes: there must be room beside it in the smallest result and in a status message. The name of a
-// property in outputSchema can make it long.
+// maxVerdict bounds what went wrong, in bytes: there must be room beside it in the smallest result and in a
+// status message. The name of a property in outputSchema can make it long.
 const maxVerdict = 512
 
 // outcome is how a command ended, and its output. Its members are the result's _meta["runnel/command"].
@@ -151,7 +152,8 @@ func (o *outcome) result(left func(text.Gap) string) *mcp.CallToolResult {
 	return result
 }
 
-// statusMessage returns the verdict and the last lines of output. Many hosts show nothing else of a failed task.
+// statusMessage returns the verdict and the last lines of output. Many hosts show nothing else of a failed
+// task.
 func (o *outcome) statusMessage() string {
 	room := tasks.MaxStatusMessage - len(o.verdict) - len("\n")
 	var last []byte
@@ -165,8 +167,8 @@ func (o *outcome) statusMessage() string {
 	return o.verdict + "\n" + tail
 }
 
-// structured returns the result's structuredContent, nil if it has none. An error has no printed JSON, which hosts would show instead of what
-// went wrong.
+// structured returns the result's structuredContent, nil if it has none. An error has no printed JSON, which
+// hosts would show instead of what went wrong.
 func (o *outcome) structured(output string) json.RawMessage {
 	switch {
 	case o.config.Structured == config.StructuredSummary:

@@ -100,7 +100,8 @@ func TestResultOfASilentEnd(t *testing.T) {
 	}
 }
 
-// What is wrong with the output may be said at length, and the status message has room for the output all the same.
+// What is wrong with the output may be said at length, and the status message has room for the output all the
+// same.
 func TestLongVerdictIsShortened(t *testing.T) {
 	name := strings.Repeat("n", 3000)
 	result, _, r := call(t, mustCommand(t, config.Command{
@@ -133,7 +134,8 @@ func TestOutputOfABarIsItsLastState(t *testing.T) {
 	}
 }
 
-// truncated says that bytes are left out, not that lines were joined; and with the largest maxResult nothing is cut behind its back.
+// truncated says that bytes are left out, not that lines were joined; and with the largest maxResult nothing
+// is cut behind its back.
 func TestTruncatedSaysWhatIsLeftOut(t *testing.T) {
 	for name, c := range map[string]struct {
 		shell     string

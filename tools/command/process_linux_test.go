@@ -42,8 +42,9 @@ func init() {
 		fmt.Println("held")
 		time.Sleep(time.Hour)
 	}
-	// crowded is a runnel whose user may have so many more processes and threads as args[0] says. It calls one command after the other
-	// until one cannot be started, again and again; says why; ends them, and says what one prints then.
+	// crowded is a runnel whose user may have so many more processes and threads as args[0] says. It calls
+	// one command after the other until one cannot be started, again and again; says why; ends them, and says
+	// what one prints then.
 	children["crowded"] = func(args []string) {
 		n, _ := strconv.ParseUint(args[0], 10, 64)
 		n += threadsOfUser()
@@ -155,7 +156,8 @@ func TestStrayEndsWithItsCommand(t *testing.T) {
 	})
 }
 
-// A stray ends with a runnel that is killed, too. What hides its mark and has lost its parent is not found then.
+// A stray ends with a runnel that is killed, too. What hides its mark and has lost its parent is not found
+// then.
 func TestStrayEndsWithAKilledRunnel(t *testing.T) {
 	for name, shell := range strays {
 		if name == "no mark" {
@@ -212,7 +214,8 @@ func TestChildThatIsNotGoneAfterKill(t *testing.T) {
 	}
 }
 
-// Where runnel is the first process of a container, what a command leaves behind becomes its child: it is collected.
+// Where runnel is the first process of a container, what a command leaves behind becomes its child: it is
+// collected.
 func TestNoZombieIsLeft(t *testing.T) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		t.Skip(err)

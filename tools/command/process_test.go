@@ -86,7 +86,8 @@ func TestIdleTimeoutCountsFromTheLastOutput(t *testing.T) {
 	}
 }
 
-// A runnel that was stopped itself reads what its command has printed meanwhile before it says that there was nothing.
+// A runnel that was stopped itself reads what its command has printed meanwhile before it says that there was
+// nothing.
 func TestStoppedRunnelIsNoSilence(t *testing.T) {
 	runnel := exec.Command(os.Args[0], "1s", `while :; do echo; sleep 0.01; done`)
 	runnel.Env = append(os.Environ(), childVar+"=impatient")
@@ -301,7 +302,8 @@ func isEmptied(t *testing.T, folder string) {
 	}
 }
 
-// Nor does what a command starts at once, if runnel is killed before it has so much as heard of the command's start.
+// Nor does what a command starts at once, if runnel is killed before it has so much as heard of the command's
+// start.
 func TestNothingOutlivesARunnelThatIsKilledAtOnce(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux tells whose a process is")

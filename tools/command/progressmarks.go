@@ -14,8 +14,8 @@ import (
 	"runnel/tools/text"
 )
 
-// checkProgress checks the key "progress". Parsing finds all mistakes in a regular expression. Compiling takes twice as long, and waits for
-// the first call.
+// checkProgress checks the key "progress". Parsing finds all mistakes in a regular expression. Compiling
+// takes twice as long, and waits for the first call.
 func checkProgress(pattern string) error {
 	if pattern == "" {
 		return nil
@@ -30,7 +30,8 @@ func checkProgress(pattern string) error {
 	return nil
 }
 
-// neededByte returns a byte that every match of an expression contains, 0 if there is none. It prefers bytes that are rare in text.
+// neededByte returns a byte that every match of an expression contains, 0 if there is none. It prefers bytes
+// that are rare in text.
 func neededByte(pattern string) (needed byte) {
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
@@ -61,8 +62,9 @@ func neededBytes(re *syntax.Regexp) (needed []byte) {
 	return needed
 }
 
-// progressMarks finds progress in a command's output. It searches whole lines, and the unfinished line only if a \r has begun it: such a line
-// is being redrawn, and its end comes late or never. Of each read, only the last mark is reported.
+// progressMarks finds progress in a command's output. It searches whole lines, and the unfinished line only
+// if a \r has begun it: such a line is being redrawn, and its end comes late or never. Of each read, only the
+// last mark is reported.
 type progressMarks struct {
 	marks  *regexp.Regexp
 	needed byte // lines without it are skipped; 0 = no line is
@@ -104,8 +106,8 @@ func (m *progressMarks) scan(text []byte) {
 	}
 }
 
-// scanLines searches whole lines from the last one on, and reports whether one has a mark. It skips lines without the needed byte: searching
-// every line of a log took twelve times as long as reading the log.
+// scanLines searches whole lines from the last one on, and reports whether one has a mark. It skips lines
+// without the needed byte: searching every line of a log took twelve times as long as reading the log.
 func (m *progressMarks) scanLines(text []byte) bool {
 	for len(text) > 0 {
 		stop := len(text)

@@ -8,7 +8,8 @@ import (
 	"runnel/tools/process"
 )
 
-// A supervisor gets the configuration of its command and what stands around it as JSON: all of it arrives, and makes the same command.
+// A supervisor gets the configuration of its command and what stands around it as JSON: all of it arrives,
+// and makes the same command.
 func TestConfigReachesTheSupervisor(t *testing.T) {
 	conf := fullConfig(t)
 	vars := []string{"PATH=/bin", "HOME=/nowhere", "PWD=/elsewhere", "LATIN=\xe9\xff", "LINES=a\nb", "EMPTY="}

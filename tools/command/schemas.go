@@ -10,8 +10,9 @@ import (
 	"runnel/tools/schema"
 )
 
-// CheckSchemas returns the mistakes in the JSON Schemas of commands, each with its place in the config. A server does not call it: compiling the
-// schemas of 50 tools takes longer than the rest of its start, so each is compiled at the tool's first call.
+// CheckSchemas returns the mistakes in the JSON Schemas of commands, each with its place in the config. A
+// server does not call it: compiling the schemas of 50 tools takes longer than the rest of its start, so each
+// is compiled at the tool's first call.
 func CheckSchemas(c *config.Config, commands []*Command) error {
 	var errs []error
 	for _, command := range commands {

@@ -46,8 +46,8 @@ func program(word string) string {
 	return version().ReplaceAllString(word, "")
 }
 
-// scripts reports which elements of an argv are read as code, by a shell or another interpreter. The interpreter may stand anywhere: behind env,
-// sudo or timeout, in find -exec, or as an applet of busybox.
+// scripts reports which elements of an argv are read as code, by a shell or another interpreter. The
+// interpreter may stand anywhere: behind env, sudo or timeout, in find -exec, or as an applet of busybox.
 func scripts(argv []string) map[int]bool {
 	code := map[int]bool{}
 	for i, word := range argv {

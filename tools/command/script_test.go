@@ -9,7 +9,8 @@ import (
 	"runnel/tools/config"
 )
 
-// A value never becomes code, whatever reads it; as an argument of a script it is only text. Words are separated by "|".
+// A value never becomes code, whatever reads it; as an argument of a script it is only text. Words are
+// separated by "|".
 func TestNoPlaceholderInCode(t *testing.T) {
 	for line, allowed := range map[string]bool{
 		"sh|-c|echo {{x}}": false, "bash|-ec|echo {{x}}": false, "/bin/bash|-euo|pipefail|-c|echo {{x}}": false, "bash|-c|-e|echo {{x}}": false,
@@ -38,7 +39,8 @@ func TestNoPlaceholderInCode(t *testing.T) {
 	}
 }
 
-// What a caller sends is no option, unless the config says so. Words are separated by "|"; x is text, n a number, l texts, e one of two words.
+// What a caller sends is no option, unless the config says so. Words are separated by "|"; x is text, n a
+// number, l texts, e one of two words.
 func TestArgumentIsNoOption(t *testing.T) {
 	const (
 		input  = `{"x":{"type":"string","default":"-fine"},"n":{"type":"number"},"l":{"type":"array","items":{"type":"string"}},"e":{"type":"string","enum":["-a","b"]},"o":{"type":"string"}}`

@@ -13,8 +13,8 @@ import (
 // maxStructured is the longest structuredContent, in bytes of JSON. The result has the same as text, too.
 const maxStructured = mcp.MaxContent / 2
 
-// summarySchema describes the structuredContent of a summary. It has no required properties, because a call that is handed over returns
-// taskId, status and next instead.
+// summarySchema describes the structuredContent of a summary. It has no required properties, because a call
+// that is handed over returns taskId, status and next instead.
 var summarySchema = json.RawMessage(`{"type":"object","properties":{` +
 	`"output":{"type":"string","description":"what the command printed"},` +
 	`"exitCode":{"type":["integer","null"],"description":"null when a signal ended the command"},` +
@@ -39,7 +39,8 @@ func (w *wholeText) add(text []byte) {
 	w.long = w.long || len(w.text) == maxStructured
 }
 
-// check returns an error, with its place, if the text is not a JSON object that fits the schema; nil = any object does.
+// check returns an error, with its place, if the text is not a JSON object that fits the schema; nil = any
+// object does.
 func (w *wholeText) check(outputs *schema.Checker) error {
 	if w.long {
 		return fmt.Errorf("it is too long: the limit is %d bytes", maxStructured)

@@ -197,7 +197,8 @@ func (s *served) dump() string {
 	return b.String()
 }
 
-// dump writes a value with all that it points to. Of a slice, it also writes what lies behind its end, where an append would write.
+// dump writes a value with all that it points to. Of a slice, it also writes what lies behind its end, where
+// an append would write.
 func dump(b *strings.Builder, v reflect.Value, seen map[uintptr]bool) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -280,8 +281,8 @@ func randomValue(rng *rand.Rand, schema json.RawMessage) string {
 	return pick(rng, `"a"`, `""`, `"two words"`, `"-n"`, `"schön\n"`, `"{{a}}"`, `"$(id)"`, `"<&>"`)
 }
 
-// The config, the schemas and the defaults are after a thousand calls what they were before, byte for byte, and the last call gives what the
-// first one gave: for the tools of all documents and of what init proposes.
+// The config, the schemas and the defaults are after a thousand calls what they were before, byte for byte,
+// and the last call gives what the first one gave: for the tools of all documents and of what init proposes.
 func TestCallsChangeNothing(t *testing.T) {
 	texts := map[string]string{}
 	documents, _ := filepath.Glob("../../internal/manual/*.md")
@@ -327,14 +328,16 @@ func TestCallsChangeNothing(t *testing.T) {
 	}
 }
 
-// randomConfigs is how many configs TestRandomConfigs makes, and how many calls of each; make configs makes 200, which takes some minutes.
+// randomConfigs is how many configs TestRandomConfigs makes, and how many calls of each; make configs makes
+// 200, which takes some minutes.
 const (
 	configsVariable = "RUNNEL_TEST_CONFIGS"
 	randomConfigs   = 20
 	randomCalls     = 50
 )
 
-// Configs made from the config's own JSON Schema: equal calls give equal results, and no call changes what the next one finds.
+// Configs made from the config's own JSON Schema: equal calls give equal results, and no call changes what
+// the next one finds.
 func TestRandomConfigs(t *testing.T) {
 	n := randomConfigs
 	if given := os.Getenv(configsVariable); given != "" {
@@ -433,7 +436,8 @@ type configMaker struct {
 	defs map[string]*jsonSchema
 }
 
-// tool makes a tool that has some of the keys. The keys that belong together are made together; timeouts are never reached.
+// tool makes a tool that has some of the keys. The keys that belong together are made together; timeouts are
+// never reached.
 func (g *configMaker) tool() map[string]any {
 	tool := map[string]any{}
 	for _, key := range slices.Sorted(maps.Keys(g.defs["tool"].Properties)) {

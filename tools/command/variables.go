@@ -19,16 +19,16 @@ import (
 // maxVariablesFile is how much of the file is read, in bytes: more than valid variables can take.
 const maxVariablesFile = 2 << 20
 
-// variablesFile is the file through which a command reads and sets the variables of its task (RUNNEL_VARIABLES). A nil one is of a command that
-// has no such file.
+// variablesFile is the file through which a command reads and sets the variables of its task
+// (RUNNEL_VARIABLES). A nil one is of a command that has no such file.
 type variablesFile struct {
 	path   string
 	before []byte
 }
 
-// newVariablesFile writes the call's variables to a file in a new directory, which the guard knows before it is made. It
-// returns an error if there is no guard. A directory that cannot be made is not an error: the command runs without the
-// file, which most commands never read.
+// newVariablesFile writes the call's variables to a file in a new directory, which the guard knows before it
+// is made. It returns an error if there is no guard. A directory that cannot be made is not an error: the
+// command runs without the file, which most commands never read.
 func newVariablesFile(in *tools.Call) (*variablesFile, error) {
 	roots := []string{os.TempDir()}
 	if cache, err := os.UserCacheDir(); err == nil {

@@ -10,7 +10,8 @@ import (
 	"runnel/tools/secrets"
 )
 
-// Base holds what the commands and the upstreams of one config share. Pass it to the packages that make tools from a config.
+// Base holds what the commands and the upstreams of one config share. Pass it to the packages that make tools
+// from a config.
 type Base struct {
 	Dir  string   // their working directory, to which "dir" is relative; "" = runnel's own
 	Vars []string // "NAME=value"; nil = runnel's own environment
@@ -20,8 +21,9 @@ type Base struct {
 	MaxResult Size             // for commands without maxResult; 0 = what suits the client
 }
 
-// Inherit returns the working directory of a child whose config has dir, and the variables that it inherits. It checks the names of add, the
-// variables of the child's config, but does not add them. A mistake is an *Error.
+// Inherit returns the working directory of a child whose config has dir, and the variables that it inherits.
+// It checks the names of add, the variables of the child's config, but does not add them. A mistake is an
+// *Error.
 func (b *Base) Inherit(dir string, add map[string]string) (where string, vars []string, err error) {
 	vars = b.Vars
 	if vars == nil {

@@ -24,8 +24,8 @@ const (
 	limitHistoryLog = 1 << 20 // what waits to be stored is held in memory
 )
 
-// Check returns errors about all values that are out of their bounds or do not go together, each with its source. It is for a config whose
-// flags and variables have been set.
+// Check returns errors about all values that are out of their bounds or do not go together, each with its
+// source. It is for a config whose flags and variables have been set.
 func (c *Config) Check() error {
 	errs := []error{c.CheckBounds(), c.checkHTTP()}
 	if detached := c.Detaches(); detached != "" && !c.State.OnDisk() {

@@ -10,14 +10,16 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Command is one entry of "tools:" in the config file: a command that runs as a tool. Each key has its default beside it.
+// Command is one entry of "tools:" in the config file: a command that runs as a tool. Each key has its
+// default beside it.
 type Command struct {
 	Title       string               `yaml:"title"`
 	Description string               `yaml:"description"`
 	Annotations *mcp.ToolAnnotations `yaml:"annotations"`
 	Meta        Object               `yaml:"_meta" json:",omitempty"` // for clients that look for something there
 
-	// Command is the argv, with placeholders. Shell is a script for /bin/sh, on Windows for cmd.exe. Exactly one of them is set.
+	// Command is the argv, with placeholders. Shell is a script for /bin/sh, on Windows for cmd.exe. Exactly
+	// one of them is set.
 	Command []string `yaml:"command"`
 	Shell   string   `yaml:"shell"`
 
@@ -83,11 +85,12 @@ func (d *Detach) UnmarshalText(text []byte) error {
 	return oneOf((*string)(d), string(text), string(DetachAuto), string(DetachAlways), string(DetachNever))
 }
 
-// Object is a JSON object with its keys in the order of the file, since a model reads the arguments of a tool in that order. In YAML it is any
-// mapping. Empty means none.
+// Object is a JSON object with its keys in the order of the file, since a model reads the arguments of a tool
+// in that order. In YAML it is any mapping. Empty means none.
 type Object = json.RawMessage
 
-// These are the values of Command.Structured. If a result has structuredContent, hosts show their model nothing else.
+// These are the values of Command.Structured. If a result has structuredContent, hosts show their model
+// nothing else.
 const (
 	StructuredNone    = "none"
 	StructuredSummary = "summary" // the output, and how the command ended

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Config holds the values of a config file. Flags and environment variables override them. Make one with Parse or Default.
-// The file config.schema.json describes each key.
+// Config holds the values of a config file. Flags and environment variables override them. Make one with
+// Parse or Default. The file config.schema.json describes each key.
 type Config struct {
 	Server        Server              `yaml:"server"`
 	Limits        Limits              `yaml:"limits"`
@@ -80,7 +80,8 @@ type State struct {
 	MaxState Size   `yaml:"maxState"`
 }
 
-// History says what a state on disk keeps of the calls that ended without becoming tasks, for people (tasks.History).
+// History says what a state on disk keeps of the calls that ended without becoming tasks, for people
+// (tasks.History).
 type History struct {
 	Calls int      `yaml:"calls"`
 	Age   Duration `yaml:"age"`
@@ -107,7 +108,8 @@ func (s *State) IsURL() bool { return strings.Contains(s.Dir, "://") }
 // OnDisk reports whether tasks are kept in a directory on this machine.
 func (s *State) OnDisk() bool { return !s.InMemory() && !s.IsURL() }
 
-// Place returns a name for a state that is not on disk. It shows only the scheme of a URL, which may contain a password.
+// Place returns a name for a state that is not on disk. It shows only the scheme of a URL, which may contain
+// a password.
 func (s *State) Place() string {
 	scheme, _, found := strings.Cut(s.Dir, "://")
 	if found {
@@ -119,7 +121,8 @@ func (s *State) Place() string {
 // ErrNoHome is returned by StateDir if the config names no directory and the user has no home.
 var ErrNoHome = errors.New("neither " + StateVariable + " nor " + HomeVariable + " is set to an absolute path")
 
-// StateDir returns the directory where tasks are kept: the configured one, or runnel in the user's state directory.
+// StateDir returns the directory where tasks are kept: the configured one, or runnel in the user's state
+// directory.
 func (c *Config) StateDir(getenv func(string) string) (string, error) {
 	if c.State.Dir == "" {
 		home := getenv(HomeVariable)
@@ -138,7 +141,8 @@ func (c *Config) StateDir(getenv func(string) string) (string, error) {
 	return filepath.Abs(dir)
 }
 
-// Path returns the path that is the value of a key: ~/x is in the user's home, and one that the file names is relative to the file. "" is "".
+// Path returns the path that is the value of a key: ~/x is in the user's home, and one that the file names is
+// relative to the file. "" is "".
 func (c *Config) Path(key string, getenv func(string) string) (string, error) {
 	path := c.Text(key)
 	switch {
@@ -221,8 +225,8 @@ func (d Drain) String() string {
 	return Duration(d).String()
 }
 
-// Set overrides the value at a path, such as limits.maxLine, by a flag or a variable. A list takes several texts. from names that source,
-// such as --max-line, for the errors of Check.
+// Set overrides the value at a path, such as limits.maxLine, by a flag or a variable. A list takes several
+// texts. from names that source, such as --max-line, for the errors of Check.
 func (c *Config) Set(path, from string, texts ...string) error {
 	v := c.at(path)
 	if v.Kind() == reflect.Slice {
@@ -260,8 +264,8 @@ func (c *Config) at(path string) reflect.Value {
 	return v
 }
 
-// Differs returns the names of sections that differ from those of other, except the sections that a running server can change. Use it to
-// report what needs a restart.
+// Differs returns the names of sections that differ from those of other, except the sections that a running
+// server can change. Use it to report what needs a restart.
 func (c *Config) Differs(other *Config) (sections []string) {
 	a, b := reflect.ValueOf(c).Elem(), reflect.ValueOf(other).Elem()
 	for i := range a.NumField() {
@@ -325,8 +329,8 @@ func (c *Config) firstTool(fits func(*Command) bool) string {
 	return ""
 }
 
-// Locate adds the source to an error about the value at a path: a flag, a variable, or a place in the file. An *Error is about one of the
-// value's keys.
+// Locate adds the source to an error about the value at a path: a flag, a variable, or a place in the file.
+// An *Error is about one of the value's keys.
 func (c *Config) Locate(path string, err error) error {
 	problem := err.Error()
 	hint := ""

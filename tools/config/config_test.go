@@ -116,7 +116,8 @@ func TestSetWinsOverTheFile(t *testing.T) {
 	}
 }
 
-// A mistake that is found later has its place, too, also where \r\n is not the end of a line but a character of UTF-16.
+// A mistake that is found later has its place, too, also where \r\n is not the end of a line but a character
+// of UTF-16.
 func TestPlacesInUTF16(t *testing.T) {
 	text := []byte("\xfe\xff")
 	for _, unit := range utf16.Encode([]rune("# \u0d0a\ntasks: {ttl: 1ms}\n")) {
@@ -219,7 +220,8 @@ func TestStateDir(t *testing.T) {
 
 func noEnvironment(string) string { return "" }
 
-// A file for which a YAML library may take gigabytes is refused before it is parsed, with a place; files as people write them are not.
+// A file for which a YAML library may take gigabytes is refused before it is parsed, with a place; files as
+// people write them are not.
 func TestConfigIsBounded(t *testing.T) {
 	for text, want := range map[string]string{
 		"a: " + strings.Repeat("[", 100_000):         "F:1:104: exceeded max depth of 100",

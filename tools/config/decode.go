@@ -226,11 +226,12 @@ func keysOf(t reflect.Type) (keys []string, fields map[string]int) {
 	return keys, fields
 }
 
-// Parse reads the text of a config file over the defaults. It is strict: unknown keys and values of a wrong type are errors. The error joins
-// all of them, each with its place.
+// Parse reads the text of a config file over the defaults. It is strict: unknown keys and values of a wrong
+// type are errors. The error joins all of them, each with its place.
 //
-// The YAML library parses, and its tree is decoded here, for three reasons: an error names the place and what is allowed there; text stays as
-// it was written (in an argv, 1.10 is not 1.1, and yes is not true); and errors that are found later need the places, too.
+// The YAML library parses, and its tree is decoded here, for three reasons: an error names the place and what
+// is allowed there; text stays as it was written (in an argv, 1.10 is not 1.1, and yes is not true); and
+// errors that are found later need the places, too.
 func Parse(file string, text []byte) (*Config, error) {
 	c := Default()
 	c.places = map[string]place{}
@@ -247,5 +248,6 @@ func Parse(file string, text []byte) (*Config, error) {
 // MaxFile bounds the text that the library parses, in bytes.
 const MaxFile = 1 << 20
 
-// Read reads the text of a config file for Parse. It stops where Parse refuses the file as too large, since /dev/zero never ends.
+// Read reads the text of a config file for Parse. It stops where Parse refuses the file as too large, since
+// /dev/zero never ends.
 func Read(r io.Reader) ([]byte, error) { return io.ReadAll(io.LimitReader(r, MaxFile+1)) }

@@ -1,4 +1,5 @@
-// Package config reads a config file into values, and keeps the places of the values in the file. It knows nothing of tools.
+// Package config reads a config file into values, and keeps the places of the values in the file. It knows
+// nothing of tools.
 //
 //	text ─ Parse ─▶ bounds ─▶ the YAML library ─▶ decoder: tree ─▶ Config (structs, by the tag "yaml")
 //	                                               └▶ places ─ Locate(path, error) ─▶ FILE:LINE:COL

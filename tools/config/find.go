@@ -10,8 +10,9 @@ import (
 // FileName is the name of a config file in the directories of Places.
 const FileName = "runnel.yaml"
 
-// Project returns the path of the project's config file: FileName in the working directory or, in a repository of Git, in the nearest directory
-// above that has one, up to the repository's root. If there is none, it is FileName.
+// Project returns the path of the project's config file: FileName in the working directory or, in a
+// repository of Git, in the nearest directory above that has one, up to the repository's root. If there is
+// none, it is FileName.
 func Project() string {
 	there := func(path string) bool { _, err := os.Lstat(path); return err == nil }
 	dir, err := os.Getwd()
@@ -32,8 +33,8 @@ func Project() string {
 	return found
 }
 
-// Places returns the paths at which to look for a config file if none is named: in the working directory, then in the user's configuration
-// directory ($XDG_CONFIG_HOME, on Windows %APPDATA%, if it is absolute).
+// Places returns the paths at which to look for a config file if none is named: in the working directory,
+// then in the user's configuration directory ($XDG_CONFIG_HOME, on Windows %APPDATA%, if it is absolute).
 func Places(getenv func(string) string) []string {
 	places := []string{FileName}
 	if dir := getenv(ConfigVariable); filepath.IsAbs(dir) {

@@ -11,7 +11,8 @@ func (c *Config) RunsElsewhere() string {
 	return c.firstTool(func(t *Command) bool { return t.Runs != "" })
 }
 
-// Unlisted returns a warning about upstreams whose tools this server does not list, although workers run them; "" if there are none.
+// Unlisted returns a warning about upstreams whose tools this server does not list, although workers run
+// them; "" if there are none.
 func (c *Config) Unlisted() string {
 	var lines []string
 	for _, name := range slices.Sorted(maps.Keys(c.Upstreams)) {
@@ -23,9 +24,10 @@ func (c *Config) Unlisted() string {
 	return strings.Join(lines, "\n")
 }
 
-// OnWorker turns the config into that of a worker of the given classes, or of all classes that its tools and upstreams name if none are
-// given: what runs on these classes runs here, and the rest is left out. It returns the classes, the class of each tool, and the class of
-// each upstream. A tool that names no class is of the first one; an upstream that names none is left out.
+// OnWorker turns the config into that of a worker of the given classes, or of all classes that its tools and
+// upstreams name if none are given: what runs on these classes runs here, and the rest is left out. It
+// returns the classes, the class of each tool, and the class of each upstream. A tool that names no class is
+// of the first one; an upstream that names none is left out.
 func (c *Config) OnWorker(classes []string) (all []string, of, ofUpstream map[string]string) {
 	if len(classes) == 0 {
 		classes = c.classes()

@@ -2,7 +2,8 @@
 
 package config
 
-// These variables name the user's directories, which otherwise are below the home directory (XDG Base Directory Specification).
+// These variables name the user's directories, which otherwise are below the home directory (XDG Base
+// Directory Specification).
 const (
 	HomeVariable   = "HOME"
 	StateVariable  = "XDG_STATE_HOME"

@@ -1,7 +1,7 @@
 package config
 
-// These variables name the user's directories, which otherwise are below the home directory (Known Folders: Local stays on one machine,
-// Roaming follows the user).
+// These variables name the user's directories, which otherwise are below the home directory (Known Folders:
+// Local stays on one machine, Roaming follows the user).
 const (
 	HomeVariable   = "USERPROFILE"
 	StateVariable  = "LOCALAPPDATA"

@@ -8,8 +8,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Notify is one "notify:" in the config file: who is notified that a task has ended. Instead of the mapping, a duration means
-// {after: DURATION}, and never means nobody.
+// Notify is one "notify:" in the config file: who is notified that a task has ended. Instead of the mapping,
+// a duration means {after: DURATION}, and never means nobody.
 type Notify struct {
 	After   *Duration `yaml:"after"`   // the end of a shorter task is not reported; default 30 s
 	On      []string  `yaml:"on"`      // statuses that are reported; default: completed, failed, cancelled

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Override sets the value of any key, such as tools.test.timeout, which may be in a file or not. The text is the value in YAML.
+// Override sets the value of any key, such as tools.test.timeout, which may be in a file or not. The text is
+// the value in YAML.
 func (c *Config) Override(key, text string) error {
 	over := *c // for its own places: errors have none in a file
 	over.file = ""

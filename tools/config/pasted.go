@@ -10,7 +10,8 @@ import (
 	"runnel/tools/text"
 )
 
-// instead returns a hint at what to write instead of an unknown key. For keys from other programs' configs, it names runnel's key.
+// instead returns a hint at what to write instead of an unknown key. For keys from other programs' configs,
+// it names runnel's key.
 func instead(path, key string, siblings []mapEntry, keys []string) (hint string) {
 	near := text.Nearest(key, keys)
 	switch {

@@ -19,8 +19,9 @@ type Secrets struct {
 	Patterns []string `yaml:"patterns"` // regular expressions (RE2) that match secrets
 }
 
-// MakeSecrets looks up the values of Secrets.Env in vars ("NAME=value"; nil = runnel's own environment), in the env of each tool and upstream,
-// and in more. unset lists the names without a value. The error joins all mistakes, each with its place.
+// MakeSecrets looks up the values of Secrets.Env in vars ("NAME=value"; nil = runnel's own environment), in
+// the env of each tool and upstream, and in more. unset lists the names without a value. The error joins all
+// mistakes, each with its place.
 func (c *Config) MakeSecrets(vars []string, more map[string]string) (set *secrets.Set, unset []string, err error) {
 	if vars == nil {
 		vars = os.Environ()
@@ -85,7 +86,8 @@ func valuesOf(name string, vars []string, envs []map[string]string) []string {
 	return slices.DeleteFunc(found, func(value string) bool { return value == "" })
 }
 
-// UnsetSecrets returns a warning about names without a value, "" if there are none. Pass it the names that MakeSecrets returned.
+// UnsetSecrets returns a warning about names without a value, "" if there are none. Pass it the names that
+// MakeSecrets returned.
 func UnsetSecrets(names []string) string {
 	if len(names) == 0 {
 		return ""

@@ -7,7 +7,8 @@ type Upstream struct {
 	URL     string            `yaml:"url"`     // instead of both: the server's endpoint for Streamable HTTP
 	Headers map[string]string `yaml:"headers"` // sent with each request; ${NAME} in a value or in URL is a variable of runnel's environment
 	Prefix  string            `yaml:"prefix"`  // added before the names of its tools; default: none
-	// Allow and Deny list names of tools, without the prefix. Without Allow, all tools are served except those in Deny.
+	// Allow and Deny list names of tools, without the prefix. Without Allow, all tools are served except
+	// those in Deny.
 	Allow     []string      `yaml:"allow"`
 	Deny      []string      `yaml:"deny"`
 	Restart   RestartPolicy `yaml:"restart"`
@@ -23,5 +24,6 @@ func (r *RestartPolicy) UnmarshalText(text []byte) error {
 	return oneOf((*string)(r), string(text), "on-failure", "always", "never")
 }
 
-// Again reports whether an upstream is to be started again. failed: it could not be started, hung, or did not end with exit code 0.
+// Again reports whether an upstream is to be started again. failed: it could not be started, hung, or did not
+// end with exit code 0.
 func (r RestartPolicy) Again(failed bool) bool { return r == "always" || failed && r != "never" }

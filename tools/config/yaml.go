@@ -32,7 +32,8 @@ func (d *decoder) fail(path string, at *yaml.Node, problem, allowed string) {
 	d.tell(path, at, problem, allow(allowed))
 }
 
-// maxMistakes is how many mistakes are reported. Nobody reads more, and the mistakes of a hostile file of 1 MiB might not fit into memory.
+// maxMistakes is how many mistakes are reported. Nobody reads more, and the mistakes of a hostile file of 1
+// MiB might not fit into memory.
 const maxMistakes = 100
 
 // tell records a mistake. After maxMistakes it only records that there are more.
@@ -46,8 +47,9 @@ func (d *decoder) tell(path string, at *yaml.Node, problem, hint string) {
 	}
 }
 
-// parse returns the values of a text's documents, except empty documents. The library is that of the YAML organization: it parses a config of
-// 50 tools in 1.0 ms and 0.5 MB; goccy/go-yaml, which has better error messages, takes 2.7 ms and 2 MB.
+// parse returns the values of a text's documents, except empty documents. The library is that of the YAML
+// organization: it parses a config of 50 tools in 1.0 ms and 0.5 MB; goccy/go-yaml, which has better error
+// messages, takes 2.7 ms and 2 MB.
 func (d *decoder) parse(text []byte) (documents []*yaml.Node, err error) {
 	var all []yaml.Node
 	if err := yaml.Load(text, &all, yaml.WithAllDocuments(), yaml.WithPlugin(loaderlimits.New(loaderlimits.DepthValue(maxDepth)))); err != nil {
@@ -63,7 +65,8 @@ func (d *decoder) parse(text []byte) (documents []*yaml.Node, err error) {
 	return documents, nil
 }
 
-// syntaxError converts the library's error and adds its place. What is never closed is reported at its beginning.
+// syntaxError converts the library's error and adds its place. What is never closed is reported at its
+// beginning.
 func (d *decoder) syntaxError(text []byte, err error) error {
 	wrong, ok := errors.AsType[*yaml.LoadError](err)
 	if !ok {

@@ -23,8 +23,8 @@ func (d *desktop) check() error {
 	return err
 }
 
-// desktopFor returns the way to a system's desktop. Titles and messages may come from strangers, so they are arguments and variables, and
-// never part of a script.
+// desktopFor returns the way to a system's desktop. Titles and messages may come from strangers, so they are
+// arguments and variables, and never part of a script.
 func desktopFor(system string) func(n *notice) (argv []string, more map[string]string) {
 	switch system {
 	case "darwin":
@@ -42,11 +42,12 @@ func desktopFor(system string) func(n *notice) (argv []string, more map[string]s
 	}
 }
 
-// runtimeDirs has a directory for each user who is logged in, with the socket of the desktop's bus (systemd's pam_systemd).
+// runtimeDirs has a directory for each user who is logged in, with the socket of the desktop's bus (systemd's
+// pam_systemd).
 var runtimeDirs = "/run/user"
 
-// withBus adds the variable by which notify-send finds the desktop, unless vars already have one: many hosts start their servers with
-// little more than HOME and PATH.
+// withBus adds the variable by which notify-send finds the desktop, unless vars already have one: many hosts
+// start their servers with little more than HOME and PATH.
 func withBus(vars []string) []string {
 	if hasBus(vars) {
 		return vars
@@ -66,12 +67,12 @@ func hasBus(vars []string) bool {
 	})
 }
 
-// unmarked escapes what notify-send (\n, \033) and the desktop (<a href>, &amp;) would interpret in the text of a notification
-// (https://specifications.freedesktop.org/notification-spec, "Markup").
+// unmarked escapes what notify-send (\n, \033) and the desktop (<a href>, &amp;) would interpret in the text
+// of a notification (https://specifications.freedesktop.org/notification-spec, "Markup").
 var unmarked = strings.NewReplacer(`\`, `\\`, "&", "&amp;", "<", "&lt;", ">", "&gt;")
 
-// toast is a script that shows a notification under the name of PowerShell, since only installed programs have one of their own. The text
-// is only ever set as the content of text nodes.
+// toast is a script that shows a notification under the name of PowerShell, since only installed programs
+// have one of their own. The text is only ever set as the content of text nodes.
 const toast = `$ErrorActionPreference = 'Stop'; ` +
 	`$manager = [Windows.UI.Notifications.ToastNotificationManager, Windows.UI.Notifications, ContentType = WindowsRuntime]; ` +
 	`$xml = $manager::GetTemplateContent([Windows.UI.Notifications.ToastTemplateType]::ToastText02); ` +

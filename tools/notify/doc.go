@@ -8,9 +8,9 @@
 //	notice   what is reported about one task. It has no secrets and no control characters
 //	way      one of the three; it has a queue and, while that has something, a goroutine
 //
-// A notice that fails is lost; the first failure is logged, and the next one only after that way has worked again. Only Close waits for
-// notices, for a while.
+// A notice that fails is lost; the first failure is logged, and the next one only after that way has worked
+// again. Only Close waits for notices, for a while.
 //
-// Goroutines: one for each way that has notices to send; it ends with the last of them, or before Close returns. Locks: Notices.mu, never
-// held across I/O.
+// Goroutines: one for each way that has notices to send; it ends with the last of them, or before Close
+// returns. Locks: Notices.mu, never held across I/O.
 package notify

@@ -45,7 +45,8 @@ func newNotice(t *tasks.Task, hidden *secrets.Set) *notice {
 	}
 }
 
-// message returns why a task failed, with its last line of output; for any other task, the last line of its result.
+// message returns why a task failed, with its last line of output; for any other task, the last line of its
+// result.
 func message(t *tasks.Task) string {
 	if said := lines(t.StatusMessage); len(said) > 1 {
 		return said[0] + ": " + said[len(said)-1]

@@ -13,10 +13,11 @@ import (
 )
 
 const (
-	// maxWaiting is how many notices of some 2 KiB may wait for one way. Further ones are lost, since a person reads only a few.
+	// maxWaiting is how many notices of some 2 KiB may wait for one way. Further ones are lost, since a
+	// person reads only a few.
 	maxWaiting = 100
-	// closeGrace is how long Close waits for notices that are being sent: longer than a desktop and most servers need, shorter than hosts
-	// wait.
+	// closeGrace is how long Close waits for notices that are being sent: longer than a desktop and most
+	// servers need, shorter than hosts wait.
 	closeGrace = 3 * time.Second
 )
 
@@ -73,7 +74,8 @@ func (n *Notices) Tell(t *tasks.Task) {
 	}
 }
 
-// loses queues a notice for its way. It reports whether the notice is lost and is the first one lost since the queue was empty.
+// loses queues a notice for its way. It reports whether the notice is lost and is the first one lost since
+// the queue was empty.
 func (n *Notices) loses(w *way, told *notice) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -24,7 +24,8 @@ import (
 	"runnel/tools/secrets"
 )
 
-// programs is a PATH with two programs in dir, notify-send and told, that note their arguments and variables in NAME.noted.
+// programs is a PATH with two programs in dir, notify-send and told, that note their arguments and variables
+// in NAME.noted.
 func programs(t *testing.T) (path, dir string) {
 	t.Helper()
 	if runtime.GOOS == "windows" {
@@ -70,7 +71,8 @@ func ended(tool string, status mcp.TaskStatus, took time.Duration, message strin
 // hostile is a line that shells, AppleScript, PowerShell, desktops and terminals would do something with.
 const hostile = "--help $(touch x) `id` \"; do shell script \\\"x\\\" '<a href=\"x\">&lt; \\033 \x1b[31mred\x1b[0m \u202eevil\u2028\x00 \x07 letmein-secret"
 
-// All three ways tell the same, in one line without control characters and secrets; nothing of it is a flag, a script or markup.
+// All three ways tell the same, in one line without control characters and secrets; nothing of it is a flag,
+// a script or markup.
 func TestWays(t *testing.T) {
 	path, dir := programs(t)
 	var got []byte
@@ -118,7 +120,8 @@ func TestWays(t *testing.T) {
 	}
 }
 
-// A tool's own notify counts in the place of the one at the top, and tells what took long enough, of the ends that it names.
+// A tool's own notify counts in the place of the one at the top, and tells what took long enough, of the ends
+// that it names.
 func TestRules(t *testing.T) {
 	n := notices(t, "", "notify: {url: http://all, after: 1m}\ntools:\n  own: {command: [x], notify: {url: http://own, after: 0, on: [failed]}}\n  quiet: {command: [x], notify: never}\n  desk: {command: [x], notify: 5s}\n", nil, t.Output())
 	for _, c := range []struct {
@@ -210,7 +213,8 @@ func TestMessage(t *testing.T) {
 	}
 }
 
-// A server that hangs delays no other way, nor Close for longer than its grace; those that wait for it are bounded, and lost in the end.
+// A server that hangs delays no other way, nor Close for longer than its grace; those that wait for it are
+// bounded, and lost in the end.
 func TestHangingServer(t *testing.T) {
 	path, dir := programs(t)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -245,7 +249,8 @@ func TestHangingServer(t *testing.T) {
 	n.Tell(ended("a", mcp.TaskCompleted, 0, "")) // it is closed: lost, and nothing is left that goes on
 }
 
-// A server that is down for a moment is asked again; one that refuses is not; a redirect is not followed. What went wrong is logged once.
+// A server that is down for a moment is asked again; one that refuses is not; a redirect is not followed.
+// What went wrong is logged once.
 func TestAnswers(t *testing.T) {
 	before := pauses
 	pauses = []time.Duration{time.Millisecond, time.Millisecond}

@@ -18,7 +18,8 @@ import (
 	"runnel/tools/process"
 )
 
-// Rules say which tasks are reported to whom. A supervisor gets them as JSON, and calls Make. nil Rules report nothing.
+// Rules say which tasks are reported to whom. A supervisor gets them as JSON, and calls Make. nil Rules
+// report nothing.
 type Rules struct {
 	Dir   []byte                    // where commands run
 	All   *config.Notify            // for tools that are not in Tools; nil = nothing is reported
@@ -54,8 +55,9 @@ type way struct {
 	loses   bool // a notice was lost since the queue was empty, and the loss is logged
 }
 
-// FromConfig makes the rules of a config, nil if it has none. vars are "NAME=value"; nil = runnel's own environment. A runnel that was
-// started by a notice's command reports nothing, since that could repeat for ever.
+// FromConfig makes the rules of a config, nil if it has none. vars are "NAME=value"; nil = runnel's own
+// environment. A runnel that was started by a notice's command reports nothing, since that could repeat for
+// ever.
 func FromConfig(conf *config.Config, vars []string) (*Rules, error) {
 	r := &Rules{Dir: []byte(conf.Dir()), All: conf.Notify, Tools: map[string]*config.Notify{}}
 	for name, tool := range conf.Tools {

@@ -23,7 +23,8 @@ const (
 // pauses are the waits between tries. A server that fails this often is down for longer.
 var pauses = []time.Duration{time.Second, 3 * time.Second}
 
-// webhook is a way that posts to a server. The part of its URL after the host is often a secret, and never shown.
+// webhook is a way that posts to a server. The part of its URL after the host is often a secret, and never
+// shown.
 type webhook struct {
 	to    httpclient.Options
 	wrong error // why it cannot be used

@@ -12,13 +12,15 @@ func commandInterpreter() string {
 	return filepath.Join(os.Getenv("SystemRoot"), "System32", "cmd.exe")
 }
 
-// Shell returns the argv that runs a script by cmd.exe, without the start commands of the registry (/d), and with !NAME! for the value of a
-// variable (/v:on). Values are filled in after the line was read, so nothing in them is read as part of the script.
+// Shell returns the argv that runs a script by cmd.exe, without the start commands of the registry (/d), and
+// with !NAME! for the value of a variable (/v:on). Values are filled in after the line was read, so nothing
+// in them is read as part of the script.
 func Shell(script string) []string {
 	return []string{commandInterpreter(), "/d", "/v:on", "/s", "/c", strings.TrimRight(script, "\r\n")}
 }
 
-// scriptLine returns the command line of Shell. With /s, cmd.exe takes everything between the first quote and the last as it is.
+// scriptLine returns the command line of Shell. With /s, cmd.exe takes everything between the first quote and
+// the last as it is.
 func scriptLine(argv []string) string {
 	last := len(argv) - 1
 	return `"` + argv[0] + `" ` + strings.Join(argv[1:last], " ") + ` "` + argv[last] + `"`
@@ -33,9 +35,10 @@ func isBatch(path string) bool {
 	return false
 }
 
-// batchLine returns the command line that runs a batch file. cmd.exe reads the line to start the file, and would interpret & or % in an
-// argument (CVE-2024-24576). So everything but plain characters is quoted, quotes are doubled, and each % is followed by a variable that is
-// always empty, so that no other one is filled in.
+// batchLine returns the command line that runs a batch file. cmd.exe reads the line to start the file, and
+// would interpret & or % in an argument (CVE-2024-24576). So everything but plain characters is quoted,
+// quotes are doubled, and each % is followed by a variable that is always empty, so that no other one is
+// filled in.
 func batchLine(path string, args []string) (string, error) {
 	if strings.Contains(path, `"`) || strings.HasSuffix(path, `\`) {
 		return "", errors.New("a batch file whose name holds a quote or ends with a backslash cannot be started")

@@ -18,8 +18,9 @@ import (
 )
 
 const (
-	// maxDying bounds the commands that were stopped but are not gone yet. Their calls have ended, and a grace can be long, so a client
-	// that calls and cancels again and again could otherwise have any number of them.
+	// maxDying bounds the commands that were stopped but are not gone yet. Their calls have ended, and a
+	// grace can be long, so a client that calls and cancels again and again could otherwise have any number
+	// of them.
 	maxDying = 128
 
 	terminalRows, terminalColumns = 24, 80
@@ -40,7 +41,8 @@ type Spec struct {
 	Script bool // Argv is that of Shell
 }
 
-// Child is a running process with its group. One goroutine waits for it, one reads each output pipe, and one writes stdin if there is any.
+// Child is a running process with its group. One goroutine waits for it, one reads each output pipe, and one
+// writes stdin if there is any.
 type Child struct {
 	family family
 	input  string
@@ -165,8 +167,8 @@ const (
 	Idle                  // it has written nothing for too long
 )
 
-// Run passes the output to stdout and stderr, in a goroutine each, until the child has ended or must be stopped. When Run returns, nothing
-// of the child is left. It may be called once.
+// Run passes the output to stdout and stderr, in a goroutine each, until the child has ended or must be
+// stopped. When Run returns, nothing of the child is left. It may be called once.
 func (p *Child) Run(ctx context.Context, stdout, stderr io.Writer, l Limits) Ending {
 	p.output.began = time.Now()
 	var pumps sync.WaitGroup
@@ -230,8 +232,8 @@ func (p *Child) watch(ctx context.Context, l Limits) Ending {
 	}
 }
 
-// stop sends TERM to the family, and KILL if the child is still there after the grace. It returns the rest of the grace, for the rest of
-// the family.
+// stop sends TERM to the family, and KILL if the child is still there after the grace. It returns the rest of
+// the grace, for the rest of the family.
 func (p *Child) stop(grace time.Duration) time.Duration {
 	deadline := time.Now().Add(grace)
 	p.family.signal(syscall.SIGTERM)

@@ -1,13 +1,14 @@
-// Package process runs a child of this program, and makes sure that nothing of it is left in the end. It knows nothing of tools.
+// Package process runs a child of this program, and makes sure that nothing of it is left in the end. It
+// knows nothing of tools.
 //
 //	Spec ─ Start ─▶ forker (one thread for all) ─▶ child ─┐
 //	                guard (a second process) ◀─ its group  │ pipes
 //	Run ◀─ watch: exit, cancel, timeout, silence           ├─▶ pump ─▶ stdout, stderr (io.Writer)
 //	 └─▶ family: TERM, grace, KILL, then strays            ┘
 //
-// Goroutines: one forks for all children, on a thread of its own, while there are any; per child one waits for it, one reads each
-// output pipe, one writes stdin, and one counts it when it was stopped and is not gone; one waits for the guard and replaces it,
-// one for what [Fork] started. [CollectOrphans] has one.
+// Goroutines: one forks for all children, on a thread of its own, while there are any; per child one waits
+// for it, one reads each output pipe, one writes stdin, and one counts it when it was stopped and is not
+// gone; one waits for the guard and replaces it, one for what [Fork] started. [CollectOrphans] has one.
 //
 // Locks: guard.mu before forker.mu.
 //

@@ -6,15 +6,16 @@ import (
 	"strings"
 )
 
-// VariablesVariable names the file with the variables of a command's task. The file's content at the command's end is merged into the
-// task's variables.
+// VariablesVariable names the file with the variables of a command's task. The file's content at the
+// command's end is merged into the task's variables.
 const VariablesVariable = "RUNNEL_VARIABLES"
 
-// markVariable is the environment variable of the mark, which differs for each command and for each start of a server.
+// markVariable is the environment variable of the mark, which differs for each command and for each start of
+// a server.
 const markVariable = "RUNNEL_MARK"
 
-// Environ returns the environment of a child that runs in dir: vars without those in drop, with those in add. Variables that runnel itself
-// got as the command of a call are dropped, too.
+// Environ returns the environment of a child that runs in dir: vars without those in drop, with those in add.
+// Variables that runnel itself got as the command of a call are dropped, too.
 func Environ(vars []string, dir string, add map[string]string, drop ...string) []string {
 	dropped := map[string]bool{}
 	for name := range add {

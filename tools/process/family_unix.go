@@ -10,22 +10,24 @@ import (
 	"syscall"
 )
 
-// prepare makes a child the leader of a new session. Its controlling terminal is the child's stdout if that is a terminal; otherwise it has none:
-// git asks for a password on /dev/tty, and in a host's terminal the system would stop it there, for ever.
+// prepare makes a child the leader of a new session. Its controlling terminal is the child's stdout if that
+// is a terminal; otherwise it has none: git asks for a password on /dev/tty, and in a host's terminal the
+// system would stop it there, for ever.
 func prepare(cmd *exec.Cmd, s *Spec) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: s.Pty, Ctty: 1}
 	killWithThread(cmd.SysProcAttr)
 	return nil
 }
 
-// guardChild tells the guard about a child that was started. If the guard cannot be started now, it is started later.
+// guardChild tells the guard about a child that was started. If the guard cannot be started now, it is
+// started later.
 func guardChild(pgid int) { _ = Guard(pgid) }
 
 // Guard names a process group that must not outlive this program, until Release.
 func Guard(pgid int) error { return guards.hold(strconv.Itoa(pgid)) }
 
-// GuardMark has the guard end, on Linux, whatever has a mark if this program is killed, until release is called: a program that is being started
-// has no group yet that Guard could name.
+// GuardMark has the guard end, on Linux, whatever has a mark if this program is killed, until release is
+// called: a program that is being started has no group yet that Guard could name.
 func GuardMark(mark string) (release func()) {
 	_ = guards.hold(mark) // Guard, which follows, says what is wrong
 	return func() { guards.release(mark) }
@@ -45,7 +47,8 @@ func (f *family) strays() []int {
 	return slices.Collect(maps.Keys(f.seen))
 }
 
-// signal signals the group and those of the strays, which they cannot outrun, but no groups of other programs.
+// signal signals the group and those of the strays, which they cannot outrun, but no groups of other
+// programs.
 func (f *family) signal(s syscall.Signal) {
 	strays := f.strays() // their parents may end now
 	if !f.empty {

@@ -11,8 +11,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Windows has no process groups that lead to everything a process has started. Job objects take the place of process groups, the guard and
-// strays: everything that a process in a job starts is in the job, too, and cannot leave it.
+// Windows has no process groups that lead to everything a process has started. Job objects take the place of
+// process groups, the guard and strays: everything that a process in a job starts is in the job, too, and
+// cannot leave it.
 //
 //	own job      this program and all that it starts, but for what is to outlive it (Apart). Nobody else has a handle of it: with this
 //	             program, however it ends, the handle goes, and the system ends all that is in the job.
@@ -20,10 +21,12 @@ import (
 //
 // The guard removes folders only.
 
-// TieChildren ties everything that this program starts from now on to it, so that the system ends both together.
+// TieChildren ties everything that this program starts from now on to it, so that the system ends both
+// together.
 var TieChildren = sync.OnceFunc(func() { _ = ownJob() })
 
-// ownJob puts this program into its own job, and reports whether that worked: before Windows 8 a process could only be in one job.
+// ownJob puts this program into its own job, and reports whether that worked: before Windows 8 a process
+// could only be in one job.
 var ownJob = sync.OnceValue(func() bool {
 	job, err := newJob(windows.JOB_OBJECT_LIMIT_BREAKAWAY_OK)
 	return err == nil && windows.AssignProcessToJobObject(job, windows.CurrentProcess()) == nil
@@ -44,7 +47,8 @@ func newJob(flags uint32) (windows.Handle, error) {
 	return job, nil
 }
 
-// familyJob is the job of a family. While its leader's handle is open, the leader's id is not given to another process.
+// familyJob is the job of a family. While its leader's handle is open, the leader's id is not given to
+// another process.
 type familyJob struct{ job, leader windows.Handle }
 
 // jobs holds the families' jobs, by the ids of their leaders.
@@ -104,7 +108,8 @@ func jobOf(pid int, with func(familyJob)) (found bool) {
 	return found
 }
 
-// prepare makes a child the leader of a family. The child starts suspended, until begin has put it into a job.
+// prepare makes a child the leader of a family. The child starts suspended, until begin has put it into a
+// job.
 func prepare(cmd *exec.Cmd, s *Spec) error {
 	if s.Pty {
 		return errors.New("a terminal (pty: true) is available on Unix only")
@@ -124,8 +129,8 @@ func prepare(cmd *exec.Cmd, s *Spec) error {
 	return nil
 }
 
-// NewGroup returns attributes for a program that gets no Ctrl-C, but that SignalGroup reaches. If this program has no console, the other
-// gets no visible one, either.
+// NewGroup returns attributes for a program that gets no Ctrl-C, but that SignalGroup reaches. If this
+// program has no console, the other gets no visible one, either.
 func NewGroup() *syscall.SysProcAttr {
 	flags := uint32(windows.CREATE_NEW_PROCESS_GROUP)
 	if _, err := windows.GetConsoleCP(); err != nil {
@@ -134,7 +139,8 @@ func NewGroup() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: flags}
 }
 
-// Apart returns attributes with which a program outlives what a terminal, a host or this program does to its own group.
+// Apart returns attributes with which a program outlives what a terminal, a host or this program does to its
+// own group.
 func Apart() *syscall.SysProcAttr {
 	flags := uint32(windows.CREATE_NEW_PROCESS_GROUP | windows.CREATE_NO_WINDOW)
 	if ownJob() { // the host's job, if it lets nobody out, still keeps it
@@ -186,7 +192,8 @@ func (f *family) gone() bool {
 
 func (f *family) signal(s syscall.Signal) { SignalGroup(f.leader, s) }
 
-// SignalGroup asks a family to end by CTRL_BREAK. For KILL, and without a console to ask through, it ends the family.
+// SignalGroup asks a family to end by CTRL_BREAK. For KILL, and without a console to ask through, it ends the
+// family.
 func SignalGroup(leader int, s syscall.Signal) {
 	if s != syscall.SIGKILL && windows.GenerateConsoleCtrlEvent(windows.CTRL_BREAK_EVENT, uint32(leader)) == nil {
 		return

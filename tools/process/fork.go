@@ -12,12 +12,15 @@ import (
 	"time"
 )
 
-// forker starts the children of this process, all on one OS thread. Linux sends Pdeathsig when the *thread* that forked ends, not the
-// process: a child of any other thread could be killed whenever Go's scheduler lets that thread go. A thread for each child would
-// use up the processes that the user may have (RLIMIT_NPROC counts threads), and Go ends a program that cannot have one more.
+// forker starts the children of this process, all on one OS thread. Linux sends Pdeathsig when the *thread*
+// that forked ends, not the process: a child of any other thread could be killed whenever Go's scheduler lets
+// that thread go. A thread for each child would
+// use up the processes that the user may have (RLIMIT_NPROC counts threads), and Go ends a program that
+// cannot have one more.
 //
-// The thread belongs to a goroutine that ends with the last child. A program whose file cannot be read (from a network file system that is
-// gone) blocks it, and Go's own lock for forks. After patience that start is given up, and so are those that wait for it.
+// The thread belongs to a goroutine that ends with the last child. A program whose file cannot be read (from
+// a network file system that is gone) blocks it, and Go's own lock for forks. After patience that start is
+// given up, and so are those that wait for it.
 type forker struct {
 	patience time.Duration
 	current  atomic.Value // the program that is being started, or was started last
@@ -28,14 +31,16 @@ type forker struct {
 	started  chan error        // from the goroutine, after each start
 }
 
-// startPatience is how long a program may take to start, and to wait for its turn: longer than any working disk needs.
+// startPatience is how long a program may take to start, and to wait for its turn: longer than any working
+// disk needs.
 const startPatience = 30 * time.Second
 
 var forks = &forker{patience: startPatience}
 
 var errTooManyProcesses = errors.New("no more processes may be started: wait until others have ended, or raise the limit (ulimit -u, or the pids limit of the container)")
 
-// Fork starts a program that may outlive this one. The program inherits none of the files that this one's host left open.
+// Fork starts a program that may outlive this one. The program inherits none of the files that this one's
+// host left open.
 func Fork(cmd *exec.Cmd) error {
 	err := forks.start(cmd)
 	if err == nil {
@@ -116,13 +121,13 @@ func (f *forker) wait(child *os.Process) (*os.ProcessState, error) {
 	return await(child)
 }
 
-// spareThreads is how many threads Go may need when the system gives it no more: one for each system call that waits (a slow disk, a fork)
-// while others go on. Each takes some 40 KiB of memory. With 8, a server that could have no more was ended by 150 calls at once in 8 of 10
-// tries, with 16 in 1 of 6.
+// spareThreads is how many threads Go may need when the system gives it no more: one for each system call
+// that waits (a slow disk, a fork) while others go on. Each takes some 40 KiB of memory. With 8, a server
+// that could have no more was ended by 150 calls at once in 8 of 10 tries, with 16 in 1 of 6.
 const spareThreads = 16
 
-// ReserveThreads has the runtime start threads while it still can, and returns when they run. The runtime keeps them. The first child calls
-// it, too, but a server needs the threads even before that.
+// ReserveThreads has the runtime start threads while it still can, and returns when they run. The runtime
+// keeps them. The first child calls it, too, but a server needs the threads even before that.
 var ReserveThreads = sync.OnceFunc(func() {
 	var all, locked sync.WaitGroup
 	locked.Add(spareThreads)

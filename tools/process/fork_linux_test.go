@@ -12,8 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A program whose file does not answer, here because somebody has a lease on it, fails alone and in time, and so do those that wait for
-// it; the ends of others are seen. Later it is started after all: it is killed, and the next one starts. One processor is enough.
+// A program whose file does not answer, here because somebody has a lease on it, fails alone and in time, and
+// so do those that wait for it; the ends of others are seen. Later it is started after all: it is killed, and
+// the next one starts. One processor is enough.
 func TestStartThatHangs(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	shell, err := os.ReadFile("/bin/sh")

@@ -15,14 +15,14 @@ import (
 	"time"
 )
 
-// The guard is a second process of the same program. It knows the process groups of the running commands, and kills them when runnel is
-// gone for any reason. The kernel then kills only direct children (Pdeathsig), and only on Linux. The guard also removes the folders
-// that were made for the commands. It lives only as long as commands run. On Windows the system kills them (family_windows.go), and the
-// guard removes the folders.
+// The guard is a second process of the same program. It knows the process groups of the running commands, and
+// kills them when runnel is gone for any reason. The kernel then kills only direct children (Pdeathsig), and
+// only on Linux. The guard also removes the folders that were made for the commands. It lives only as long as
+// commands run. On Windows the system kills them (family_windows.go), and the guard removes the folders.
 //
-// A group is known only after its command was started, and by then the command may have started others, some of them outside the group. So
-// everything that runnel starts has a mark in its environment, which it hands on. On Linux, which shows environments, the guard looks for
-// processes with the mark.
+// A group is known only after its command was started, and by then the command may have started others, some
+// of them outside the group. So everything that runnel starts has a mark in its environment, which it hands
+// on. On Linux, which shows environments, the guard looks for processes with the mark.
 
 // Runnel sends it one line for each group, by its id, and for each folder, by its quoted path.
 //
@@ -34,14 +34,15 @@ import (
 // guardName is the argv[0] that makes the program a guard.
 const guardName = "runnel-guard"
 
-// guardLinger is how long the guard stays after the last command, so that the next command need not start another.
+// guardLinger is how long the guard stays after the last command, so that the next command need not start
+// another.
 const guardLinger = time.Second
 
 // guardWrite is how long the guard may take to read a line before it counts as lost.
 const guardWrite = time.Second
 
-// This is in init, since every binary that can start a command must be able to be its guard. A test binary that forgot such a call would
-// run its tests again, which would start a guard, and so on.
+// This is in init, since every binary that can start a command must be able to be its guard. A test binary
+// that forgot such a call would run its tests again, which would start a guard, and so on.
 func init() {
 	if os.Args[0] == guardName {
 		runnel, _ := strconv.Atoi(os.Args[1])
@@ -50,12 +51,13 @@ func init() {
 	}
 }
 
-// guardLook is how long the guard looks for processes with the mark. The first look may be too early: a child that has not executed its
-// program yet still shows runnel's environment, and may learn of runnel's end after the guard.
+// guardLook is how long the guard looks for processes with the mark. The first look may be too early: a child
+// that has not executed its program yet still shows runnel's environment, and may learn of runnel's end after
+// the guard.
 const guardLook = 500 * time.Millisecond
 
-// keepGuard runs the guard: it reads runnel's lines until the pipe ends, and then kills. It spares processes with the mark in runnel's own
-// group, since the host may be in that group.
+// keepGuard runs the guard: it reads runnel's lines until the pipe ends, and then kills. It spares processes
+// with the mark in runnel's own group, since the host may be in that group.
 func keepGuard(in *os.File, mark string, runnel int) {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	held := map[string]bool{}
@@ -97,11 +99,12 @@ func keepGuard(in *os.File, mark string, runnel int) {
 
 var guards = newGuard()
 
-// NewMark makes the variable that marks the next program to be started, with all that it starts, as one family of this program (see
-// [EndFamily]).
+// NewMark makes the variable that marks the next program to be started, with all that it starts, as one
+// family of this program (see [EndFamily]).
 func NewMark() string { return guards.newMark() }
 
-// GuardFolder names a folder, by its absolute path, that must not outlive this program, until ReleaseFolder. The folder may be made later.
+// GuardFolder names a folder, by its absolute path, that must not outlive this program, until ReleaseFolder.
+// The folder may be made later.
 func GuardFolder(folder string) error { return guards.hold(folder) }
 
 // ReleaseFolder undoes GuardFolder. Call it when the folder was removed.
@@ -109,9 +112,9 @@ func ReleaseFolder(folder string) { guards.release(folder) }
 
 func newGuard() *guard { return &guard{mark: rand.Text(), held: map[string]bool{}} }
 
-// guard is runnel's side. It keeps everything that the guard knows, in case the guard must be replaced. mu is held while a line is written,
-// because the order of the lines matters. The lines fit into the pipe, so a write only waits for a guard that was stopped, and then for
-// guardWrite at most.
+// guard is runnel's side. It keeps everything that the guard knows, in case the guard must be replaced. mu is
+// held while a line is written, because the order of the lines matters. The lines fit into the pipe, so a
+// write only waits for a guard that was stopped, and then for guardWrite at most.
 type guard struct {
 	mark   string // the beginning of all marks
 	marked atomic.Int64
@@ -129,7 +132,8 @@ func (g *guard) newMark() string {
 	return fmt.Sprintf("%s=%s.%d", markVariable, g.mark, g.marked.Add(1))
 }
 
-// hold names a group or a folder that must not outlive runnel, until release. Without a guard, the next one learns of it.
+// hold names a group or a folder that must not outlive runnel, until release. Without a guard, the next one
+// learns of it.
 func (g *guard) hold(thing string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -168,7 +172,8 @@ func (g *guard) dismiss() {
 	}
 }
 
-// tell writes one line to the guard, which it starts if necessary. A guard that does not take the line (somebody killed it) is replaced.
+// tell writes one line to the guard, which it starts if necessary. A guard that does not take the line
+// (somebody killed it) is replaced.
 func (g *guard) tell(sign byte, thing string) error {
 	if g.pipe != nil && g.write(sign, thing) == nil {
 		return nil
@@ -197,7 +202,8 @@ func (g *guard) stop() {
 	g.pipe, g.process = nil, nil
 }
 
-// guardPause is how long runnel waits before it replaces a guard that has ended, since the next may be killed as well.
+// guardPause is how long runnel waits before it replaces a guard that has ended, since the next may be killed
+// as well.
 const guardPause = 100 * time.Millisecond
 
 // watch waits for the end of a guard, and replaces it as long as commands run.
@@ -218,8 +224,8 @@ func (g *guard) watch(process *os.Process, ended chan struct{}) {
 	}
 }
 
-// start starts a guard and tells it everything. The guard has a session of its own, so that signals to runnel's group do not reach it, and
-// none of runnel's files.
+// start starts a guard and tells it everything. The guard has a session of its own, so that signals to
+// runnel's group do not reach it, and none of runnel's files.
 func (g *guard) start() error {
 	program, err := ThisProgram()
 	if err != nil {

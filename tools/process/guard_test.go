@@ -17,7 +17,8 @@ import (
 	"runnel/internal/processtest"
 )
 
-// A guard that somebody kills is replaced while commands run: the next one may be long in coming, and runnel may be killed before.
+// A guard that somebody kills is replaced while commands run: the next one may be long in coming, and runnel
+// may be killed before.
 func TestGuardIsReplaced(t *testing.T) {
 	line := processtest.NewLifeline(t)
 	stop := holds(t, line)
@@ -89,8 +90,8 @@ func TestGuardKillsItsGroups(t *testing.T) {
 	_ = victim.Wait()
 }
 
-// A process with the mark of a runnel that is gone is killed, whatever the guard was told about it, and no other process is. A folder is removed,
-// unless that was retracted.
+// A process with the mark of a runnel that is gone is killed, whatever the guard was told about it, and no
+// other process is. A folder is removed, unless that was retracted.
 func TestGuardKillsWhatIsMarked(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux tells whose a process is")
@@ -122,7 +123,8 @@ func TestGuardKillsWhatIsMarked(t *testing.T) {
 	other.IsHeld()
 }
 
-// holder starts a group of processes that have a mark in their environment, and hold a line. It returns its id.
+// holder starts a group of processes that have a mark in their environment, and hold a line. It returns its
+// id.
 func holder(t *testing.T, mark string, line *processtest.Lifeline) (pgid int) {
 	t.Helper()
 	c := exec.Command("/bin/sh", "-c", `(`+hold+`) & wait`)

@@ -7,11 +7,12 @@ import (
 	"time"
 )
 
-// orphanAge is how old an ended process must be to count as an orphan. The parts of runnel wait for their own children at once.
+// orphanAge is how old an ended process must be to count as an orphan. The parts of runnel wait for their own
+// children at once.
 const orphanAge = time.Second
 
-// CollectOrphans waits, until ctx ends, for processes that others started and that have ended. Only the first process of a container gets
-// such children: it is the parent of all that have lost theirs.
+// CollectOrphans waits, until ctx ends, for processes that others started and that have ended. Only the first
+// process of a container gets such children: it is the parent of all that have lost theirs.
 func CollectOrphans(ctx context.Context) {
 	if os.Getpid() != 1 {
 		return
@@ -36,7 +37,8 @@ func CollectOrphans(ctx context.Context) {
 	}()
 }
 
-// zombies returns the children of this process that have ended and were not waited for, with the times when they began.
+// zombies returns the children of this process that have ended and were not waited for, with the times when
+// they began.
 func zombies() map[int]string {
 	all := map[int]string{}
 	for _, pid := range processes() {

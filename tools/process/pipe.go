@@ -11,16 +11,18 @@ import (
 )
 
 const (
-	// readSize is how much of a pipe is read at once: half of its size, so that the command can continue meanwhile.
+	// readSize is how much of a pipe is read at once: half of its size, so that the command can continue
+	// meanwhile.
 	readSize = 32 << 10
-	// widePipe is the size to which a pipe is grown if the command prints faster than runnel reads. The two then wait for each other less
-	// often: a command that writes 4 KiB at a time has a third fewer switches between threads, and takes an eighth less time.
+	// widePipe is the size to which a pipe is grown if the command prints faster than runnel reads. The two
+	// then wait for each other less often: a command that writes 4 KiB at a time has a third fewer switches
+	// between threads, and takes an eighth less time.
 	widePipe = 256 << 10
-	// collectDelay is how long output is still read when the command's group is gone, but a process that left the group holds the pipe
-	// open. Everything in the pipe by then is read, too.
+	// collectDelay is how long output is still read when the command's group is gone, but a process that left
+	// the group holds the pipe open. Everything in the pipe by then is read, too.
 	collectDelay = 100 * time.Millisecond
-	// collectMax bounds that reading if the process goes on writing: it is more than the command itself can have left in a pipe
-	// (pipe-max-size of Linux).
+	// collectMax bounds that reading if the process goes on writing: it is more than the command itself can
+	// have left in a pipe (pipe-max-size of Linux).
 	collectMax = 1 << 20
 )
 
@@ -51,8 +53,8 @@ func (o *output) pump(f *os.File, w io.Writer) {
 	}
 }
 
-// collect reads what is in f without waiting for more. The command has ended, so all its output is there, even if the deadline has passed
-// while the pump waited for a slow client.
+// collect reads what is in f without waiting for more. The command has ended, so all its output is there,
+// even if the deadline has passed while the pump waited for a slow client.
 func (o *output) collect(f *os.File, buf []byte, w io.Writer) {
 	for total := 0; total < collectMax && system.Readable(f); {
 		_ = f.SetReadDeadline(time.Now().Add(collectDelay)) // another reader may be faster
@@ -75,8 +77,8 @@ func (o *output) pass(b []byte, w io.Writer) {
 	o.writing.Add(-1)
 }
 
-// silence returns how long the child has printed nothing. Time in which a writer waits for a slow client does not count, since the child
-// cannot print then.
+// silence returns how long the child has printed nothing. Time in which a writer waits for a slow client does
+// not count, since the child cannot print then.
 func (o *output) silence() time.Duration {
 	if o.writing.Load() > 0 {
 		return 0

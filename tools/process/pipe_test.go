@@ -40,8 +40,8 @@ func TestSlowReaderIsNoSilence(t *testing.T) {
 	})
 }
 
-// A pump whose deadline passed while it waited for a slow client reads what the command left in the pipe, also where another process
-// holds the pipe open.
+// A pump whose deadline passed while it waited for a slow client reads what the command left in the pipe,
+// also where another process holds the pipe open.
 func TestPumpReadsWhatIsLeft(t *testing.T) {
 	out, in, err := os.Pipe()
 	if err != nil {
@@ -63,7 +63,8 @@ func TestPumpReadsWhatIsLeft(t *testing.T) {
 	}
 }
 
-// The rest of the output may be taken by somebody else, or thrown away at a terminal's other end, before it is read: no pump waits for it.
+// The rest of the output may be taken by somebody else, or thrown away at a terminal's other end, before it
+// is read: no pump waits for it.
 func TestPumpDoesNotWaitForWhatWasTaken(t *testing.T) {
 	out, in, err := os.Pipe()
 	if err != nil {

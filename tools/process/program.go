@@ -59,11 +59,12 @@ func RootCause(err error) error {
 	}
 }
 
-// SupervisorName is the argv[0] of a supervisor, which runs a detached task. The supervisor, and all that it starts, outlives the command
-// that started it.
+// SupervisorName is the argv[0] of a supervisor, which runs a detached task. The supervisor, and all that it
+// starts, outlives the command that started it.
 const SupervisorName = "runnel-supervisor"
 
-// ThisProgram returns the file of the running program, which is also its guard and its supervisor. Without it no command can be started.
+// ThisProgram returns the file of the running program, which is also its guard and its supervisor. Without it
+// no command can be started.
 func ThisProgram() (string, error) {
 	if runtime.GOOS != "linux" {
 		return os.Executable()

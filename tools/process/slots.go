@@ -12,7 +12,8 @@ import (
 	"runnel/internal/system"
 )
 
-// Slots is maxConcurrent for detached calls. Each call runs in a separate process, which holds the lock of one of as many files.
+// Slots is maxConcurrent for detached calls. Each call runs in a separate process, which holds the lock of
+// one of as many files.
 type Slots struct {
 	prefix string
 	limit  int

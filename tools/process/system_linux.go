@@ -13,11 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// killWithThread has the kernel kill the child when the forking thread ends, which it does with runnel (see forker).
+// killWithThread has the kernel kill the child when the forking thread ends, which it does with runnel (see
+// forker).
 func killWithThread(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
-// await waits for a child. Unlike [os.Process.Wait], it needs no thread, since the poller watches the child's descriptor. On kernels
-// without such descriptors (before 5.3) it needs one.
+// await waits for a child. Unlike [os.Process.Wait], it needs no thread, since the poller watches the child's
+// descriptor. On kernels without such descriptors (before 5.3) it needs one.
 func await(child *os.Process) (*os.ProcessState, error) {
 	var pidfd *os.File
 	_ = child.WithHandle(func(handle uintptr) {
@@ -39,8 +40,8 @@ func await(child *os.Process) (*os.ProcessState, error) {
 	return child.Wait()
 }
 
-// SealInherited keeps children from inheriting files that runnel's host left open, such as the pipes of its other servers. Files that Go
-// opens are close-on-exec anyway.
+// SealInherited keeps children from inheriting files that runnel's host left open, such as the pipes of its
+// other servers. Files that Go opens are close-on-exec anyway.
 var SealInherited = sync.OnceFunc(func() {
 	_ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) // fails before Linux 5.11: then they stay open
 })
@@ -74,8 +75,8 @@ func marked(prefix string, except int) (groups []int) {
 	return groups
 }
 
-// hasMark reports whether a variable of a process begins with a mark. The system shows only the environments of the same user's processes,
-// and none after their end.
+// hasMark reports whether a variable of a process begins with a mark. The system shows only the environments
+// of the same user's processes, and none after their end.
 func hasMark(pid int, mark string) bool {
 	environment, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	return bytes.HasPrefix(environment, []byte(mark)) || bytes.Contains(environment, []byte("\x00"+mark))
@@ -105,7 +106,8 @@ func readStat(pid int) (stat, bool) {
 	return stat{state: f[0][0], parent: parent, pgid: pgid, start: string(f[19])}, true
 }
 
-// processesSince returns the processes that are younger than the one with an id, and perhaps a few more. The system counts ids up.
+// processesSince returns the processes that are younger than the one with an id, and perhaps a few more. The
+// system counts ids up.
 func processesSince(pid int) map[int]stat {
 	var last int
 	if load, err := os.ReadFile("/proc/loadavg"); err == nil { // proc(5): the last field is the id that was given last
@@ -128,8 +130,9 @@ func processesSince(pid int) map[int]stat {
 	return all
 }
 
-// strays finds the processes of a family that have left its group, with the times when they began. They have its mark or descend from its
-// leader, or did so when they were seen before. Supervisors, and what they start, are not part of the family: their tasks must outlive it.
+// strays finds the processes of a family that have left its group, with the times when they began. They have
+// its mark or descend from its leader, or did so when they were seen before. Supervisors, and what they
+// start, are not part of the family: their tasks must outlive it.
 func strays(leader int, mark string, before map[int]string) map[int]string {
 	all := processesSince(leader)
 	descends := func(pid int) bool {

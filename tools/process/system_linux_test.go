@@ -23,8 +23,8 @@ import (
 )
 
 func init() {
-	// first is the first process of a container. It runs a command whose daemons end before it and with it, and says when they are
-	// all collected.
+	// first is the first process of a container. It runs a command whose daemons end before it and with it,
+	// and says when they are all collected.
 	children["first"] = func([]string) {
 		CollectOrphans(context.Background())
 		p, err := Start(shell(`setsid -f true; setsid -f sleep 600; sleep 0.1`))
@@ -38,7 +38,8 @@ func init() {
 		}
 		fmt.Println("collected")
 	}
-	// reserved may have no more threads than it has then, and has many system calls that wait. It has reserved threads if args[0] says so.
+	// reserved may have no more threads than it has then, and has many system calls that wait. It has
+	// reserved threads if args[0] says so.
 	children["reserved"] = func(args []string) {
 		if args[0] == "reserve" {
 			ReserveThreads()
@@ -60,7 +61,8 @@ func init() {
 		waiting.Wait()
 		fmt.Println("fine")
 	}
-	// announcer is a runnel that is killed as soon as it has a guard, before that can have asked for anything.
+	// announcer is a runnel that is killed as soon as it has a guard, before that can have asked for
+	// anything.
 	children["announcer"] = func(args []string) {
 		guards.mark = args[1]
 		if err := errors.Join(os.Mkdir(args[0], 0o700), GuardFolder(args[0])); err != nil {
@@ -68,7 +70,8 @@ func init() {
 		}
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	}
-	// guarded is a runnel whose host has left file 3 open. It starts a guard before any command, and closes the file.
+	// guarded is a runnel whose host has left file 3 open. It starts a guard before any command, and closes
+	// the file.
 	children["guarded"] = func(args []string) {
 		if err := GuardFolder(args[0]); err != nil {
 			panic(err)
@@ -94,7 +97,8 @@ func threadsOfUser() (n uint64) {
 	return n
 }
 
-// A user who may have no more threads does not lose a server that has started nothing yet: it has what it needs.
+// A user who may have no more threads does not lose a server that has started nothing yet: it has what it
+// needs.
 func TestThreadsAreReserved(t *testing.T) {
 	for how, want := range map[string]bool{"reserve": true, "no": false} {
 		c := exec.Command("/proc/self/exe", how)
@@ -110,8 +114,8 @@ func TestThreadsAreReserved(t *testing.T) {
 	}
 }
 
-// A process with the mark of a command in its environment outlives a killed runnel if it is of runnel's own group: it may be runnel's host, whose
-// group a runnel that is called by a command shares.
+// A process with the mark of a command in its environment outlives a killed runnel if it is of runnel's own
+// group: it may be runnel's host, whose group a runnel that is called by a command shares.
 func TestGuardSparesTheGroupOfItsRunnel(t *testing.T) {
 	dir := t.TempDir()
 	host, command := processtest.NewLifeline(t), processtest.NewLifeline(t)
@@ -259,7 +263,8 @@ func TestIDIsUsedAgain(t *testing.T) {
 	}
 }
 
-// A command has no terminal of runnel's, and one that was stopped (by a read from a terminal, before) ends at TERM, not only after its grace.
+// A command has no terminal of runnel's, and one that was stopped (by a read from a terminal, before) ends at
+// TERM, not only after its grace.
 func TestStoppedCommandEnds(t *testing.T) {
 	t.Parallel()
 	for range 2 {

@@ -25,36 +25,39 @@ func variableKey(name string) string { return name }
 // ownGroup returns the process group of this program.
 func ownGroup() int { return syscall.Getpgrp() }
 
-// NewGroup returns attributes with which a program is started as the leader of a new process group, without a terminal.
+// NewGroup returns attributes with which a program is started as the leader of a new process group, without a
+// terminal.
 func NewGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
-// Apart returns attributes with which a program outlives what a terminal, a host or this program does to its own group.
+// Apart returns attributes with which a program outlives what a terminal, a host or this program does to its
+// own group.
 func Apart() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
-// restoreSignals keeps the child from inheriting an ignored SIGPIPE, with which `yes | head` would complain instead of ending. Notify
-// protects runnel just as well, and is not inherited.
+// restoreSignals keeps the child from inheriting an ignored SIGPIPE, with which `yes | head` would complain
+// instead of ending. Notify protects runnel just as well, and is not inherited.
 func restoreSignals() {
 	if signal.Ignored(syscall.SIGPIPE) {
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	}
 }
 
-// groupGone reports whether a group without its leader has no running process left. While it has one, its id cannot be given to another
-// process.
+// groupGone reports whether a group without its leader has no running process left. While it has one, its id
+// cannot be given to another process.
 func groupGone(pgid int) bool {
 	if !errors.Is(syscall.Kill(pgid, 0), syscall.ESRCH) { // a process began after the last of the group had ended, and has its id
 		return true
 	}
 	gone := errors.Is(syscall.Kill(-pgid, 0), syscall.ESRCH) || onlyZombies(pgid)
-	// If runnel is the first process of a container, orphans become its children, and it must wait for them: here for those that have just
-	// ended.
+	// If runnel is the first process of a container, orphans become its children, and it must wait for them:
+	// here for those that have just ended.
 	for pid := pgid; pid > 0; {
 		pid, _ = syscall.Wait4(-pgid, nil, syscall.WNOHANG, nil)
 	}
 	return gone
 }
 
-// SignalGroup sends a signal to a process group, and continues what is stopped: otherwise it would not see the signal.
+// SignalGroup sends a signal to a process group, and continues what is stopped: otherwise it would not see
+// the signal.
 func SignalGroup(pgid int, s syscall.Signal) {
 	_ = syscall.Kill(-pgid, s)
 	_ = syscall.Kill(-pgid, syscall.SIGCONT)

@@ -11,8 +11,8 @@ import (
 	"runnel/rpc"
 )
 
-// Call is one call of a tool of another server. It is followed to its end in any era and dialect: plainly or as a task, with partials in any
-// spelling, with questions, and with cancellation.
+// Call is one call of a tool of another server. It is followed to its end in any era and dialect: plainly or
+// as a task, with partials in any spelling, with questions, and with cancellation.
 type Call struct {
 	o       Options
 	tracker *tracker.Tracker
@@ -39,9 +39,11 @@ const (
 	// defaultPoll is how often a task is polled if the server does not say.
 	defaultPoll = 2 * time.Second
 	leastPoll   = 100 * time.Millisecond
-	// cancelGrace is how long a cancelled call may take to end: longer than the 5 s that a command gets between TERM and KILL.
+	// cancelGrace is how long a cancelled call may take to end: longer than the 5 s that a command gets
+	// between TERM and KILL.
 	cancelGrace = 8 * time.Second
-	// fetchTime is how long a server may take to answer a fetch of missing output before patience asks something else.
+	// fetchTime is how long a server may take to answer a fetch of missing output before patience asks
+	// something else.
 	fetchTime = 30 * time.Second
 )
 
@@ -54,7 +56,8 @@ type resultOrError struct {
 // Tracker returns the tracker of the call's output, to compare the output with the result.
 func (c *Call) Tracker() *tracker.Tracker { return c.tracker }
 
-// CutShort reports whether the server has stopped sending output before the end: the rest is in the result only.
+// CutShort reports whether the server has stopped sending output before the end: the rest is in the result
+// only.
 func (c *Call) CutShort() bool { return c.cutShort.Load() }
 
 // start runs f in the background, unless the call has ended.

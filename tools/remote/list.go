@@ -12,10 +12,12 @@ import (
 )
 
 const (
-	// maxListEntries and MaxListBytes bound one list of a server: tools, prompts, resources or templates. The rest is cut off.
+	// maxListEntries and MaxListBytes bound one list of a server: tools, prompts, resources or templates. The
+	// rest is cut off.
 	maxListEntries = 10_000
 	MaxListBytes   = 8 << 20
-	// maxListPages stops at a server whose cursors never end, maxListRead at one whose pages hold mostly other data.
+	// maxListPages stops at a server whose cursors never end, maxListRead at one whose pages hold mostly
+	// other data.
 	maxListPages = 1000
 	maxListRead  = 32 << 20
 	// maxCursor is how long a cursor may be, since it is sent back.
@@ -24,8 +26,9 @@ const (
 	maxUnreadable = 20
 )
 
-// ReadList reads a list of a server, page by page; it is a member of the results of a method. Each entry is copied out of its page, so that a
-// page of millions of entries takes no more memory than its line. cut: the list has more entries than were taken.
+// ReadList reads a list of a server, page by page; it is a member of the results of a method. Each entry is
+// copied out of its page, so that a page of millions of entries takes no more memory than its line. cut: the
+// list has more entries than were taken.
 func ReadList(ctx context.Context, client *rpc.Client, method, member string) (entries []json.RawMessage, cut bool, err error) {
 	params := map[string]any{}
 	read, kept := 0, 0
@@ -58,7 +61,8 @@ func ReadList(ctx context.Context, client *rpc.Client, method, member string) (e
 	return entries, true, nil
 }
 
-// ListTools reads a server's list of tools: 10,000 tools and 8 MiB at most. If some tools cannot be read, it returns the others and an error.
+// ListTools reads a server's list of tools: 10,000 tools and 8 MiB at most. If some tools cannot be read, it
+// returns the others and an error.
 func ListTools(ctx context.Context, client *rpc.Client) (list []mcp.Tool, err error) {
 	entries, _, err := ReadList(ctx, client, "tools/list", "tools")
 	list, unreadable := ReadTools(entries)
@@ -68,7 +72,8 @@ func ListTools(ctx context.Context, client *rpc.Client) (list []mcp.Tool, err er
 	return list, err
 }
 
-// ReadTools reads the entries of a list of tools that ReadList returned. unreadable are the first entries that are not tools.
+// ReadTools reads the entries of a list of tools that ReadList returned. unreadable are the first entries
+// that are not tools.
 func ReadTools(entries []json.RawMessage) (list []mcp.Tool, unreadable []json.RawMessage) {
 	for _, raw := range entries {
 		var t mcp.Tool

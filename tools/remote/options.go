@@ -11,8 +11,9 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Options receive the events of a call. All functions except Request are called where an event comes: on the goroutine that reads the
-// connection, on Run's and on those beside it. Content and Gap are called one at a time, in order. None may wait for the server.
+// Options receive the events of a call. All functions except Request are called where an event comes: on the
+// goroutine that reads the connection, on Run's and on those beside it. Content and Gap are called one at a
+// time, in order. None may wait for the server.
 type Options struct {
 	Token json.RawMessage // for the call's progress and partials; unique on the connection
 
@@ -22,9 +23,9 @@ type Options struct {
 	Content func(items []json.RawMessage, replaces bool) // see tracker.Options
 	Gap     func(tracker.Gap)                            // likewise
 	Status  func(message string)                         // called with the status messages of a working task; nil = not called
-	// Request answers a request of a server of the stateless era: elicitation/create and, with Others, any other, such as
-	// sampling/createMessage. If the question came as the answer to the call, an error fails the call; an error for a task's question
-	// cancels the question.
+	// Request answers a request of a server of the stateless era: elicitation/create and, with Others, any
+	// other, such as sampling/createMessage. If the question came as the answer to the call, an error fails
+	// the call; an error for a task's question cancels the question.
 	Request func(ctx context.Context, method string, params json.RawMessage) (any, error)
 	Others  bool
 	Log     zerolog.Logger
@@ -34,13 +35,15 @@ type Options struct {
 type Params struct {
 	Tool      string
 	Arguments json.RawMessage // an object
-	// Task augments the call with a task (2025-11-25 only); nil = a plain call, which in the stateless era the server may make a task.
+	// Task augments the call with a task (2025-11-25 only); nil = a plain call, which in the stateless era
+	// the server may make a task.
 	Task *mcp.TaskMetadata
-	// In the stateless era: the client's capabilities for this call, nil = those of the connection; and the lowest level of log lines that the
-	// server may send with it, "" = none.
+	// In the stateless era: the client's capabilities for this call, nil = those of the connection; and the
+	// lowest level of log lines that the server may send with it, "" = none.
 	Capabilities any
 	LogLevel     string
-	// Base are the params of another request for the same, whose members are sent, too; nil = none. Arguments then stands in it.
+	// Base are the params of another request for the same, whose members are sent, too; nil = none. Arguments
+	// then stands in it.
 	Base json.RawMessage
 }
 

@@ -13,8 +13,8 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// maxAsking bounds the questions that a server of the stateless era may ask at the same time in one call: as many as rpc.Client allows in the
-// handshake era.
+// maxAsking bounds the questions that a server of the stateless era may ask at the same time in one call: as
+// many as rpc.Client allows in the handshake era.
 const maxAsking = 64
 
 // canPut reports whether somebody can answer a request of the server.
@@ -36,7 +36,8 @@ func (c *Call) put(ctx context.Context, r mcp.InputRequest) (answer json.RawMess
 	return rawjson.Encode(given), err
 }
 
-// take reserves a question of a task, so that it is asked only once. If too many are open, the question comes again with the task's next state.
+// take reserves a question of a task, so that it is asked only once. If too many are open, the question comes
+// again with the task's next state.
 func (c *Call) take(key string, r mcp.InputRequest) (done func(), ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -52,11 +53,11 @@ func (c *Call) take(key string, r mcp.InputRequest) (done func(), ok bool) {
 	}, true
 }
 
-// Rounds sends a request, repeats it as long as the answer is questions (basic/patterns/mrtr), and returns the last answer. can reports whether
-// a question can be put, and is called for all of them before put.
+// Rounds sends a request, repeats it as long as the answer is questions (basic/patterns/mrtr), and returns
+// the last answer. can reports whether a question can be put, and is called for all of them before put.
 //
-// With an answer that has no questions, a server asks for the request again. It "MAY" be sent "immediately"; there is a growing pause, so that
-// such a server is not called in a busy loop.
+// With an answer that has no questions, a server asks for the request again. It "MAY" be sent "immediately";
+// there is a growing pause, so that such a server is not called in a busy loop.
 func Rounds(ctx context.Context, params json.RawMessage, send func(params json.RawMessage) (raw json.RawMessage, asks bool, err error),
 	can func(mcp.InputRequest) bool, put func(context.Context, mcp.InputRequest) (json.RawMessage, error)) (json.RawMessage, error) {
 	for pause := leastPoll; ; pause = min(2*pause, defaultPoll) {
@@ -108,7 +109,8 @@ func answer(ctx context.Context, asked *mcp.InputRequiredResult, params json.Raw
 		})
 	}
 	waiting.Wait()
-	// A requestState or an answer that the server did not ask for this time is left out: a client must not make up a requestState.
+	// A requestState or an answer that the server did not ask for this time is left out: a client must not
+	// make up a requestState.
 	var state, responses any
 	if asked.RequestState != "" {
 		state = asked.RequestState

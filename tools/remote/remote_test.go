@@ -35,7 +35,8 @@ type played struct {
 	out io.Writer
 }
 
-// play dials a server of the stateless era, or of 2025-11-25 with tasks. answer gets what comes behind the opening.
+// play dials a server of the stateless era, or of 2025-11-25 with tasks. answer gets what comes behind the
+// opening.
 func play(t *testing.T, era rpc.Era, answer func(s *played, m received)) *rpc.Client {
 	t.Helper()
 	inR, in := io.Pipe()
@@ -91,8 +92,8 @@ func follow(ctx context.Context, client *rpc.Client, call Params, o Options) <-c
 	return ended
 }
 
-// A call that is cancelled ends although the server owes it an answer still: the result that was asked for early, or the one to
-// a question that nobody answers.
+// A call that is cancelled ends although the server owes it an answer still: the result that was asked for
+// early, or the one to a question that nobody answers.
 func TestCancelledCallLeavesNothingOpen(t *testing.T) {
 	for era, answers := range map[rpc.Era]map[string]string{
 		rpc.Handshake: {
@@ -147,8 +148,8 @@ func TestCancelledCallLeavesNothingOpen(t *testing.T) {
 	}
 }
 
-// Missing output is fetched when the answer to a poll does not have it, and not before: if two answers are on their way, neither shows what is
-// missing.
+// Missing output is fetched when the answer to a poll does not have it, and not before: if two answers are on
+// their way, neither shows what is missing.
 func TestFetchesBesideAPoll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		segments := func(numbers ...int) (list string) {
@@ -214,7 +215,8 @@ func TestFetchesBesideAPoll(t *testing.T) {
 	})
 }
 
-// A call ends although its server never answers with what is missing, which is reported then. An answer that is only late is taken.
+// A call ends although its server never answers with what is missing, which is reported then. An answer that
+// is only late is taken.
 func TestMissingOutputIsNotWaitedForForever(t *testing.T) {
 	for name, c := range map[string]struct {
 		late time.Duration // after which the server answers nothing but what is missing, if it does at all
@@ -299,7 +301,8 @@ func TestPanicOfAQuestion(t *testing.T) {
 	})
 }
 
-// A call that is sent again carries the answers and the state of the server's last word, and nothing that it did not give.
+// A call that is sent again carries the answers and the state of the server's last word, and nothing that it
+// did not give.
 func TestCallAgainCarriesWhatWasGiven(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		words := []string{
@@ -332,7 +335,8 @@ func TestCallAgainCarriesWhatWasGiven(t *testing.T) {
 	})
 }
 
-// A server may ask only so much at once: a call that it answers with more fails, and of a task the rest waits.
+// A server may ask only so much at once: a call that it answers with more fails, and of a task the rest
+// waits.
 func TestQuestionsAtOnceAreBounded(t *testing.T) {
 	questions := `"status":"input_required","inputRequests":{"last":{"method":"elicitation/create","params":{}}`
 	for i := range maxAsking {

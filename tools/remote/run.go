@@ -24,7 +24,8 @@ func New(o Options) *Call {
 	return c
 }
 
-// Notification takes a notification of the server, in the order on the wire. It reports whether the notification belongs to the call.
+// Notification takes a notification of the server, in the order on the wire. It reports whether the
+// notification belongs to the call.
 func (c *Call) Notification(method string, params json.RawMessage) bool {
 	if !c.tracker.Notification(method, params) {
 		return false
@@ -39,9 +40,10 @@ func (c *Call) Notification(method string, params json.RawMessage) bool {
 	return true
 }
 
-// Run makes the call and returns its result as it came. When ctx ends, it cancels the call, waits at most 8 s for its end, and
-// returns the cause of ctx. Errors of the server are of type *rpc.Error; a connection that is lost gives one that wraps
-// [rpc.ErrClosed]. When it returns, all of the output has been handed over. It is called once.
+// Run makes the call and returns its result as it came. When ctx ends, it cancels the call, waits at most 8 s
+// for its end, and returns the cause of ctx. Errors of the server are of type *rpc.Error; a connection that
+// is lost gives one that wraps [rpc.ErrClosed]. When it returns, all of the output has been handed over. It
+// is called once.
 func (c *Call) Run(ctx context.Context, client *rpc.Client, call *Params) (json.RawMessage, error) {
 	c.client, c.tool = client, call.Tool
 	var stop context.CancelFunc
@@ -126,7 +128,8 @@ func (c *Call) send(ctx context.Context, call *Params, params json.RawMessage) (
 	return raw, kind, err
 }
 
-// HandedOver returns the task to which a runnel has handed over a plain call that took too long, "" if it has not.
+// HandedOver returns the task to which a runnel has handed over a plain call that took too long, "" if it has
+// not.
 func HandedOver(result json.RawMessage) string {
 	meta := rawjson.Member(result, "_meta")
 	task := rawjson.Member(meta, mcp.MetaTask)

@@ -14,7 +14,8 @@ import (
 	"runnel/tasks"
 )
 
-// await waits until the task has ended and its output has come. When ctx ends, it cancels the task and waits up to cancelGrace.
+// await waits until the task has ended and its output has come. When ctx ends, it cancels the task and waits
+// up to cancelGrace.
 func (c *Call) await(ctx context.Context, capabilities any) error {
 	if c.client.Era() == rpc.Stateless {
 		c.start(func() { c.listen(capabilities) })
@@ -111,8 +112,9 @@ func (c *Call) state(s *mcp.DetailedTask) {
 	}
 }
 
-// awaitResult asks for the result, once, also for a task that has not ended: "When the requestor encounters the input_required status, it
-// SHOULD preemptively call tasks/result", since some servers ask only then (2025-11-25 tasks, "Input Required Status").
+// awaitResult asks for the result, once, also for a task that has not ended: "When the requestor encounters
+// the input_required status, it SHOULD preemptively call tasks/result", since some servers ask only then
+// (2025-11-25 tasks, "Input Required Status").
 func (c *Call) awaitResult() {
 	c.awaits.Do(func() {
 		c.start(func() {
@@ -123,8 +125,9 @@ func (c *Call) awaitResult() {
 	})
 }
 
-// answer answers a question of a task of the stateless era. A server may refuse an answer, such as one that lacks what its schema requires. It
-// would wait for another one for ever, so it then gets the answer that the question was cancelled.
+// answer answers a question of a task of the stateless era. A server may refuse an answer, such as one that
+// lacks what its schema requires. It would wait for another one for ever, so it then gets the answer that the
+// question was cancelled.
 func (c *Call) answer(id, key string, q mcp.InputRequest) {
 	cancelled := rawjson.Encode(mcp.ElicitResult{Action: mcp.ElicitCancel})
 	update := func(response json.RawMessage) error {
@@ -175,7 +178,8 @@ func (c *Call) poll(ctx context.Context, before time.Duration) time.Duration {
 		return before
 	}
 	if spoke := c.spoken.Swap(false); state.Status.Terminal() && spoke && !c.client.InOrder() {
-		// Output may still be on its way, perhaps on another connection: it comes before the end that is notified there.
+		// Output may still be on its way, perhaps on another connection: it comes before the end that is
+		// notified there.
 		return before
 	}
 	c.state(&state.DetailedTask)
@@ -186,7 +190,8 @@ func (c *Call) poll(ctx context.Context, before time.Duration) time.Duration {
 	return before
 }
 
-// fetch fetches missing output and, with rest, output that a server of SEP-1905 has not pushed, until all of it is there.
+// fetch fetches missing output and, with rest, output that a server of SEP-1905 has not pushed, until all of
+// it is there.
 func (c *Call) fetch(ctx context.Context, rest bool) {
 	for asked := int64(-1); ; {
 		w, ok := c.tracker.Wanted(rest, asked)
@@ -206,8 +211,9 @@ func (c *Call) fetch(ctx context.Context, rest bool) {
 	}
 }
 
-// patience bounds a fetch: after fetchTime it asks the server something else, and ends when the server answers that. Time alone does not show that a
-// fetch will not be answered: its answer may be queued here, because the reader of the output lags.
+// patience bounds a fetch: after fetchTime it asks the server something else, and ends when the server
+// answers that. Time alone does not show that a fetch will not be answered: its answer may be queued here,
+// because the reader of the output lags.
 func (c *Call) patience(ctx context.Context) (patient context.Context, done func()) {
 	patient, done = context.WithCancel(ctx)
 	c.start(func() {

@@ -23,8 +23,8 @@ type compiled struct {
 	resolved *jsonschema.Resolved
 }
 
-// compile compiles a schema of draft 2020-12, or of draft-07 if its $schema says so. The error is an [*Error] with a place in the schema.
-// Nothing is loaded: a reference to another document is an error.
+// compile compiles a schema of draft 2020-12, or of draft-07 if its $schema says so. The error is an [*Error]
+// with a place in the schema. Nothing is loaded: a reference to another document is an error.
 func compile(source []byte) (*compiled, error) {
 	if err := json.Unmarshal(source, &json.RawMessage{}); err != nil {
 		return nil, &Error{nil, err.Error()}
@@ -62,7 +62,8 @@ func compile(source []byte) (*compiled, error) {
 	return &compiled{t, resolved}, nil
 }
 
-// maxDepth bounds how deep a schema is nested, like that of a config file. The library's time for reading one grows with its square.
+// maxDepth bounds how deep a schema is nested, like that of a config file. The library's time for reading one
+// grows with its square.
 const maxDepth = 100
 
 // depth returns how deep a value is nested.
@@ -73,9 +74,9 @@ func depth(v any) (levels int) {
 	return levels
 }
 
-// misread finds the place of the library's error err about v, since the library names none: the innermost value that it cannot read even
-// without the values beside it. in wraps v in the values that surround it. If all members of v can be read alone, the mistake is v itself,
-// such as a member that is there twice.
+// misread finds the place of the library's error err about v, since the library names none: the innermost
+// value that it cannot read even without the values beside it. in wraps v in the values that surround it. If
+// all members of v can be read alone, the mistake is v itself, such as a member that is there twice.
 func misread(v any, place []string, err error, in func(any) any) *Error {
 	for name, inner := range members(v) {
 		alone := func(inner any) any {
@@ -121,7 +122,8 @@ func members(v any) iter.Seq2[string, any] {
 	}
 }
 
-// check returns the first mistake in a value from readValue, nil if it is valid. size is the length of its JSON in bytes.
+// check returns the first mistake in a value from readValue, nil if it is valid. size is the length of its
+// JSON in bytes.
 func (c *compiled) check(value any, size int) *Error {
 	if !c.affordable(c.parts[0], value, size) {
 		return &Error{nil, "the schema explodes on this value, which is too deep or too large for it"}
@@ -132,8 +134,9 @@ func (c *compiled) check(value any, size int) *Error {
 	return nil
 }
 
-// narrow returns the mistake that is named of several, and wrong if there is only one: the library looks at the members of an object in no order,
-// and equal calls should give equal errors. It looks at each member without those beside it, in the order of their names.
+// narrow returns the mistake that is named of several, and wrong if there is only one: the library looks at
+// the members of an object in no order, and equal calls should give equal errors. It looks at each member
+// without those beside it, in the order of their names.
 func (c *compiled) narrow(wrong *Error, value any) *Error {
 	const steps = 200 // of a validation, which is repeated for each member
 	e := &effort{tree: c.tree, steps: steps}
@@ -174,8 +177,9 @@ func (c *compiled) narrow(wrong *Error, value any) *Error {
 	}
 }
 
-// explain finds the place in the library's error: "validating root: validating /properties/a/items: type: 1 has type ...". The schemas that
-// it names lead to the place in the value, except for the index of an item and the name of a member that no schema names.
+// explain finds the place in the library's error: "validating root: validating /properties/a/items: type: 1
+// has type ...". The schemas that it names lead to the place in the value, except for the index of an item
+// and the name of a member that no schema names.
 func (c *compiled) explain(err error, value any) *Error {
 	wrong := &Error{}
 	last := c.parts[0]
@@ -294,8 +298,8 @@ var limits = map[string]string{
 	"minProperties": "must have at least %s members", "maxProperties": "must have at most %s members",
 }
 
-// words returns the library's words about a value, such as "type: 1 has type "integer", want "string"", in plain English: what was expected, as
-// JSON that a reader can copy, and what came.
+// words returns the library's words about a value, such as "type: 1 has type "integer", want "string"", in
+// plain English: what was expected, as JSON that a reader can copy, and what came.
 func (p *part) words(said string) string {
 	if list, ok := strings.CutPrefix(said, "unexpected additional properties "); ok {
 		names := quoted(list)
@@ -328,7 +332,8 @@ func (p *part) words(said string) string {
 	return fmt.Sprintf(limit, clip(string(keywords[keyword]))) + came(rest)
 }
 
-// came returns the value at the beginning of the library's words, for a message: ", but is "x"". It is empty for words that begin with no value.
+// came returns the value at the beginning of the library's words, for a message: ", but is "x"". It is empty
+// for words that begin with no value.
 func came(said string) string {
 	if value, err := strconv.QuotedPrefix(said); err == nil {
 		value, _ = strconv.Unquote(value)

@@ -7,11 +7,13 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// maxSchemaCost bounds how often parts of a schema are applied to one value. A schema without references has some hundreds of parts. With
-// $ref, each of n definitions can apply the next one twice, so that the last one is applied 2^n times.
+// maxSchemaCost bounds how often parts of a schema are applied to one value. A schema without references has
+// some hundreds of parts. With $ref, each of n definitions can apply the next one twice, so that the last one
+// is applied 2^n times.
 const maxSchemaCost = 50_000
 
-// checkCost refuses a schema whose parts would be applied too often, or in which a part applies itself to the same value again.
+// checkCost refuses a schema whose parts would be applied too often, or in which a part applies itself to the
+// same value again.
 func (t *tree) checkCost() error {
 	e := &effort{tree: t, steps: maxSchemaCost}
 	for _, p := range t.parts {
@@ -25,8 +27,8 @@ func (t *tree) checkCost() error {
 	return nil
 }
 
-// cost counts the parts of a schema; a part counts each time that it is referred to. known holds the counts so far, and 1 for a part that is
-// being counted: a reference back to it ends with the value's depth.
+// cost counts the parts of a schema; a part counts each time that it is referred to. known holds the counts
+// so far, and 1 for a part that is being counted: a reference back to it ends with the value's depth.
 func (p *part) cost(known map[*part]int) int {
 	if c, ok := known[p]; ok {
 		return c
@@ -40,8 +42,9 @@ func (p *part) cost(known map[*part]int) int {
 	return c
 }
 
-// affordable reports whether a value can be validated in reasonable time and memory; size is the length of its JSON in bytes. The library
-// cannot be interrupted, and a schema that applies itself twice to each inner value does so 2^depth times.
+// affordable reports whether a value can be validated in reasonable time and memory; size is the length of
+// its JSON in bytes. The library cannot be interrupted, and a schema that applies itself twice to each inner
+// value does so 2^depth times.
 func (t *tree) affordable(p *part, value any, size int) bool {
 	const (
 		steps             = 60_000      // 200 ms at worst: a step takes 1 µs, or 3 µs if it fails
@@ -59,8 +62,9 @@ type effort struct {
 	most  int // bytes of errors in memory at the same time
 }
 
-// errorSize is how large an error about a value can become, in bytes: its text, and that text together with the errors that it wraps. Each
-// schema around the value repeats the text after its own place, and anyOf joins the texts of all its errors.
+// errorSize is how large an error about a value can become, in bytes: its text, and that text together with
+// the errors that it wraps. Each schema around the value repeats the text after its own place, and anyOf
+// joins the texts of all its errors.
 type errorSize struct{ text, held int }
 
 func (s *errorSize) orElse(other errorSize) {

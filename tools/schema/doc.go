@@ -1,5 +1,6 @@
-// Package schema checks JSON values against JSON Schemas (drafts 2020-12 and 07) that strangers may have written. A library validates and
-// words the errors. This package adds the place of an error, and bounds the cost of a check.
+// Package schema checks JSON values against JSON Schemas (drafts 2020-12 and 07) that strangers may have
+// written. A library validates and words the errors. This package adds the place of an error, and bounds the
+// cost of a check.
 //
 //	New ─▶ Check(arguments) ─▶ compile, once ─▶ cost: too much is refused ─▶ the library ─▶ its words, and the place
 //

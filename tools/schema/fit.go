@@ -8,9 +8,10 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// Fit returns the arguments as a tool takes them, or an error as Check does. What is valid stays as it is. But models and clients also send null
-// for an argument that they leave out, and "3", "true", "[1]" or "{}" for a number, a boolean, an array or an object. Where the schema leaves no
-// doubt, such an argument is absent, or the value in the string.
+// Fit returns the arguments as a tool takes them, or an error as Check does. What is valid stays as it is.
+// But models and clients also send null for an argument that they leave out, and "3", "true", "[1]" or "{}"
+// for a number, a boolean, an array or an object. Where the schema leaves no doubt, such an argument is
+// absent, or the value in the string.
 func (s *Checker) Fit(arguments json.RawMessage) (json.RawMessage, error) {
 	err := s.Check(arguments)
 	if err == nil || s.err != nil || !json.Valid(arguments) {

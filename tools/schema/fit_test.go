@@ -2,7 +2,8 @@ package schema
 
 import "testing"
 
-// Models and clients send these values. What the schema leaves in doubt is an error that says what was expected and what came.
+// Models and clients send these values. What the schema leaves in doubt is an error that says what was
+// expected and what came.
 func TestWhatIsMeant(t *testing.T) {
 	t.Parallel()
 	const properties = `"s":{"type":"string"},"n":{"type":"number","description":"how \"many\""},"i":{"type":"integer"},"b":{"type":"boolean"},` +

@@ -6,8 +6,9 @@ import (
 	"regexp/syntax"
 )
 
-// These limit all patterns of a schema together. Most patterns compile to some dozens of instructions. With counts, such as (x{100}){10}, a few
-// bytes make millions, and matching may take each of them for each byte of the text.
+// These limit all patterns of a schema together. Most patterns compile to some dozens of instructions. With
+// counts, such as (x{100}){10}, a few bytes make millions, and matching may take each of them for each byte
+// of the text.
 const (
 	maxPatternBytes = 16 << 10
 	maxInstructions = 50_000
@@ -19,7 +20,8 @@ type pattern struct {
 	size int // about how many instructions it has
 }
 
-// steps returns the steps of matching a text of a length in bytes. An instruction takes some 10 ns per byte, a step of effort 1 µs.
+// steps returns the steps of matching a text of a length in bytes. An instruction takes some 10 ns per byte,
+// a step of effort 1 µs.
 func (p pattern) steps(bytes int) int { return p.size * (bytes + 1) / 100 }
 
 // patterns holds the patterns of a schema.

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Checker checks values against a schema, such as a tool's arguments. The schema is compiled when it is first needed, so that a server with many
-// tools starts at once.
+// Checker checks values against a schema, such as a tool's arguments. The schema is compiled when it is first
+// needed, so that a server with many tools starts at once.
 type Checker struct {
 	source []byte
 	of     string // the kind of the values, for messages
@@ -18,12 +18,14 @@ type Checker struct {
 	err      error
 }
 
-// New makes a Checker for the JSON text of a schema. of names in messages what the values are: "field", "member"; "" = "argument".
+// New makes a Checker for the JSON text of a schema. of names in messages what the values are: "field",
+// "member"; "" = "argument".
 func New(source []byte, of string) *Checker {
 	return &Checker{source: source, of: cmp.Or(of, "argument")}
 }
 
-// Compile returns the first mistake in the schema itself, an [*Error]. Use it to check a schema without a value.
+// Compile returns the first mistake in the schema itself, an [*Error]. Use it to check a schema without a
+// value.
 func (s *Checker) Compile() error {
 	s.once.Do(func() { s.compiled, s.err = compile(s.source) })
 	return s.err
@@ -48,7 +50,8 @@ func (s *Checker) Check(arguments []byte) error {
 	return fmt.Errorf("invalid %ss: %s %q %s", s.of, s.of, strings.Join(wrong.Place, "/"), wrong.Problem)
 }
 
-// CheckProperty checks the JSON value of one property without the others, such as its default. The error is an [*Error].
+// CheckProperty checks the JSON value of one property without the others, such as its default. The error is
+// an [*Error].
 func (s *Checker) CheckProperty(name string, source []byte) error {
 	if err := s.Compile(); err != nil {
 		return err

@@ -138,7 +138,8 @@ func TestExplodingSchemasAreRefused(t *testing.T) {
 	}
 }
 
-// To read a deep schema of 64 KiB, as an upstream's question may have, took minutes, and to find a mistake in it hours.
+// To read a deep schema of 64 KiB, as an upstream's question may have, took minutes, and to find a mistake in
+// it hours.
 func TestDeepSchemasAreRefused(t *testing.T) {
 	t.Parallel()
 	nested := func(levels int, inner string) []byte {
@@ -154,7 +155,8 @@ func TestDeepSchemasAreRefused(t *testing.T) {
 	}
 }
 
-// A check is bounded in time and memory, whoever wrote the schema: the patterns of an upstream's question took 26 s and 2.9 GB.
+// A check is bounded in time and memory, whoever wrote the schema: the patterns of an upstream's question
+// took 26 s and 2.9 GB.
 func TestPatternsAreBounded(t *testing.T) {
 	t.Parallel()
 	many := strings.TrimSuffix(strings.Repeat(`{"pattern":"^(.{1000}){0,1}x"},`, 2000), ",")
@@ -198,7 +200,8 @@ func TestDearestArguments(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			err := schema.Check([]byte(strings.Repeat(`{"l":`, depth) + "{}" + strings.Repeat("}", depth)))
 			runtime.ReadMemStats(&after)
-			// The work of the checks shows in what they allocate, also on a busy machine: 0.2 s are some 150 MiB.
+			// The work of the checks shows in what they allocate, also on a busy machine: 0.2 s are some 150
+			// MiB.
 			if mib := (after.TotalAlloc - before.TotalAlloc) >> 20; mib > 200 {
 				t.Errorf("%s of %d: %d MiB", s, depth, mib)
 			}

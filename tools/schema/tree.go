@@ -86,7 +86,8 @@ func (t *tree) newResource(uri *url.URL, pointer string) *resource {
 	return r
 }
 
-// add adds the schema at a place and those in it. It refuses mistakes that the library accepts, or reports without a place.
+// add adds the schema at a place and those in it. It refuses mistakes that the library accepts, or reports
+// without a place.
 func (t *tree) add(s *jsonschema.Schema, place []string, in *resource) error {
 	if s == nil {
 		return &Error{place, "null is neither a boolean nor an object"}

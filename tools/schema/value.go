@@ -36,7 +36,8 @@ func readValue(source []byte) (any, error) {
 // clip shortens a part of a schema or a value for a message.
 func clip(s string) string { return shorten.Clip(s, 300) }
 
-// The library prints invalid values in its errors, once for each schema around them. These types print them short.
+// The library prints invalid values in its errors, once for each schema around them. These types print them
+// short.
 type (
 	terseText   string
 	terseObject map[string]any

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// Current holds the current Set, which a changed config replaces. A nil Current has none. Use it where secrets must stay masked after the config
-// was read again.
+// Current holds the current Set, which a changed config replaces. A nil Current has none. Use it where
+// secrets must stay masked after the config was read again.
 type Current struct{ set atomic.Pointer[Set] }
 
 // Set returns the current Set, nil if there is none.
@@ -21,7 +21,8 @@ func (c *Current) Set() *Set {
 // Replace makes s the current Set.
 func (c *Current) Replace(s *Set) { c.set.Store(s) }
 
-// Writer returns a writer that masks secrets on their way to a log. Each Write is one line, of JSON or of text.
+// Writer returns a writer that masks secrets on their way to a log. Each Write is one line, of JSON or of
+// text.
 func (c *Current) Writer(to io.Writer) io.Writer { return &lines{c, to} }
 
 type lines struct {

@@ -5,9 +5,10 @@
 //	                               ├▶ String, JSON: for a whole text
 //	                               └▶ Stream: for text that comes in pieces
 //
-// A byte is masked if it is in a value, or in anything that a pattern can match, however long or short. Each run of such bytes becomes one
-// mask, "***". So it makes no difference how a text is cut into pieces: a Stream returns what String would return for the whole text, which a
-// fuzz test checks. A Stream holds back only text that may still become a secret, until that is decided, however long it takes.
+// A byte is masked if it is in a value, or in anything that a pattern can match, however long or short. Each
+// run of such bytes becomes one mask, "***". So it makes no difference how a text is cut into pieces: a
+// Stream returns what String would return for the whole text, which a fuzz test checks. A Stream holds back
+// only text that may still become a secret, until that is decided, however long it takes.
 //
 // It has no goroutines and no locks; Current has an atomic pointer. A Stream belongs to its writer.
 //

@@ -5,15 +5,15 @@ import (
 	"unicode/utf8"
 )
 
-// machine finds all matches of several expressions, also those that overlap. It runs the same program as package regexp, but keeps where each
-// match began, and can stop between any two characters.
+// machine finds all matches of several expressions, also those that overlap. It runs the same program as
+// package regexp, but keeps where each match began, and can stop between any two characters.
 type machine struct {
 	prog *syntax.Prog
 	// starts holds, by byte, the instructions that may read it first. Most bytes have none.
 	starts [256][]uint32
-	// pairs has the two bytes with which a match may begin, and next those that may be its second and third. Nearly all text
-	// is skipped by pairs: with five values, a byte takes 1.8 ns instead of 11 (BenchmarkStream). What is left is skipped by
-	// next, which halves that.
+	// pairs has the two bytes with which a match may begin, and next those that may be its second and third.
+	// Nearly all text is skipped by pairs: with five values, a byte takes 1.8 ns instead of 11
+	// (BenchmarkStream). What is left is skipped by next, which halves that.
 	pairs, next bytePairs
 }
 
@@ -47,8 +47,8 @@ func newMachine(list []*syntax.Regexp) (*machine, error) {
 	return m, nil
 }
 
-// walk calls each with the instructions that are reached from pc without reading anything, if the assertions in flags hold: those that read a
-// character, a match, and assertions that do not hold.
+// walk calls each with the instructions that are reached from pc without reading anything, if the assertions
+// in flags hold: those that read a character, a match, and assertions that do not hold.
 func (m *machine) walk(pc uint32, flags syntax.EmptyOp, each func(pc uint32)) {
 	seen := map[uint32]bool{}
 	var visit func(pc uint32)
@@ -80,8 +80,8 @@ func (m *machine) walk(pc uint32, flags syntax.EmptyOp, each func(pc uint32)) {
 // everything has all assertions: it is unknown which of them will hold.
 const everything = ^syntax.EmptyOp(0)
 
-// reads returns the instructions that may read the next character from pc on. matched reports whether pc is a match already: surely if sure is
-// set, otherwise if some assertions hold.
+// reads returns the instructions that may read the next character from pc on. matched reports whether pc is a
+// match already: surely if sure is set, otherwise if some assertions hold.
 func (m *machine) reads(pc uint32, sure bool) (list []uint32, matched bool) {
 	m.walk(pc, everything, func(pc uint32) {
 		if m.prog.Inst[pc].Op == syntax.InstMatch {
@@ -117,7 +117,8 @@ func (m *machine) firstBytes(pc uint32) (list []byte) {
 	return list
 }
 
-// leading returns the first bytes of the characters beyond ASCII that an instruction reads, perhaps a few more.
+// leading returns the first bytes of the characters beyond ASCII that an instruction reads, perhaps a few
+// more.
 func leading(i *syntax.Inst) map[byte]bool {
 	list := map[byte]bool{}
 	if i.Op == syntax.InstRune1 || i.Op == syntax.InstRune && len(i.Rune) == 1 && syntax.Flags(i.Arg)&syntax.FoldCase == 0 {
@@ -135,7 +136,8 @@ func leading(i *syntax.Inst) map[byte]bool {
 	return list
 }
 
-// secondBytes returns the bytes that may follow b from an instruction on: in a match, or after a match that ends with b.
+// secondBytes returns the bytes that may follow b from an instruction on: in a match, or after a match that
+// ends with b.
 func (m *machine) secondBytes(pc uint32, b byte) (second [256]bool) {
 	any := b >= utf8.RuneSelf
 	reads, _ := m.reads(pc, false)
@@ -156,7 +158,8 @@ func (m *machine) secondBytes(pc uint32, b byte) (second [256]bool) {
 	return second
 }
 
-// addNext adds to next what may follow b from an instruction on. seen has the instructions that have been followed.
+// addNext adds to next what may follow b from an instruction on. seen has the instructions that have been
+// followed.
 func (m *machine) addNext(pc uint32, b byte, seen map[uint32]bool) {
 	if b >= utf8.RuneSelf { // the second byte continues the character
 		for c := 0x80; c < 0xC0; c++ {
@@ -209,7 +212,8 @@ func (m *machine) shortest(most int) int {
 	return most
 }
 
-// undecided returns how many characters may be read, at most, before it is known whether they are in a match; -1 without a limit.
+// undecided returns how many characters may be read, at most, before it is known whether they are in a match;
+// -1 without a limit.
 func (m *machine) undecided() (most int) {
 	const open = -2 // its number is being computed
 	known := map[uint32]int{}

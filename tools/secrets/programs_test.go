@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// What the commonest programs print of a secret is masked, however the text is cut into pieces. Where PHP is not
-// installed, what its documentation says stands for it.
+// What the commonest programs print of a secret is masked, however the text is cut into pieces. Where PHP is
+// not installed, what its documentation says stands for it.
 func TestWhatProgramsPrint(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts two dozen programs, which takes half a minute on a busy machine: make ci has it")
@@ -79,8 +79,8 @@ func TestWhatProgramsPrint(t *testing.T) {
 	masksNearlyAll(t, s, "in upper case", upper)
 }
 
-// masksNearlyAll checks that only a few characters of a text are shown: quotes, names, line ends, and what base64 shares
-// with other bytes.
+// masksNearlyAll checks that only a few characters of a text are shown: quotes, names, line ends, and what
+// base64 shares with other bytes.
 func masksNearlyAll(t *testing.T, s *Set, name, text string) {
 	t.Helper()
 	want := s.String(text)
@@ -104,7 +104,8 @@ func masksNearlyAll(t *testing.T, s *Set, name, text string) {
 	}
 }
 
-// Wherever the lines of base64 end in a value, at most its first character and what it shares with other bytes is shown.
+// Wherever the lines of base64 end in a value, at most its first character and what it shares with other
+// bytes is shown.
 func TestWrappedAnywhere(t *testing.T) {
 	const value = "hunter2/hunter2?hunter2>hunter2" // fits in a line
 	s := mustNew(t, []string{value}, nil)

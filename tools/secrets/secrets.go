@@ -9,16 +9,18 @@ import (
 )
 
 const (
-	// minValue is the least length of a value in bytes. A shorter one is part of much other text, where the masks would reveal it.
+	// minValue is the least length of a value in bytes. A shorter one is part of much other text, where the
+	// masks would reveal it.
 	minValue = 6
-	// maxValue is the greatest length of a value in bytes. Text that may become it is held back, and its spellings take memory.
+	// maxValue is the greatest length of a value in bytes. Text that may become it is held back, and its
+	// spellings take memory.
 	maxValue = 16 << 10
 	// maxUndecided is how many characters a pattern may hold back before it is known whether it matches.
 	maxUndecided = 4 << 10
 )
 
-// Set holds what must not be shown. A nil Set is empty: its methods return their arguments. Make one with New, or from a config file with
-// config.Config.MakeSecrets.
+// Set holds what must not be shown. A nil Set is empty: its methods return their arguments. Make one with
+// New, or from a config file with config.Config.MakeSecrets.
 type Set struct {
 	given  given
 	all    *machine
@@ -31,8 +33,8 @@ type given struct {
 	Patterns []string
 }
 
-// New makes a Set of values and patterns (RE2); nil if there are none. It ignores empty values. Other values must pass CheckValue, and patterns
-// CheckPattern. Errors do not show values.
+// New makes a Set of values and patterns (RE2); nil if there are none. It ignores empty values. Other values
+// must pass CheckValue, and patterns CheckPattern. Errors do not show values.
 func New(values, patterns []string) (*Set, error) {
 	var literals, list []*syntax.Regexp
 	g := given{Patterns: patterns}
@@ -75,7 +77,8 @@ func New(values, patterns []string) (*Set, error) {
 	return s, err
 }
 
-// CheckValue returns an error if a value is too short (6 bytes are needed) or too long (16 KiB are allowed) to be masked.
+// CheckValue returns an error if a value is too short (6 bytes are needed) or too long (16 KiB are allowed)
+// to be masked.
 func CheckValue(value string) error {
 	switch n := len(value); {
 	case n < minValue:
@@ -86,7 +89,8 @@ func CheckValue(value string) error {
 	return nil
 }
 
-// CheckPattern returns an error if a pattern is not a regular expression, matches very short text, or would hold back text without a limit.
+// CheckPattern returns an error if a pattern is not a regular expression, matches very short text, or would
+// hold back text without a limit.
 func CheckPattern(pattern string) error {
 	_, err := parse(pattern)
 	return err

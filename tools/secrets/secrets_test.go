@@ -166,7 +166,8 @@ func TestStreamAtEachByte(t *testing.T) {
 	}
 }
 
-// Output that cannot be the beginning of a secret is given out at once, and so is output that is known to be one.
+// Output that cannot be the beginning of a secret is given out at once, and so is output that is known to be
+// one.
 func TestStreamHoldsBackLittle(t *testing.T) {
 	s := mustNew(t, []string{"hunter2"}, []string{`token=\w+`, `id:\d{4}\b`}).Stream()
 	for _, step := range []struct{ write, want string }{
@@ -192,7 +193,8 @@ func TestStreamHoldsBackLittle(t *testing.T) {
 	}
 }
 
-// slowly is what Text must equal: each piece of text is held against each expression, whatever stands around it.
+// slowly is what Text must equal: each piece of text is held against each expression, whatever stands around
+// it.
 func slowly(text string, values, patterns []string) string {
 	var list []*syntax.Regexp
 	for _, v := range values {

@@ -9,7 +9,8 @@ import (
 // mask replaces a secret.
 const mask = "***"
 
-// Stream masks the secrets of a text that comes in pieces. A nil Stream returns its arguments. Set.Stream makes one.
+// Stream masks the secrets of a text that comes in pieces. A nil Stream returns its arguments. Set.Stream
+// makes one.
 type Stream struct {
 	m     *machine
 	found bool // something has been masked
@@ -36,8 +37,8 @@ type span struct{ begin, end int }
 
 func newStream(m *machine) *Stream { return &Stream{m: m, prev: -1} }
 
-// Write takes a piece of text in whole characters, and returns the text that is decided. It is valid until the next call, and while p does not
-// change.
+// Write takes a piece of text in whole characters, and returns the text that is decided. It is valid until
+// the next call, and while p does not change.
 func (s *Stream) Write(p []byte) []byte {
 	if s == nil {
 		return p
@@ -124,7 +125,8 @@ func (s *Stream) step(text []byte, at int, r rune) {
 	}
 }
 
-// expand replaces paths by those that read the next character, in next. A path that is a match becomes a span.
+// expand replaces paths by those that read the next character, in next. A path that is a match becomes a
+// span.
 func (s *Stream) expand(flags syntax.EmptyOp, at int) {
 	if s.now++; s.seen == nil || s.now == 0 {
 		s.seen, s.now = make([]uint32, len(s.m.prog.Inst)), 1
@@ -135,7 +137,8 @@ func (s *Stream) expand(flags syntax.EmptyOp, at int) {
 	}
 }
 
-// follow expands one path. If two come to the same instruction, the first one is enough, because it began earlier.
+// follow expands one path. If two come to the same instruction, the first one is enough, because it began
+// earlier.
 func (s *Stream) follow(pc uint32, begin int, flags syntax.EmptyOp, at int) {
 	for s.seen[pc] != s.now {
 		s.seen[pc] = s.now

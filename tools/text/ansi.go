@@ -2,11 +2,11 @@ package text
 
 import "bytes"
 
-// Stripper removes the escape sequences of terminals (ECMA-48) from a stream, also if they are split between two reads. A sequence without an
-// end removes at most the rest of its line. The zero value is ready to use.
+// Stripper removes the escape sequences of terminals (ECMA-48) from a stream, also if they are split between
+// two reads. A sequence without an end removes at most the rest of its line. The zero value is ready to use.
 type Stripper struct {
-	// CRLF replaces \r\n and \r\r\n by \n, for the output of a terminal, whose driver ends lines so. A \r alone stays: programs overwrite a line
-	// with it.
+	// CRLF replaces \r\n and \r\r\n by \n, for the output of a terminal, whose driver ends lines so. A \r
+	// alone stays: programs overwrite a line with it.
 	CRLF bool
 	// Colors lets the sequences pass that only change how text looks (SGR).
 	Colors bool

@@ -4,8 +4,8 @@
 //	           ├─▶ whole: the whole text, as long as it fits
 //	           └─▶ runs: three or more equal lines become one ─▶ excerpt: head and tail
 //
-// Sizes are those of text in JSON, where a control character takes six bytes and a quote two. Positions count the bytes that were written: if
-// a task's log is written, they are positions in it.
+// Sizes are those of text in JSON, where a control character takes six bytes and a quote two. Positions count
+// the bytes that were written: if a task's log is written, they are positions in it.
 //
 // It has no goroutines and no locks. A value belongs to the goroutine that writes to it.
 //

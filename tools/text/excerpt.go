@@ -144,7 +144,8 @@ func (s *stretch) drop(n int) {
 	s.jumps = jumps
 }
 
-// fitHead returns the length of the longest beginning of text, in whole characters, whose size is at most most, and that size.
+// fitHead returns the length of the longest beginning of text, in whole characters, whose size is at most
+// most, and that size.
 func fitHead(text []byte, most int) (n, size int) {
 	for n < len(text) {
 		w, s := sizeOf(text[n:])

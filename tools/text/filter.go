@@ -14,8 +14,8 @@ type Sink interface {
 	Skip(size int64)                 // size bytes of the log are not shown
 }
 
-// Filter selects lines of a text: those that match, with lines around them, and of these the last ones. Of a line that is overwritten with \r,
-// the last state counts.
+// Filter selects lines of a text: those that match, with lines around them, and of these the last ones. Of a
+// line that is overwritten with \r, the last state counts.
 //
 //	Write ─▶ line ─▶ match ─▶ last ─▶ To
 type Filter struct {
@@ -34,7 +34,8 @@ type Filter struct {
 	last lineRing
 }
 
-// NewFilter makes a filter, nil if neither grep (RE2) nor tail is set. context is the number of lines around a match.
+// NewFilter makes a filter, nil if neither grep (RE2) nor tail is set. context is the number of lines around
+// a match.
 func NewFilter(grep string, context, tail float64) (*Filter, error) {
 	if grep == "" && tail == 0 {
 		return nil, nil

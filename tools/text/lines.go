@@ -6,7 +6,8 @@ import (
 	"runnel/internal/shorten"
 )
 
-// assembler splits a text that comes in pieces into lines. Of a line that is overwritten with \r, it keeps the last state.
+// assembler splits a text that comes in pieces into lines. Of a line that is overwritten with \r, it keeps
+// the last state.
 type assembler struct {
 	max    int  // a longer line is passed on in parts, which can no longer be overwritten
 	frames bool // overwritten lines stay as they are
@@ -17,7 +18,8 @@ type assembler struct {
 	long    bool   // a part has been passed on
 }
 
-// write takes a piece of the text and its position. It calls take with each line; whole: not a part of a longer one.
+// write takes a piece of the text and its position. It calls take with each line; whole: not a part of a
+// longer one.
 func (l *assembler) write(p []byte, at int64, take func(line []byte, at int64, whole bool)) {
 	for line := range bytes.Lines(p) { // line by line, so that each search for \r stays within a line
 		for len(line) > 0 {
@@ -68,8 +70,9 @@ func (l *assembler) write(p []byte, at int64, take func(line []byte, at int64, w
 	}
 }
 
-// Lines passes on the lines of a text that comes in pieces, each with its position and its newline. Of a line that is overwritten with \r, it
-// passes on the last state. A line of more than 64 KiB comes in parts. Set Take before the first Write.
+// Lines passes on the lines of a text that comes in pieces, each with its position and its newline. Of a line
+// that is overwritten with \r, it passes on the last state. A line of more than 64 KiB comes in parts. Set
+// Take before the first Write.
 type Lines struct {
 	Take func(line []byte, at int64)
 

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Nearest returns the names that may have been meant by a misspelt one, at most three, the nearest first. Use it for "did you mean".
+// Nearest returns the names that may have been meant by a misspelt one, at most three, the nearest first. Use
+// it for "did you mean".
 func Nearest(name string, names []string) []string {
 	type candidate struct {
 		name     string
@@ -32,7 +33,8 @@ func Nearest(name string, names []string) []string {
 	return list
 }
 
-// editDistance counts the bytes to insert, delete, replace or swap with their neighbour (optimal string alignment).
+// editDistance counts the bytes to insert, delete, replace or swap with their neighbour (optimal string
+// alignment).
 func editDistance(a, b string) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {

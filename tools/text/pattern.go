@@ -6,11 +6,12 @@ import (
 	"regexp/syntax"
 )
 
-// maxInstructions bounds a compiled pattern. Most have some dozens of instructions; with counts, such as (a?){1000}, a few bytes make thousands,
-// and each of them may take 10 ns for each byte of a text.
+// maxInstructions bounds a compiled pattern. Most have some dozens of instructions; with counts, such as
+// (a?){1000}, a few bytes make thousands, and each of them may take 10 ns for each byte of a text.
 const maxInstructions = 1000
 
-// CompilePattern compiles a pattern (RE2) that a stranger has written. It refuses one that would take too long for long lines.
+// CompilePattern compiles a pattern (RE2) that a stranger has written. It refuses one that would take too
+// long for long lines.
 func CompilePattern(pattern string) (*regexp.Regexp, error) {
 	parsed, err := syntax.Parse(pattern, syntax.Perl) // as regexp.Compile does
 	if err != nil {

@@ -10,8 +10,9 @@ import (
 // DefaultMaxResult is the size of a result, in bytes, that most hosts still show their model whole.
 const DefaultMaxResult = 32 << 10
 
-// Shaper shortens a text that is written piece by piece to a size that a model can read. It makes no difference where the pieces are cut.
-// However long the text is, it takes memory of some ten times Limit, and 16 bytes for each kept line that was shortened.
+// Shaper shortens a text that is written piece by piece to a size that a model can read. It makes no
+// difference where the pieces are cut. However long the text is, it takes memory of some ten times Limit, and
+// 16 bytes for each kept line that was shortened.
 //
 // Nothing may be written after Size or Text.
 type Shaper struct {
@@ -155,8 +156,9 @@ func (s *Shaper) Size() int {
 	return s.out.size
 }
 
-// Text returns the text if its size is at most limit. Otherwise it returns head and tail with a line of words between them, which must be much
-// shorter than limit and have no newline. cut reports whether something is left out.
+// Text returns the text if its size is at most limit. Otherwise it returns head and tail with a line of words
+// between them, which must be much shorter than limit and have no newline. cut reports whether something is
+// left out.
 func (s *Shaper) Text(limit int, words func(Gap) string) (text string, cut bool) {
 	s.end()
 	switch {
@@ -170,7 +172,8 @@ func (s *Shaper) Text(limit int, words func(Gap) string) (text string, cut bool)
 	return strings.ToValidUTF8(text, "\uFFFD"), cut
 }
 
-// Short returns a text with a size of at most limit, which must be above some 100 bytes: a longer text loses its middle.
+// Short returns a text with a size of at most limit, which must be above some 100 bytes: a longer text loses
+// its middle.
 func Short(text string, limit int) string {
 	s := Shaper{Limit: limit, KeepFrames: true}
 	_, _ = s.Write([]byte(text)) // never fails

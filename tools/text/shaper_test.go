@@ -194,8 +194,8 @@ func TestSeconds(t *testing.T) {
 	}
 }
 
-// FuzzShaper holds what is true of every text: it is valid, and fits; what needs no change is not changed; and where it is cut into
-// pieces makes no difference.
+// FuzzShaper holds what is true of every text: it is valid, and fits; what needs no change is not changed;
+// and where it is cut into pieces makes no difference.
 func FuzzShaper(f *testing.F) {
 	f.Add([]byte("a\nb\r\nc\rd\n"), uint16(200), uint64(1))
 	f.Add([]byte(strings.Repeat("same\n", 100)), uint16(150), uint64(2))

@@ -16,13 +16,15 @@ func Valid(p []byte) []byte {
 	return []byte(string([]rune(string(p))))
 }
 
-// Decoder turns bytes that come in pieces into valid UTF-8. A character that is split between two pieces stays whole.
+// Decoder turns bytes that come in pieces into valid UTF-8. A character that is split between two pieces
+// stays whole.
 type Decoder struct {
 	rest  []byte // the beginning of a character whose end has not come yet
 	whole []byte // rest and a piece
 }
 
-// Decode returns p as text, valid until the next call. The beginning of a character at the end of p waits for its rest.
+// Decode returns p as text, valid until the next call. The beginning of a character at the end of p waits for
+// its rest.
 func (d *Decoder) Decode(p []byte) []byte {
 	if len(d.rest) > 0 {
 		d.whole = append(append(d.whole[:0], d.rest...), p...)
@@ -40,8 +42,8 @@ func (d *Decoder) Flush() []byte {
 	return text
 }
 
-// LastLines returns the end of a text, at most most bytes: in whole lines if possible, each as a terminal would show it in the end (the part
-// after its last \r), without escape sequences.
+// LastLines returns the end of a text, at most most bytes: in whole lines if possible, each as a terminal
+// would show it in the end (the part after its last \r), without escape sequences.
 func LastLines(output []byte, most int) string {
 	output = StripANSI(bytes.ToValidUTF8(output, nil))
 	lines := strings.Split(strings.TrimRight(string(output), " \t\r\n"), "\n")

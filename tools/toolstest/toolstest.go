@@ -1,5 +1,5 @@
-// Package toolstest calls a tool in a test as a client calls it: the arguments are checked against the input schema, a panic is an error, and secrets,
-// limits and results are handled as in a server.
+// Package toolstest calls a tool in a test as a client calls it: the arguments are checked against the input
+// schema, a panic is an error, and secrets, limits and results are handled as in a server.
 package toolstest
 
 import (
@@ -37,8 +37,9 @@ func (c *Called) Text() string {
 	return all.String()
 }
 
-// Call calls a tool with arguments, which encoding/json must be able to encode as an object; nil means none. The client cannot answer questions. An
-// error that is not a result fails the test, as a panic does, whose stack is logged.
+// Call calls a tool with arguments, which encoding/json must be able to encode as an object; nil means none.
+// The client cannot answer questions. An error that is not a result fails the test, as a panic does, whose
+// stack is logged.
 func Call(t testing.TB, tool tools.Tool, arguments any) *Called {
 	t.Helper()
 	if arguments == nil {

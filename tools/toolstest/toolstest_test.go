@@ -53,7 +53,8 @@ func TestCall(t *testing.T) {
 	}
 }
 
-// What was written is the result only of a tool that returns none: items and text in order, and of a long output the beginning with a link to the rest.
+// What was written is the result only of a tool that returns none: items and text in order, and of a long
+// output the beginning with a link to the rest.
 func TestWrittenIsTheResult(t *testing.T) {
 	t.Parallel()
 	tool := tools.Func("write", "", func(_ context.Context, in struct{ Long bool }, out *tools.Output) (*mcp.CallToolResult, error) {

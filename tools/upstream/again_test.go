@@ -17,8 +17,8 @@ import (
 	"runnel/tools/config"
 )
 
-// A server at a URL that was restarted answers 404, since it does not know the session. The request never ran: it is sent again, once, in a new
-// session. What the server answered otherwise is not sent again.
+// A server at a URL that was restarted answers 404, since it does not know the session. The request never
+// ran: it is sent again, once, in a new session. What the server answered otherwise is not sent again.
 func TestRestartedServerAtURL(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

@@ -20,9 +20,11 @@ import (
 )
 
 const (
-	// taskTTL is the ttl, in milliseconds, that runnel asks a server for: a day. Runnel's own task has another ttl.
+	// taskTTL is the ttl, in milliseconds, that runnel asks a server for: a day. Runnel's own task has
+	// another ttl.
 	taskTTL = "86400000"
-	// logLevel is the lowest level of log lines that a server of the stateless era sends to a session that has set none.
+	// logLevel is the lowest level of log lines that a server of the stateless era sends to a session that
+	// has set none.
 	logLevel = "info"
 )
 
@@ -91,8 +93,9 @@ func (c *call) run(ctx context.Context, tool string) (json.RawMessage, error) {
 	return raw, err
 }
 
-// way returns how a tool is called, and whether its output is known to come as content. A task is better only if its output has a dialect, or if
-// the tool requires a task; otherwise a plain call shows more, by its progress.
+// way returns how a tool is called, and whether its output is known to come as content. A task is better only
+// if its output has a dialect, or if the tool requires a task; otherwise a plain call shows more, by its
+// progress.
 func way(client *rpc.Client, tool *mcp.Tool) (task *mcp.TaskMetadata, streams bool) {
 	if client.Era() == rpc.Stateless {
 		_, streams = client.Capabilities().Extensions[mcp.ExtensionTaskPartials]
@@ -155,8 +158,8 @@ func (c *call) progress(params json.RawMessage) {
 	})
 }
 
-// status writes the status messages of a working task to the output, under the same rule, each once. A notification and the answer to a poll may
-// come at the same time, and nothing shows which is newer.
+// status writes the status messages of a working task to the output, under the same rule, each once. A
+// notification and the answer to a poll may come at the same time, and nothing shows which is newer.
 func (c *call) status(message string) {
 	if c.streams.Load() {
 		return
@@ -183,8 +186,8 @@ func (c *call) logLine(params json.RawMessage) {
 	c.stderr(fmt.Sprintf("%s: %s\n", rawjson.StringMember(params, "level"), strings.TrimRight(text, "\n")))
 }
 
-// level returns the lowest level of log lines that a server of the stateless era sends with the call: what the client asks for. One of the handshake
-// era is told to send what its client asks for.
+// level returns the lowest level of log lines that a server of the stateless era sends with the call: what
+// the client asks for. One of the handshake era is told to send what its client asks for.
 func (c *call) level(ctx context.Context) string {
 	if c.caller == nil || c.caller.Era == rpc.Handshake {
 		return cmp.Or(c.session.least(), logLevel)

@@ -22,8 +22,8 @@ import (
 	"runnel/tools/secrets"
 )
 
-// catalog is a server's description of itself, with its lists. It is kept with the state, so a list can be answered while the server
-// starts, and no server starts for a list that nobody reads.
+// catalog is a server's description of itself, with its lists. It is kept with the state, so a list can be
+// answered while the server starts, and no server starts for a list that nobody reads.
 type catalog struct {
 	Info         mcp.Implementation     `json:"server"`
 	Instructions string                 `json:"instructions,omitempty"`
@@ -141,14 +141,15 @@ func (d *definition) readList(ctx context.Context, client *rpc.Client, kind *lis
 	return func(c *catalog) { c.Lists[kind.method] = entries }, nil
 }
 
-// isMissing reports whether an error means that the server lacks the method: some declare resources and have no templates.
+// isMissing reports whether an error means that the server lacks the method: some declare resources and have
+// no templates.
 func isMissing(err error) bool {
 	e, ok := errors.AsType[*rpc.Error](err)
 	return ok && e.Code == mcp.CodeMethodNotFound
 }
 
-// entries returns the entries of a list that have a key; others are left out and logged. Secrets are masked, except in the keys, by which requests
-// find their entry.
+// entries returns the entries of a list that have a key; others are left out and logged. Secrets are masked,
+// except in the keys, by which requests find their entry.
 func (d *definition) entries(kind *listKind, raw []json.RawMessage) (list []listEntry) {
 	wrong := 0
 	for _, entry := range raw {
@@ -197,9 +198,10 @@ func (d *definition) served(list []json.RawMessage, log zerolog.Logger) (wanted 
 	return wanted
 }
 
-// checkTool refuses a tool that would spoil the list for clients. Names are not checked: clients of today take any. An input schema without a type
-// is listed as it is by a wrapped server, whose list has nothing to lose by it; among other servers it gets its type, because the official TypeScript
-// client takes no list that has such a tool.
+// checkTool refuses a tool that would spoil the list for clients. Names are not checked: clients of today
+// take any. An input schema without a type
+// is listed as it is by a wrapped server, whose list has nothing to lose by it; among other servers it gets
+// its type, because the official TypeScript client takes no list that has such a tool.
 func (d *definition) checkTool(t *mcp.Tool) error {
 	if t.Name == "" || len(t.Name) > maxToolName {
 		return fmt.Errorf("its name has %d bytes: the limit is %d, and one has at least 1", len(t.Name), maxToolName)
@@ -222,8 +224,8 @@ func (d *definition) checkTool(t *mcp.Tool) error {
 	return nil
 }
 
-// shownName returns the name under which clients see a tool. A prefix is for clients that take only some letters in a name; taken holds the names
-// that other tools of the server have.
+// shownName returns the name under which clients see a tool. A prefix is for clients that take only some
+// letters in a name; taken holds the names that other tools of the server have.
 func (d *definition) shownName(name string, taken map[string]bool) string {
 	if d.config.Prefix == "" {
 		return name

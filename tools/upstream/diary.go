@@ -13,7 +13,8 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// diary is a file with what a server writes to stderr, between lines about its starts and ends, for a person who looks later: hosts hide both.
+// diary is a file with what a server writes to stderr, between lines about its starts and ends, for a person
+// who looks later: hosts hide both.
 type diary struct {
 	mu   sync.Mutex
 	file string // "" = nothing is kept
@@ -29,7 +30,8 @@ const (
 	diaryMark = "=== "
 )
 
-// Diary returns the file for what the server writes to stderr, "" if none is kept. dir is the directory of the state.
+// Diary returns the file for what the server writes to stderr, "" if none is kept. dir is the directory of
+// the state.
 func (d *definition) Diary(dir string) string {
 	if dir == "" {
 		return ""

@@ -6,9 +6,10 @@
 //	lists ◀── join ◀── take ◀── catalog ◀───┘                       │
 //	                               └ kept                           └▶ session, subscriptions: messages outside of calls
 //
-// A definition is a server's part of the config. A Server starts when something that it has is needed, and is restarted by its policy. A
-// link is one connection to it, a call is one tool call on a link, and a catalog holds the server's description of itself. The session
-// stands for the client outside of calls. A Set holds all servers, beside a registry of tools.
+// A definition is a server's part of the config. A Server starts when something that it has is needed, and is
+// restarted by its policy. A link is one connection to it, a call is one tool call on a link, and a catalog
+// holds the server's description of itself. The session stands for the client outside of calls. A Set holds
+// all servers, beside a registry of tools.
 //
 // Goroutines of a server that is up:
 //
@@ -20,7 +21,8 @@
 //
 // A server that was removed from the config has one more, which waits for the last call and stops the server.
 //
-// Locks: Set.mu comes before those of the registry and of a Server, link.mu before that of a call's tracker. The others are taken alone.
+// Locks: Set.mu comes before those of the registry and of a Server, link.mu before that of a call's tracker.
+// The others are taken alone.
 //
 // Where things stand:
 //

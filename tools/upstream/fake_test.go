@@ -22,7 +22,8 @@ import (
 	"runnel/tools/config"
 )
 
-// upstreamMain is a server of the handshake era. Its arguments are the names of its tools, which are also what they do.
+// upstreamMain is a server of the handshake era. Its arguments are the names of its tools, which are also
+// what they do.
 func upstreamMain(names []string) {
 	say := func(format string, args ...any) { _, _ = fmt.Fprintf(os.Stdout, format+"\n", args...) }
 	tool := func(name string) string {

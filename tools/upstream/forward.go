@@ -45,8 +45,8 @@ func (s *Set) forward(ctx context.Context, c *rpc.Caller, u *Server, method stri
 	return nil, wire
 }
 
-// do sends a request. If a server of the stateless era asks something first, a session is asked; a client of the stateless era gets the
-// questions as its answer, and answers them with its next request.
+// do sends a request. If a server of the stateless era asks something first, a session is asked; a client of
+// the stateless era gets the questions as its answer, and answers them with its next request.
 func do(ctx context.Context, c *rpc.Caller, client *rpc.Client, method string, params json.RawMessage, hide *secrets.Set) (json.RawMessage, error) {
 	rounds := 0
 	send := func(params json.RawMessage) (result json.RawMessage, asks bool, err error) {
@@ -61,7 +61,8 @@ func do(ctx context.Context, c *rpc.Caller, client *rpc.Client, method string, p
 	})
 }
 
-// maxRounds limits how often a request is sent: a client may answer a server's questions for ever, without a person.
+// maxRounds limits how often a request is sent: a client may answer a server's questions for ever, without a
+// person.
 const maxRounds = 16
 
 // dressForwarded converts a result of either era to the client's version.
@@ -96,7 +97,8 @@ func (s *Set) other(ctx context.Context, c *rpc.Caller, method string, params js
 // maxNotices bounds the notifications that wait for a server to start.
 const maxNotices = 64
 
-// otherNotice passes on a notification with a method that runnel does not know. A server that does not run is started for it.
+// otherNotice passes on a notification with a method that runnel does not know. A server that does not run is
+// started for it.
 func (s *Set) otherNotice(c *rpc.Caller, method string, params json.RawMessage) {
 	notify := func(l *link) { _ = l.client.TryNotify(method, toServer(params, l.client.Era())) } // fails only when the server is gone
 	u := s.declares(method)
@@ -125,8 +127,9 @@ func (s *Set) knows(ctx context.Context, c *rpc.Caller, method string) *Server {
 	return s.declares(method)
 }
 
-// declares returns the server that is wrapped. Among several upstreams, it is the only one that declares a capability or an extension named like the
-// beginning of the method, such as io.modelcontextprotocol/skills for skills/list. The tasks are runnel's own.
+// declares returns the server that is wrapped. Among several upstreams, it is the only one that declares a
+// capability or an extension named like the beginning of the method, such as io.modelcontextprotocol/skills
+// for skills/list. The tasks are runnel's own.
 func (s *Set) declares(method string) (only *Server) {
 	method = strings.TrimPrefix(method, "notifications/")
 	name, _, _ := strings.Cut(method, "/")
@@ -186,7 +189,8 @@ func (s *Set) serversOf(ctx context.Context, c *rpc.Caller, uri string) (list []
 	return list
 }
 
-// atOwner calls do for the server that has a resource, or, if that is not known, for each that may have it until one succeeds.
+// atOwner calls do for the server that has a resource, or, if that is not known, for each that may have it
+// until one succeeds.
 func (s *Set) atOwner(ctx context.Context, c *rpc.Caller, uri string, do func(*Server) error) (err error) {
 	err = logs.NotFound(c, uri)
 	for _, u := range s.serversOf(ctx, c, uri) {

@@ -29,12 +29,13 @@ const (
 
 // forwards are the requests on a link that are not calls.
 //
-// A server of the handshake era asks its questions by requests of its own. A client of the stateless era gets such a question as the answer, and
-// comes back with the response: until then its request is parked, and so is that of the server. As for calls, the requestState is "an
-// attacker-controlled input" (2026-07-28 basic/patterns/mrtr, "Server Requirements"): it cannot be guessed, and is valid once.
+// A server of the handshake era asks its questions by requests of its own. A client of the stateless era gets
+// such a question as the answer, and comes back with the response: until then its request is parked, and so
+// is that of the server. As for calls, the requestState is "an attacker-controlled input" (2026-07-28
+// basic/patterns/mrtr, "Server Requirements"): it cannot be guessed, and is valid once.
 //
-// A question that such a server asks while no request is under way waits for the next request that may be answered by a
-// question.
+// A question that such a server asks while no request is under way waits for the next request that may be
+// answered by a question.
 type forwards struct {
 	mu   sync.Mutex
 	last int
@@ -85,7 +86,8 @@ const questionKey = "question"
 // do sends a request, or goes on with one that was parked, until the server answers or asks something.
 func (f *forwards) do(ctx context.Context, c *rpc.Caller, client *rpc.Client, method string, params json.RawMessage, hide *secrets.Set) (json.RawMessage, error) {
 	theirs := toServer(params, client.Era())
-	// "Servers MAY send InputRequiredResult responses only on [...] prompts/get, resources/read, tools/call" (basic/patterns/mrtr).
+	// "Servers MAY send InputRequiredResult responses only on [...] prompts/get, resources/read, tools/call"
+	// (basic/patterns/mrtr).
 	if c.Era == rpc.Handshake || client.Era() == rpc.Stateless || method != "prompts/get" && method != "resources/read" {
 		r, theirs := f.begin(&forwarded{caller: c}, theirs)
 		defer f.remove(r)
@@ -178,7 +180,8 @@ func (f *forwards) park(r *forwarded, q *asked) (json.RawMessage, error) {
 	}), nil
 }
 
-// take gives the parked request that a client comes back to its answer, and returns it. A request without the answer may be sent again.
+// take gives the parked request that a client comes back to its answer, and returns it. A request without the
+// answer may be sent again.
 func (f *forwards) take(again *forwarded, params json.RawMessage) (*forwarded, error) {
 	answer := rawjson.Member(rawjson.Member(params, "inputResponses"), questionKey)
 	f.mu.Lock()
@@ -199,7 +202,8 @@ func (f *forwards) take(again *forwarded, params json.RawMessage) (*forwarded, e
 	return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.requestState is not known: it has expired, was used before, or was never given; send the request again without it")
 }
 
-// ask puts a server's question to the client of the only request that it can belong to. ok is false if there is none.
+// ask puts a server's question to the client of the only request that it can belong to. ok is false if there
+// is none.
 func (f *forwards) ask(ctx context.Context, method string, params json.RawMessage) (answer json.RawMessage, ok bool, err error) {
 	f.mu.Lock()
 	var r *forwarded

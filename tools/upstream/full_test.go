@@ -265,7 +265,8 @@ func (c *player) await(text string) string {
 	}
 }
 
-// The resources of several servers stand together, by their prefixes; each request goes to the server that it belongs to.
+// The resources of several servers stand together, by their prefixes; each request goes to the server that it
+// belongs to.
 func TestUpstreamsAreRouted(t *testing.T) {
 	t.Parallel()
 	c := speak(t, "", full(t, "a"), full(t, "b"))
@@ -336,8 +337,8 @@ func TestUpstreamAsksWithURL(t *testing.T) {
 	}
 }
 
-// A server that asks for roots as soon as it may, before the client's session is open, gets them. There are no kept lists, so it starts before the
-// answer to initialize.
+// A server that asks for roots as soon as it may, before the client's session is open, gets them. There are
+// no kept lists, so it starts before the answer to initialize.
 func TestRootsAtStart(t *testing.T) {
 	t.Parallel()
 	for range 2 {
@@ -365,8 +366,8 @@ func TestRootsAtStart(t *testing.T) {
 	}
 }
 
-// A server that asks for roots outside of calls gets them from a client of 2026-07-28 with its next request that may
-// carry a question, and before that request. It asks at its start, and again after each call.
+// A server that asks for roots outside of calls gets them from a client of 2026-07-28 with its next request
+// that may carry a question, and before that request. It asks at its start, and again after each call.
 func TestRootsOfAStatelessClient(t *testing.T) {
 	t.Parallel()
 	set := NewSet(&tools.Registry{})
@@ -407,7 +408,8 @@ func TestRootsOfAStatelessClient(t *testing.T) {
 	}
 }
 
-// A prompt of a server of the stateless era that asks first: a session is asked, and reads nothing of that era.
+// A prompt of a server of the stateless era that asks first: a session is asked, and reads nothing of that
+// era.
 func TestStatelessUpstreamsPrompt(t *testing.T) {
 	t.Parallel()
 	set := NewSet(&tools.Registry{})
@@ -435,7 +437,8 @@ func TestStatelessUpstreamsPrompt(t *testing.T) {
 	}
 }
 
-// A server's catalog is known when runnel starts again, before the server is there; changes since then are told.
+// A server's catalog is known when runnel starts again, before the server is there; changes since then are
+// told.
 func TestCatalogIsKept(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -499,7 +502,8 @@ func TestListsWaitForTheirOwnAnswer(t *testing.T) {
 	}
 }
 
-// The first list of a wrapped server, and the first call of any server, wait as long as their client does, with signs of life.
+// The first list of a wrapped server, and the first call of any server, wait as long as their client does,
+// with signs of life.
 func TestFirstListAndCallWait(t *testing.T) {
 	t.Parallel()
 	const params = `{"name":"%s_tool","arguments":{},"_meta":{"progressToken":"p"}}`
@@ -565,7 +569,8 @@ func TestListThatFailsOnce(t *testing.T) {
 	}
 }
 
-// A subscriber to a resource is told when a reload takes its server away; the next server of that name is asked to report its changes.
+// A subscriber to a resource is told when a reload takes its server away; the next server of that name is
+// asked to report its changes.
 func TestSubscriptionsOutliveAReload(t *testing.T) {
 	t.Parallel()
 	set := NewSet(&tools.Registry{})
@@ -597,11 +602,12 @@ func TestSubscriptionsOutliveAReload(t *testing.T) {
 	}
 }
 
-// earlyParts is how many parts of a resource "early" change before the server has answered who subscribes to it.
+// earlyParts is how many parts of a resource "early" change before the server has answered who subscribes to
+// it.
 const earlyParts = 20
 
-// "The server MUST send notifications/subscriptions/acknowledged as the first message": a server's updates that come before that wait, and
-// none takes the place of another.
+// "The server MUST send notifications/subscriptions/acknowledged as the first message": a server's updates
+// that come before that wait, and none takes the place of another.
 func TestUpdatesWaitForTheAcknowledgement(t *testing.T) {
 	t.Parallel()
 	c := speak(t, "", full(t, "a"))

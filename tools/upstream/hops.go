@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// hopsVariable tells an upstream how many runnels stand before it, as a header does over HTTP. Without it, a runnel that reads the
-	// same config as the one that started it would start another, and so on.
+	// hopsVariable tells an upstream how many runnels stand before it, as a header does over HTTP. Without
+	// it, a runnel that reads the same config as the one that started it would start another, and so on.
 	hopsVariable = "RUNNEL_HOPS"
 	maxHops      = 8
 	// hopsFor is how long a client's number counts: the circle may have been broken meanwhile.
@@ -19,7 +19,8 @@ func tooManyHops(hops int) string {
 	return fmt.Sprintf("there are %d runnels before this one already, each the upstream of another", hops)
 }
 
-// hops holds how many runnels stand before this one, as its clients over HTTP say. In a circle, the number grows by one with each round.
+// hops holds how many runnels stand before this one, as its clients over HTTP say. In a circle, the number
+// grows by one with each round.
 type hops struct {
 	mu   sync.Mutex
 	most int

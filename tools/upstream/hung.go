@@ -13,9 +13,9 @@ import (
 // errHung is the reason for giving up a server that is silent and does not answer pings.
 var errHung = errors.New("the server hangs: while a call was silent it left a ping unanswered")
 
-// silence distinguishes a server that hangs from one that works. A hanging server owes answers, has been silent for a while, and then sends
-// nothing in answer to a ping, or otherwise, for the hungAfter of its config. While the reader waits for runnel's own client to take
-// output, the server does not count as silent.
+// silence distinguishes a server that hangs from one that works. A hanging server owes answers, has been
+// silent for a while, and then sends nothing in answer to a ping, or otherwise, for the hungAfter of its
+// config. While the reader waits for runnel's own client to take output, the server does not count as silent.
 type silence struct {
 	seen    atomic.Int64 // grows whenever a silence ends: with a message, with delivered output, and when a server begins to owe answers
 	waiting atomic.Int32 // messages that wait for runnel's own client, mostly 0 or 1
@@ -30,7 +30,8 @@ func (s *silence) owe() (paid func()) {
 	return func() { s.owed.Add(-1) }
 }
 
-// deliver writes to a call's output, and waits if runnel's own client lags too far. Mostly the link's reader calls it.
+// deliver writes to a call's output, and waits if runnel's own client lags too far. Mostly the link's reader
+// calls it.
 func (s *silence) deliver(write func()) {
 	s.waiting.Add(1)
 	write()
@@ -38,8 +39,8 @@ func (s *silence) deliver(write func()) {
 	s.waiting.Add(-1)
 }
 
-// watch pings a server that is silent while it owes answers, and gives it up when it hangs. A server that sends something is not pinged,
-// because its only thread may be at work. watch ends with the connection.
+// watch pings a server that is silent while it owes answers, and gives it up when it hangs. A server that
+// sends something is not pinged, because its only thread may be at work. watch ends with the connection.
 func (s *silence) watch(client *rpc.Client, def *definition) {
 	tick := time.NewTicker(def.times.pingAfter)
 	defer tick.Stop()

@@ -17,8 +17,8 @@ import (
 	"runnel/tools/config"
 )
 
-// A server with one thread is at work while it has a call: one that talks is not pinged, and one that is silent is given up when it has been
-// silent for a while and then left a ping unanswered.
+// A server with one thread is at work while it has a call: one that talks is not pinged, and one that is
+// silent is given up when it has been silent for a while and then left a ping unanswered.
 func TestTalkingServerIsNotPinged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, client, say, pings := silent(t)
@@ -42,8 +42,8 @@ func TestTalkingServerIsNotPinged(t *testing.T) {
 	})
 }
 
-// By default, a server that is silent in a call is at work, however long it takes, and is not pinged: ping is optional, and a server with one
-// thread answers none while it works.
+// By default, a server that is silent in a call is at work, however long it takes, and is not pinged: ping is
+// optional, and a server with one thread answers none while it works.
 func TestSilentServerIsAtWork(t *testing.T) {
 	u, err := New("x", config.Upstream{Command: []string{"true"}}, config.Base{}, zerolog.Nop())
 	if err != nil {

@@ -19,7 +19,8 @@ import (
 	"runnel/tools/remote"
 )
 
-// catalogFolder is the folder of the catalogs in the directory of the state. catalogAge is how long an unused one is kept.
+// catalogFolder is the folder of the catalogs in the directory of the state. catalogAge is how long an unused
+// one is kept.
 const (
 	catalogFolder = "upstreams"
 	catalogAge    = 30 * 24 * time.Hour
@@ -27,8 +28,9 @@ const (
 	maxCatalog = 5 * remote.MaxListBytes
 )
 
-// catalogFile returns the file for a server's catalog, "" if none is kept. Its name depends on all that may decide what the server answers: the
-// program with its arguments, files and environment, or the URL, and the client that it sees.
+// catalogFile returns the file for a server's catalog, "" if none is kept. Its name depends on all that may
+// decide what the server answers: the program with its arguments, files and environment, or the URL, and the
+// client that it sees.
 func catalogFile(dir string, def *definition, client shownClient) string {
 	if dir == "" {
 		return ""
@@ -46,7 +48,8 @@ func catalogFile(dir string, def *definition, client shownClient) string {
 	return filepath.Join(dir, catalogFolder, hex.EncodeToString(sum[:16])+".json")
 }
 
-// files describes the server's program and those of its arguments that are files, such as a script. A new version of one may have other tools.
+// files describes the server's program and those of its arguments that are files, such as a script. A new
+// version of one may have other tools.
 func (d *definition) files() (list []string) {
 	if len(d.config.Command) == 0 {
 		return nil
@@ -65,7 +68,8 @@ func (d *definition) files() (list []string) {
 	return list
 }
 
-// lastingEnv returns the server's environment, sorted, without what differs in each terminal and, since the directory is known, PWD.
+// lastingEnv returns the server's environment, sorted, without what differs in each terminal and, since the
+// directory is known, PWD.
 func (d *definition) lastingEnv() []string {
 	return slices.Sorted(slices.Values(slices.DeleteFunc(slices.Clone(d.env), func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")
@@ -86,7 +90,8 @@ func loadCatalog(file string) *catalog {
 	return c
 }
 
-// keep stores the catalog for the next runnel, and deletes those that were not used for long. A catalog that lacks a list is not stored.
+// keep stores the catalog for the next runnel, and deletes those that were not used for long. A catalog that
+// lacks a list is not stored.
 func (c *catalog) keep(file string) error {
 	if file == "" || len(c.unread) > 0 {
 		return nil

@@ -12,8 +12,8 @@ import (
 	"runnel/tools/config"
 )
 
-// Two servers share their kept lists only if nothing that they get differs. A host gives runnel the environment of a server's entry, so two
-// entries of one program may differ in that alone.
+// Two servers share their kept lists only if nothing that they get differs. A host gives runnel the
+// environment of a server's entry, so two entries of one program may differ in that alone.
 func TestKeptListsAreOfOneServer(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {

@@ -11,7 +11,8 @@ import (
 	"runnel/tools"
 )
 
-// largeResult is the result of a call whose arguments say how many bytes of text, image and structured content it has; "" if they say nothing.
+// largeResult is the result of a call whose arguments say how many bytes of text, image and structured
+// content it has; "" if they say nothing.
 func largeResult(params json.RawMessage) string {
 	var p struct {
 		Arguments struct{ Text, Image, Structured int }
@@ -43,7 +44,8 @@ func largeText(n int) string {
 	return b.String()[:n]
 }
 
-// What a server answers passes whole, as long as a client can read the line; one item may be nearly all of it.
+// What a server answers passes whole, as long as a client can read the line; one item may be nearly all of
+// it.
 func TestLargeResultsPass(t *testing.T) {
 	t.Parallel()
 	c := speak(t, "", full(t, "a"))

@@ -12,7 +12,8 @@ import (
 	"runnel/tools/text"
 )
 
-// lastWords takes a server's stderr: each line is logged at level debug, all of it goes to the diary, and the last lines are kept.
+// lastWords takes a server's stderr: each line is logged at level debug, all of it goes to the diary, and the
+// last lines are kept.
 type lastWords struct {
 	log   zerolog.Logger
 	diary *diary // nil = there is none
@@ -25,7 +26,8 @@ type lastWords struct {
 }
 
 const (
-	// lastKeptWords is how many bytes of the end of a server's stderr are kept, for the error that says why it ended.
+	// lastKeptWords is how many bytes of the end of a server's stderr are kept, for the error that says why
+	// it ended.
 	lastKeptWords = 1 << 10
 	// maxLogLine is the longest line of stderr that is logged whole.
 	maxLogLine = 1 << 10

@@ -20,10 +20,12 @@ import (
 	"runnel/tools"
 )
 
-// link is one connection to a server, with the calls on it. The rpc.Client's reader hands out each message. If a call's output has to wait
-// for runnel's own client, the reader waits, and so does the server: nothing is stored in between.
+// link is one connection to a server, with the calls on it. The rpc.Client's reader hands out each message.
+// If a call's output has to wait for runnel's own client, the reader waits, and so does the server: nothing
+// is stored in between.
 //
-// A message of a server about a call names the call's token or task. If it names neither, a rule for its kind decides where it belongs.
+// A message of a server about a call names the call's token or task. If it names neither, a rule for its kind
+// decides where it belongs.
 type link struct {
 	*definition
 	session *session
@@ -91,9 +93,9 @@ const (
 	rootsPause = 100 * time.Millisecond
 )
 
-// prepare lets calls come when a new server has the client's roots. A server asks for them as soon as it is told that
-// the client is initialized, and server-filesystem denies every file to a call that comes before. The answer to a ping
-// comes after that question.
+// prepare lets calls come when a new server has the client's roots. A server asks for them as soon as it is
+// told that the client is initialized, and server-filesystem denies every file to a call that comes before.
+// The answer to a ping comes after that question.
 func (l *link) prepare(roots bool) {
 	defer l.ready.Set()
 	if !roots || l.session.stateless() { // a stateless client gets the question in the answer to its next request
@@ -114,8 +116,8 @@ func (l *link) inFlight() []*call {
 	return slices.Clone(l.calls)
 }
 
-// listen subscribes to changes of the lists of a server of the stateless era. It ends with the connection, or when the server does
-// not take the subscription.
+// listen subscribes to changes of the lists of a server of the stateless era. It ends with the connection, or
+// when the server does not take the subscription.
 func (l *link) listen() {
 	if l.client.Era() != rpc.Stateless {
 		return
@@ -188,9 +190,9 @@ func (l *link) notification(method string, params json.RawMessage) {
 	}
 }
 
-// request passes a request from the server to the client of the call that it belongs to, or to the session if no
-// call can be found. A client of the stateless era has no session: any of its calls may carry the request, and
-// without one it waits for the next.
+// request passes a request from the server to the client of the call that it belongs to, or to the session if
+// no call can be found. A client of the stateless era has no session: any of its calls may carry the request,
+// and without one it waits for the next.
 func (l *link) request(ctx context.Context, method string, params json.RawMessage) (any, error) {
 	l.asked.Store(true)
 	stateless := l.session.stateless()
@@ -224,8 +226,8 @@ func (l *link) request(ctx context.Context, method string, params json.RawMessag
 	return answer, err
 }
 
-// asks returns the call that a form belongs to if it names no task and several calls are in flight: the newest, unless the calls come from several
-// clients. It returns nil if there is none.
+// asks returns the call that a form belongs to if it names no task and several calls are in flight: the
+// newest, unless the calls come from several clients. It returns nil if there is none.
 func (l *link) asks() (newest *call, err error) {
 	calls := l.inFlight()
 	if len(calls) == 0 {

@@ -12,7 +12,8 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// lists are the prompts, resources and templates of all servers, by the methods that list them. They are replaced, never changed.
+// lists are the prompts, resources and templates of all servers, by the methods that list them. They are
+// replaced, never changed.
 type lists map[string][]shownEntry
 
 // shownEntry is an entry of a server's list as clients see it.
@@ -21,7 +22,8 @@ type shownEntry struct {
 	from *Server
 }
 
-// joinLists joins the lists of all servers. If two servers have an entry of the same name, the first one's counts. Set.mu is held.
+// joinLists joins the lists of all servers. If two servers have an entry of the same name, the first one's
+// counts. Set.mu is held.
 func joinLists(servers []*Server) lists {
 	l := lists{}
 	owners := map[string]*Server{} // by list and key
@@ -54,7 +56,8 @@ func (l lists) differs(method string, from lists) bool {
 	return !slices.EqualFunc(l[method], from[method], func(a, b shownEntry) bool { return bytes.Equal(a.Raw, b.Raw) })
 }
 
-// resource returns the server that lists a URI or a template, or whose template fits the URI best; nil if there is none.
+// resource returns the server that lists a URI or a template, or whose template fits the URI best; nil if
+// there is none.
 func (l lists) resource(uri string) *Server {
 	if u := cmp.Or(owner(l[resourceList], uri), owner(l[templateList], uri)); u != nil {
 		return u
@@ -104,8 +107,8 @@ func readShown(cursor string) (shown int, ok bool) {
 	return shown, ours && err == nil && shown >= 0
 }
 
-// matchTemplate returns how well a URI fits a template (RFC 6570): the number of literal bytes that match, or -1. It only finds the server for a
-// URI; the server itself checks the values of variables.
+// matchTemplate returns how well a URI fits a template (RFC 6570): the number of literal bytes that match, or
+// -1. It only finds the server for a URI; the server itself checks the values of variables.
 func matchTemplate(template, uri string) (score int) {
 	parts := strings.Split(template, "{")
 	for i, literal := range parts {

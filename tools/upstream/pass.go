@@ -9,8 +9,8 @@ import (
 	"runnel/tools/remote"
 )
 
-// Messages between a server and its client pass as they are written: requests, notifications, results, errors and their _meta, whether runnel
-// knows them or not. These are the exceptions:
+// Messages between a server and its client pass as they are written: requests, notifications, results, errors
+// and their _meta, whether runnel knows them or not. These are the exceptions:
 //
 //	tools/call             a task of runnel's; its own tokens and task; the output goes through the task's log
 //	lists                  those of all servers are joined, with their prefixes and runnel's own entries
@@ -31,7 +31,8 @@ var ownMeta = []string{
 	mcp.MetaRelatedTask, mcp.MetaSubscriptionID,
 }
 
-// toServer returns a client's params for a server. A server of the handshake era knows the client from its initialize.
+// toServer returns a client's params for a server. A server of the handshake era knows the client from its
+// initialize.
 func toServer(params json.RawMessage, era rpc.Era) json.RawMessage {
 	if era == rpc.Handshake {
 		params = withoutMeta(params, mcp.MetaClientInfo)
@@ -39,7 +40,8 @@ func toServer(params json.RawMessage, era rpc.Era) json.RawMessage {
 	return withoutMeta(params, ownMeta...)
 }
 
-// toClient returns a server's params for a client. A progressToken of a request is the server's own: the client reports to it.
+// toClient returns a server's params for a client. A progressToken of a request is the server's own: the
+// client reports to it.
 func toClient(params json.RawMessage) json.RawMessage {
 	return withoutMeta(params, mcp.MetaRelatedTask, mcp.MetaSubscriptionID)
 }
@@ -80,7 +82,8 @@ func shown(c *rpc.Caller, version string) shownClient {
 	return client
 }
 
-// capabilities returns those that a server sees behind a caller: the client's own, and those for following a task and its output.
+// capabilities returns those that a server sees behind a caller: the client's own, and those for following a
+// task and its output.
 func capabilities(c *rpc.Caller) json.RawMessage {
 	if c == nil {
 		return rawjson.Encode(remote.Capabilities(true))

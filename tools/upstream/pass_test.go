@@ -163,8 +163,8 @@ func newMirror(t *testing.T, variables ...string) *Server {
 	})
 }
 
-// A wrapped server may speak a version from before the first that runnel lists, which official clients take, and its resource links reach clients of
-// versions that have none: both pass as they do directly.
+// A wrapped server may speak a version from before the first that runnel lists, which official clients take,
+// and its resource links reach clients of versions that have none: both pass as they do directly.
 func TestOldVersionsThroughWrap(t *testing.T) {
 	t.Parallel()
 	for _, server := range []string{"2024-10-07", "2024-11-05", "2025-03-26", "2025-11-25"} {
@@ -203,7 +203,8 @@ func TestErrorOfATaskThroughWrap(t *testing.T) {
 	}
 }
 
-// A question by URL of a 2026-07-28 server, which has no elicitationId, has one for a client of 2025-11-25, which requires it.
+// A question by URL of a 2026-07-28 server, which has no elicitationId, has one for a client of 2025-11-25,
+// which requires it.
 func TestURLQuestionAcrossTheEras(t *testing.T) {
 	t.Parallel()
 	c, params := mirrored(t, "2025", "2026")
@@ -220,8 +221,9 @@ func TestURLQuestionAcrossTheEras(t *testing.T) {
 	}
 }
 
-// A client of 2026-07-28 gets a server's question about a prompt as the answer, and its request goes on with the response: once, for the same prompt.
-// A client that cannot be asked is not: the server gets the error of a method that its client lacks.
+// A client of 2026-07-28 gets a server's question about a prompt as the answer, and its request goes on with
+// the response: once, for the same prompt. A client that cannot be asked is not: the server gets the error of
+// a method that its client lacks.
 func TestQuestionAboutAPromptAcrossTheEras(t *testing.T) {
 	t.Parallel()
 	c, params := mirrored(t, "2026", "2025")
@@ -278,8 +280,8 @@ func TestHeldRequestsAreBounded(t *testing.T) {
 	})
 }
 
-// A client of the handshake era gets extensions of a server only if it declares some itself, and never those that runnel has in 2026-07-28. Each
-// client asks twice, before and after the server is known.
+// A client of the handshake era gets extensions of a server only if it declares some itself, and never those
+// that runnel has in 2026-07-28. Each client asks twice, before and after the server is known.
 func TestExtensionsOfAServer(t *testing.T) {
 	t.Parallel()
 	for capabilities, want := range map[string]string{
@@ -306,7 +308,8 @@ func TestExtensionsOfAServer(t *testing.T) {
 	}
 }
 
-// What a wrapped server and its client say to each other passes as it is, in both eras and across them. Each call is made twice.
+// What a wrapped server and its client say to each other passes as it is, in both eras and across them. Each
+// call is made twice.
 func TestWrappedIsNotChanged(t *testing.T) {
 	t.Parallel()
 	for _, eras := range []string{"2025 2025", "2025 2026", "2026 2025", "2026 2026"} {
@@ -377,7 +380,8 @@ func TestWrappedIsNotChanged(t *testing.T) {
 	}
 }
 
-// testQuestions has the server ask in a call and for a prompt: questions and answers pass, also an answer that is an error.
+// testQuestions has the server ask in a call and for a prompt: questions and answers pass, also an answer
+// that is an error.
 func testQuestions(t *testing.T, c *player, host, server string, params func(string) string, id *int) {
 	for _, method := range []string{"tools/call", "prompts/get", "tools/call", "prompts/get"} {
 		*id++

@@ -95,8 +95,8 @@ func readResult(raw json.RawMessage) (*mcp.CallToolResult, error) {
 	return result, nil
 }
 
-// theirTask returns the id of the server's task, "" if it is unknown. The task of a plain call is known only from a link to its log in the
-// result.
+// theirTask returns the id of the server's task, "" if it is unknown. The task of a plain call is known only
+// from a link to its log in the result.
 func (c *call) theirTask(content []mcp.ContentBlock) string {
 	id := c.remote.Tracker().TaskID()
 	for _, item := range content {
@@ -107,7 +107,8 @@ func (c *call) theirTask(content []mcp.ContentBlock) string {
 	return id
 }
 
-// withoutLog removes the link to the log of the server's task, which nobody here can read. This task has a separate log.
+// withoutLog removes the link to the log of the server's task, which nobody here can read. This task has a
+// separate log.
 func (c *call) withoutLog(id string, content []mcp.ContentBlock) (kept []mcp.ContentBlock) {
 	uri := tasks.LogURI(id)
 	for _, item := range content {
@@ -120,7 +121,8 @@ func (c *call) withoutLog(id string, content []mcp.ContentBlock) (kept []mcp.Con
 	return kept
 }
 
-// renameLog replaces the URI of the server's log, which nobody here can read, by that of this task's log, which holds the same.
+// renameLog replaces the URI of the server's log, which nobody here can read, by that of this task's log,
+// which holds the same.
 func (c *call) renameLog(id string, result *mcp.CallToolResult) {
 	if id == "" {
 		return

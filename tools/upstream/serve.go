@@ -12,8 +12,8 @@ import (
 	"runnel/tools"
 )
 
-// Everything that servers have beside tools is passed on unchanged: a request goes to the server whose prompt, resource or template it
-// names, and its answer comes back. None of these requests is a task.
+// Everything that servers have beside tools is passed on unchanged: a request goes to the server whose
+// prompt, resource or template it names, and its answer comes back. None of these requests is a task.
 //
 //	request                                  goes to
 //	prompts/get, completion/complete         the upstream that lists the prompt; its prefix is taken off
@@ -30,7 +30,8 @@ import (
 //	requests of any method                   the client of the call; outside of calls the session, or the next call of a client that has none
 //	any other notification                   the session
 //
-// Not passed on are notifications of methods that runnel does not know to a client of 2026-07-28, which has no session.
+// Not passed on are notifications of methods that runnel does not know to a client of 2026-07-28, which has
+// no session.
 
 // listTTL is how long clients may keep a complete list. Clients that listen are notified of changes at once.
 const listTTL = time.Minute
@@ -38,8 +39,8 @@ const listTTL = time.Minute
 // WrappedName is the name of the upstream that runnel wraps.
 const WrappedName = "wrapped"
 
-// Serve is tools.Serve for the tools of the set, and adds the methods that only upstreams need. With wraps, the server stands in front of
-// the upstream named WrappedName, and introduces itself as that one.
+// Serve is tools.Serve for the tools of the set, and adds the methods that only upstreams need. With wraps,
+// the server stands in front of the upstream named WrappedName, and introduces itself as that one.
 func (s *Set) Serve(srv *rpc.Server, runner *tasks.Runner, wraps bool, o tools.ServeOptions) {
 	o.Source = s
 	o.Others = s
@@ -108,8 +109,9 @@ func (s *Set) setLevel(ctx context.Context, _ *rpc.Caller, params json.RawMessag
 	return struct{}{}, nil
 }
 
-// declare adds the capabilities of the upstreams, including those that an upstream may turn out to have. Extensions are of 2026-07-28; a
-// client of before has them if it declares some itself. Those of runnel are never an upstream's.
+// declare adds the capabilities of the upstreams, including those that an upstream may turn out to have.
+// Extensions are of 2026-07-28; a client of before has them if it declares some itself. Those of runnel are
+// never an upstream's.
 func (s *Set) declare(c *rpc.Caller, caps *mcp.ServerCapabilities) {
 	takesExtensions := c.Version.Stateless || c.Capabilities.Extensions != nil
 	s.recall()
@@ -249,7 +251,8 @@ func (s *Set) Hints() mcp.Cacheable {
 	return mcp.Cacheable{TTLMs: ttl.Milliseconds(), CacheScope: "private"}
 }
 
-// forwardPrompt passes on a request about a prompt to the server that has it; params makes the params from the prompt's name there.
+// forwardPrompt passes on a request about a prompt to the server that has it; params makes the params from
+// the prompt's name there.
 func (s *Set) forwardPrompt(ctx context.Context, c *rpc.Caller, name, method string, params func(theirs string) json.RawMessage) (json.RawMessage, error) {
 	u := owner(s.joined()[promptList], name)
 	if u == nil {

@@ -20,9 +20,10 @@ import (
 
 // Server is another MCP server, whose tools stand among runnel's own.
 //
-// It starts only when one of its tools, prompts or resources is needed, since some hosts start their servers only to see what they are. Until
-// then, its lists from the last time are used (kept.go). Its restart policy decides whether it is started again, after a growing pause. While
-// it is down, its tools stay in the list, and a call waits a little for it; if it will not be started again, they leave the list.
+// It starts only when one of its tools, prompts or resources is needed, since some hosts start their servers
+// only to see what they are. Until then, its lists from the last time are used (kept.go). Its restart policy
+// decides whether it is started again, after a growing pause. While it is down, its tools stay in the list,
+// and a call waits a little for it; if it will not be started again, they leave the list.
 type Server struct {
 	*definition
 	client   shownClient // set by remember
@@ -33,7 +34,8 @@ type Server struct {
 	begin sync.Once
 	busy  sync.RWMutex // read-locked by each call; retire takes it for good
 
-	// answered has a latch for initialize and for each list by its method, set once the server has answered it. All are set if the first start fails.
+	// answered has a latch for initialize and for each list by its method, set once the server has answered
+	// it. All are set if the first start fails.
 	answered map[string]*rpc.Latch
 	late     rpc.Latch  // it has taken long to start: lists do not wait any more
 	keeping  sync.Mutex // held while the catalog is stored
@@ -54,8 +56,8 @@ type Server struct {
 	changed chan struct{} // closed when link changes
 }
 
-// New checks a configuration and makes the server, which starts when its tools are needed first. An error in the configuration is a
-// *config.Error.
+// New checks a configuration and makes the server, which starts when its tools are needed first. An error in
+// the configuration is a *config.Error.
 func New(name string, conf config.Upstream, env config.Base, log zerolog.Logger) (*Server, error) {
 	def, err := define(name, conf, env, log)
 	if err != nil {
@@ -78,8 +80,8 @@ func New(name string, conf config.Upstream, env config.Base, log zerolog.Logger)
 	return u, nil
 }
 
-// Servers makes the servers that a config describes, sorted by name, except those that workers run. They run in the directory of the config
-// file, not in env.Dir.
+// Servers makes the servers that a config describes, sorted by name, except those that workers run. They run
+// in the directory of the config file, not in env.Dir.
 func Servers(c *config.Config, env config.Base, log zerolog.Logger) (list []*Server, err error) {
 	env.Dir = c.Dir()
 	var errs []error
@@ -104,7 +106,8 @@ type Probed struct {
 	After    time.Duration
 }
 
-// Probe starts the server as a session would, asks for its tools, and ends it. The error says why it cannot be used.
+// Probe starts the server as a session would, asks for its tools, and ends it. The error says why it cannot
+// be used.
 func (u *Server) Probe(ctx context.Context, limit time.Duration) (Probed, error) {
 	defer context.AfterFunc(ctx, u.stop)()
 	defer u.stop()
@@ -149,7 +152,8 @@ func (u *Server) settle() {
 	}
 }
 
-// await waits until something is known of the server, by the key of answered; without patience no longer than times.list. Each beat it calls alive.
+// await waits until something is known of the server, by the key of answered; without patience no longer than
+// times.list. Each beat it calls alive.
 func (u *Server) await(ctx context.Context, what string, patient bool, beat time.Duration, alive func()) {
 	late := u.late.Done()
 	if patient {
@@ -177,8 +181,8 @@ func (u *Server) await(ctx context.Context, what string, patient bool, beat time
 	}
 }
 
-// run starts the server, and restarts it by its policy, until it is no longer wanted. learn takes what it says of itself; nil means that it will
-// not be back.
+// run starts the server, and restarts it by its policy, until it is no longer wanted. learn takes what it
+// says of itself; nil means that it will not be back.
 func (u *Server) run(learn func(change func(*catalog))) {
 	defer u.settle()
 	defer u.diary.close()
@@ -298,8 +302,9 @@ func (u *Server) showsRoots(l *link) bool {
 	return l.client.Era() == rpc.Handshake && rawjson.Member(u.client.Capabilities, "roots") != nil
 }
 
-// follow reads a list of the server, and again when it has changed, at most once a second. If it cannot be read, it tries a few more times, after
-// growing pauses. Each list is read by itself, so that none waits for the answer to another. It ends with the connection.
+// follow reads a list of the server, and again when it has changed, at most once a second. If it cannot be
+// read, it tries a few more times, after growing pauses. Each list is read by itself, so that none waits for
+// the answer to another. It ends with the connection.
 func (u *Server) follow(l *link, kind *listKind, learn func(change func(*catalog))) {
 	for retry := u.times.relist; ; {
 		ctx, cancel := context.WithTimeout(l.client.Context(), u.times.start)
@@ -353,8 +358,8 @@ func (u *Server) up() *link {
 	return u.link
 }
 
-// connected waits until the server is there: for its first start as long as the caller does, later for a while. before, if
-// not nil, is a connection that has ended.
+// connected waits until the server is there: for its first start as long as the caller does, later for a
+// while. before, if not nil, is a connection that has ended.
 func (u *Server) connected(ctx context.Context, before *link) (*link, error) {
 	u.await(ctx, initialize, true, 0, nil)
 	late := time.NewTimer(u.times.down)

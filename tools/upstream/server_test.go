@@ -30,7 +30,8 @@ import (
 	"runnel/tools/config"
 )
 
-// A server that dies is reported with its exit code and its last words, and started again: the next call works.
+// A server that dies is reported with its exit code and its last words, and started again: the next call
+// works.
 func TestUpstreamDies(t *testing.T) {
 	t.Parallel()
 	b := newBehind(t, fake(t, "fake", nil, "die", "pid"))
@@ -106,8 +107,8 @@ func TestUpstreamBackoff(t *testing.T) {
 	}
 }
 
-// A server that computes for long answers pings: it is slow, and waited for. One that answers nothing hangs: its call fails, and
-// it is started again.
+// A server that computes for long answers pings: it is slow, and waited for. One that answers nothing hangs:
+// its call fails, and it is started again.
 func TestUpstreamHangs(t *testing.T) {
 	t.Parallel()
 	impatient := func(u *Server) *Server {
@@ -170,7 +171,8 @@ func TestHungUpstreamIsTakenOutFirst(t *testing.T) {
 	}
 }
 
-// A server's messages while it works are output: progress messages as text, log lines as what a command writes to stderr.
+// A server's messages while it works are output: progress messages as text, log lines as what a command
+// writes to stderr.
 func TestUpstreamTalks(t *testing.T) {
 	t.Parallel()
 	b := newBehind(t, fake(t, "fake", nil, "talk", "chunks"))
@@ -189,7 +191,8 @@ func TestUpstreamTalks(t *testing.T) {
 	}
 }
 
-// A server's progress reaches the client as the server sent it: number and message together, the last one, too.
+// A server's progress reaches the client as the server sent it: number and message together, the last one,
+// too.
 func TestUpstreamProgress(t *testing.T) {
 	t.Parallel()
 	b := newBehind(t, fake(t, "fake", nil, "talk"))
@@ -290,8 +293,8 @@ func TestUpstreamTalksRubbish(t *testing.T) {
 	}
 }
 
-// Content that is not an object is left out of the output and told of; a result with it is none. SEP-1905 spells an item with a member
-// of its own, and a null would end the process there.
+// Content that is not an object is left out of the output and told of; a result with it is none. SEP-1905
+// spells an item with a member of its own, and a null would end the process there.
 func TestUpstreamContentIsObjects(t *testing.T) {
 	t.Parallel()
 	b := newBehind(t, fake(t, "fake", nil, "no-objects", "no-result"))
@@ -354,7 +357,8 @@ func TestUpstreamDescribes(t *testing.T) {
 	}
 }
 
-// Tools that clients could not take, that config does not want, or whose names are taken are left out, each with a line in the log.
+// Tools that clients could not take, that config does not want, or whose names are taken are left out, each
+// with a line in the log.
 func TestUpstreamLeavesOut(t *testing.T) {
 	t.Parallel()
 	odd := fake(t, "a", func(u *config.Upstream) {
@@ -395,7 +399,8 @@ func TestUpstreamLeavesOut(t *testing.T) {
 	}
 }
 
-// A wrapped server's tools are listed as they are, whatever their names are and whether their schemas have a type, and are called by these names.
+// A wrapped server's tools are listed as they are, whatever their names are and whether their schemas have a
+// type, and are called by these names.
 func TestWrappedToolsAreListedAsTheyAre(t *testing.T) {
 	t.Parallel()
 	names := []string{"files/read", "git:log", "plain", "two words", "größe"}
@@ -415,7 +420,8 @@ func TestWrappedToolsAreListedAsTheyAre(t *testing.T) {
 	}
 }
 
-// A list waits for one server among others that is slow to start, but not for ever; when it is there the list changes. A call waits for it.
+// A list waits for one server among others that is slow to start, but not for ever; when it is there the list
+// changes. A call waits for it.
 func TestUpstreamStartsSlowly(t *testing.T) {
 	t.Parallel()
 	gate := processtest.NewGate(t)

@@ -53,7 +53,8 @@ func (s *session) tell(method string, params json.RawMessage) {
 	}
 }
 
-// stateless reports whether the client is of the stateless era: it can be asked only in the answer to a request.
+// stateless reports whether the client is of the stateless era: it can be asked only in the answer to a
+// request.
 func (s *session) stateless() bool {
 	c := s.first.Load()
 	return c != nil && c.Era == rpc.Stateless && s.open.Load() == nil
@@ -65,8 +66,9 @@ func (s *session) start(c *rpc.Caller) {
 	s.opens.Set()
 }
 
-// request passes a server's request to the session. A server that is wrapped starts before the session is open, since its lists are part of the
-// answer to initialize, and may ask for roots immediately: its request waits.
+// request passes a server's request to the session. A server that is wrapped starts before the session is
+// open, since its lists are part of the answer to initialize, and may ask for roots immediately: its request
+// waits.
 func (s *session) request(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 	if c := s.first.Load(); c != nil && c.Era == rpc.Handshake {
 		select {
@@ -84,8 +86,8 @@ func (s *session) request(ctx context.Context, method string, params json.RawMes
 // logLevels are the levels of log messages, the least severe first.
 var logLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
-// logMessage passes on a server's log message: to the session if the level is high enough, or to the client of the call if that asked for
-// log messages. caller is nil if the call is unknown.
+// logMessage passes on a server's log message: to the session if the level is high enough, or to the client
+// of the call if that asked for log messages. caller is nil if the call is unknown.
 func (s *session) logMessage(caller *rpc.Caller, params json.RawMessage) {
 	to, least := s.open.Load(), s.least()
 	if caller != nil && caller.Era == rpc.Stateless {
@@ -108,7 +110,8 @@ func (s *session) setLevel(level string) error {
 	return nil
 }
 
-// lower has a server of the handshake era send what a call of the stateless era asks for, in addition to what others have asked for.
+// lower has a server of the handshake era send what a call of the stateless era asks for, in addition to what
+// others have asked for.
 func (s *session) lower(ctx context.Context, client *rpc.Client, level string, log zerolog.Logger) {
 	if wanted := slices.Index(logLevels, level); wanted >= 0 && (s.least() == "" || wanted < slices.Index(logLevels, s.least())) {
 		s.level.Store(level)

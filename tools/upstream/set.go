@@ -17,12 +17,13 @@ import (
 	"runnel/tools"
 )
 
-// Set holds a registry of tools and the servers whose tools join it, and lists the servers' prompts and resources.
+// Set holds a registry of tools and the servers whose tools join it, and lists the servers' prompts and
+// resources.
 type Set struct {
 	Tools *tools.Registry
 
-	// Set before anything is asked. Dir keeps what servers have, for the next runnel; "" = nothing is kept. Only is the one tool that the only
-	// client will use; "" = any: no server is started that cannot have it.
+	// Set before anything is asked. Dir keeps what servers have, for the next runnel; "" = nothing is kept.
+	// Only is the one tool that the only client will use; "" = any: no server is started that cannot have it.
 	Dir, Only string
 
 	runs    sync.WaitGroup
@@ -31,7 +32,8 @@ type Set struct {
 	notices atomic.Int32  // that wait for a server (otherNotice)
 	session session
 
-	// Fleet waits, for a while, until the tools of workers are known (Lend); nil = there are no workers. Set before anything is asked.
+	// Fleet waits, for a while, until the tools of workers are known (Lend); nil = there are no workers. Set
+	// before anything is asked.
 	Fleet func(ctx context.Context)
 
 	promptChanges, resourceChanges rpc.Broadcast // sent when its lists change
@@ -46,8 +48,8 @@ type Set struct {
 // NewSet makes a set without servers, for Add.
 func NewSet(registry *tools.Registry) *Set { return &Set{Tools: registry} }
 
-// Add adds a server, whose tools, prompts and resources join the lists as soon as they are known. If two tools have the same name, runnel's
-// own wins, otherwise that of the server whose name sorts first.
+// Add adds a server, whose tools, prompts and resources join the lists as soon as they are known. If two
+// tools have the same name, runnel's own wins, otherwise that of the server whose name sorts first.
 func (s *Set) Add(u *Server) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,8 +62,8 @@ func (s *Set) Add(u *Server) error {
 	return nil
 }
 
-// ServeOthers replaces Serve in a worker, whose calls come from clients of other processes. Servers may then ask for everything that such
-// clients may support.
+// ServeOthers replaces Serve in a worker, whose calls come from clients of other processes. Servers may then
+// ask for everything that such clients may support.
 func (s *Set) ServeOthers() { s.session.elsewhere = true }
 
 // Close ends all servers and returns when nothing is left of them. Calls in flight fail.
@@ -89,8 +91,8 @@ func (s *Set) joined() lists {
 	return s.lists
 }
 
-// Lend puts the tools of workers into the lists, in place of those lent before. A tool of runnel's own or of a server wins over a lent one
-// of the same name.
+// Lend puts the tools of workers into the lists, in place of those lent before. A tool of runnel's own or of
+// a server wins over a lent one of the same name.
 func (s *Set) Lend(list []tools.Tool) {
 	s.mu.Lock()
 	s.lent = list
@@ -113,8 +115,9 @@ func (s *Set) Meet(c *rpc.Caller) bool {
 	return len(s.all()) > 0
 }
 
-// Need starts the servers that have not been started, and waits until their tools are known, or until a server among others has taken too long: its
-// tools are then announced as a change of the list. A wrapped server is waited for as long as the client waits.
+// Need starts the servers that have not been started, and waits until their tools are known, or until a
+// server among others has taken too long: its tools are then announced as a change of the list. A wrapped
+// server is waited for as long as the client waits.
 func (s *Set) Need(ctx context.Context, c *rpc.Caller) { s.needList(ctx, c, toolList) }
 
 // needList is Need for one of the lists.
@@ -139,8 +142,8 @@ func (s *Set) unknown(u *Server) bool {
 	return !u.recalled
 }
 
-// NeedTool starts the servers that may have a tool of this name, and waits for their lists as long as the client does. It does nothing if the tool
-// is known.
+// NeedTool starts the servers that may have a tool of this name, and waits for their lists as long as the
+// client does. It does nothing if the tool is known.
 func (s *Set) NeedTool(ctx context.Context, c *rpc.Caller, name string) {
 	s.recall()
 	if s.Tools.Lookup(name) == nil {
@@ -149,8 +152,8 @@ func (s *Set) NeedTool(ctx context.Context, c *rpc.Caller, name string) {
 	}
 }
 
-// needFresh waits for a list of some servers: lists from the last time do not count. With patience it waits as long as the client does. A client
-// that asked for progress gets signs of life.
+// needFresh waits for a list of some servers: lists from the last time do not count. With patience it waits
+// as long as the client does. A client that asked for progress gets signs of life.
 func (s *Set) needFresh(ctx context.Context, c *rpc.Caller, method string, patient bool, wanted func(*Server) bool) {
 	var begun []*Server
 	for _, u := range s.all() {
@@ -175,7 +178,8 @@ func (s *Set) needFresh(ctx context.Context, c *rpc.Caller, method string, patie
 	}
 }
 
-// leastProgress is the step of a sign of life: the progress of the call itself, which comes after it, is larger.
+// leastProgress is the step of a sign of life: the progress of the call itself, which comes after it, is
+// larger.
 const leastProgress = 1e-6
 
 // recall reads the servers' lists from the last time.
@@ -221,9 +225,10 @@ func (s *Set) keep(u *Server, c *catalog, file string) {
 	}
 }
 
-// enter keeps the server while do makes a request. It waits for the server, and starts it if that has not happened, since its tools may be known
-// from the last time. If the server did not take the request, since it no longer knows the session (it was restarted, say), do is called again,
-// once, with a new session. enter returns the connection, nil if there is none.
+// enter keeps the server while do makes a request. It waits for the server, and starts it if that has not
+// happened, since its tools may be known from the last time. If the server did not take the request, since it
+// no longer knows the session (it was restarted, say), do is called again, once, with a new session. enter
+// returns the connection, nil if there is none.
 func (s *Set) enter(ctx context.Context, u *Server, do func(*link) (ran bool, err error)) (*link, error) {
 	if !u.busy.TryRLock() {
 		return nil, u.failure(errors.New("it was taken out of the config"))
@@ -250,7 +255,8 @@ func (s *Set) enter(ctx context.Context, u *Server, do func(*link) (ran bool, er
 	}
 }
 
-// learn changes a server's catalog and returns it; a nil change means that the server will not be back. told: the server has just said so itself.
+// learn changes a server's catalog and returns it; a nil change means that the server will not be back. told:
+// the server has just said so itself.
 func (s *Set) learn(u *Server, told bool, change func(*catalog)) *catalog {
 	s.mu.Lock()
 	if !slices.Contains(s.servers, u) || u.told && !told { // it has been taken out of the config, or has been faster
@@ -277,8 +283,8 @@ func (s *Set) learn(u *Server, told bool, change func(*catalog)) *catalog {
 	return next
 }
 
-// join makes the lists from those of the servers, and puts the servers' tools into a registry. It returns the broadcasts of the lists in which
-// clients see a difference. s.mu is held.
+// join makes the lists from those of the servers, and puts the servers' tools into a registry. It returns the
+// broadcasts of the lists in which clients see a difference. s.mu is held.
 func (s *Set) join(registry *tools.Registry) (changed []*rpc.Broadcast) {
 	before := s.lists
 	s.lists = joinLists(s.servers)
@@ -328,9 +334,10 @@ func (s *Set) Whole() bool {
 	})
 }
 
-// Replace replaces the tools and the servers by those of another set. Unchanged servers go on; the others end after their last call. Clients
-// that listen are notified if they can see a difference. A client that subscribed to a resource of a server that ends is notified that the
-// resource has changed: it may be gone, or belong to the next server with that name.
+// Replace replaces the tools and the servers by those of another set. Unchanged servers go on; the others end
+// after their last call. Clients that listen are notified if they can see a difference. A client that
+// subscribed to a resource of a server that ends is notified that the resource has changed: it may be gone,
+// or belong to the next server with that name.
 func (s *Set) Replace(with *Set) {
 	next := slices.Clone(with.servers)
 	s.mu.Lock()
@@ -373,7 +380,8 @@ func (s *Set) Replace(with *Set) {
 	}
 }
 
-// Came records how many runnels a client's request has passed. It returns an error if the client must not be served.
+// Came records how many runnels a client's request has passed. It returns an error if the client must not be
+// served.
 func (s *Set) Came(hops int) error {
 	if hops > maxHops {
 		return fmt.Errorf("%s: a url among their upstreams leads back to where it is used", tooManyHops(hops))

@@ -30,7 +30,8 @@ func TestStrayEndsWithItsServer(t *testing.T) {
 	line.Gone()
 }
 
-// Where runnel is the first process of a container, what a server leaves behind becomes its child: it is collected.
+// Where runnel is the first process of a container, what a server leaves behind becomes its child: it is
+// collected.
 func TestNoZombieIsLeft(t *testing.T) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		t.Skip(err)

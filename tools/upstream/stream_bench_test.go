@@ -17,7 +17,8 @@ import (
 	"runnel/tools/config"
 )
 
-// How many notifications of a server that streams (SEP-2679) are taken in a second, from its pipe to the log of the call.
+// How many notifications of a server that streams (SEP-2679) are taken in a second, from its pipe to the log
+// of the call.
 func BenchmarkStreamingServer(b *testing.B) {
 	def, err := define("fake", config.Upstream{Command: []string{"fake"}}, config.Base{Dir: b.TempDir()}, zerolog.Nop())
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 	"runnel/tools/secrets"
 )
 
-// subscriptions are the resources of a server that somebody listens to. They outlive a connection, and a change of the server's config.
+// subscriptions are the resources of a server that somebody listens to. They outlive a connection, and a
+// change of the server's config.
 type subscriptions struct {
 	log zerolog.Logger
 
@@ -32,8 +33,8 @@ type subscription struct {
 	cancel context.CancelFunc // ends the subscriptions/listen of a server of the stateless era, if one is open
 }
 
-// add begins to listen to a resource. tell gets the params of each notifications/resources/updated; it must neither wait nor keep
-// them.
+// add begins to listen to a resource. tell gets the params of each notifications/resources/updated; it must
+// neither wait nor keep them.
 func (s *subscriptions) add(ctx context.Context, client *rpc.Client, uri string, tell func(json.RawMessage)) (stop func(), err error) {
 	s.mu.Lock()
 	s.client = client
@@ -123,8 +124,8 @@ func (s *subscriptions) leave(uri string, t *func(json.RawMessage)) {
 	}
 }
 
-// updated notifies the listeners of a resource, and of resources that contain it, that it has changed: the URI "might be a sub-resource of the
-// one that the client actually subscribed to".
+// updated notifies the listeners of a resource, and of resources that contain it, that it has changed: the
+// URI "might be a sub-resource of the one that the client actually subscribed to".
 func (s *subscriptions) updated(params json.RawMessage, hide *secrets.Set) {
 	uri := rawjson.StringMember(params, "uri")
 	s.mu.Lock()
@@ -140,7 +141,8 @@ func (s *subscriptions) updated(params json.RawMessage, hide *secrets.Set) {
 	}
 }
 
-// tellAll notifies all listeners that their resources have changed, because their server is gone. It reports whether anybody listens.
+// tellAll notifies all listeners that their resources have changed, because their server is gone. It reports
+// whether anybody listens.
 func (s *subscriptions) tellAll() bool {
 	s.mu.Lock()
 	uris := slices.Collect(maps.Keys(s.byURI))

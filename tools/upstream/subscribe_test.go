@@ -14,7 +14,8 @@ import (
 	"runnel/rpc"
 )
 
-// listenable starts a server of the stateless era. It tells the ids of requests to listen, and which of them are cancelled.
+// listenable starts a server of the stateless era. It tells the ids of requests to listen, and which of them
+// are cancelled.
 func listenable(t *testing.T) (client *rpc.Client, asked, cancelled chan string) {
 	lines, in := io.Pipe()
 	out, answers := io.Pipe()
@@ -45,7 +46,8 @@ func listenable(t *testing.T) (client *rpc.Client, asked, cancelled chan string)
 	return client, asked, cancelled
 }
 
-// A resource that somebody begins to listen to while its server connects may be asked for twice. One of them goes on, until nobody listens.
+// A resource that somebody begins to listen to while its server connects may be asked for twice. One of them
+// goes on, until nobody listens.
 func TestSubscriptionIsRenewed(t *testing.T) {
 	client, asked, cancelled := listenable(t)
 	defer client.Close()
@@ -63,7 +65,8 @@ func TestSubscriptionIsRenewed(t *testing.T) {
 	}
 }
 
-// Somebody who began to listen on a connection that another one has replaced meanwhile does not end what goes on there.
+// Somebody who began to listen on a connection that another one has replaced meanwhile does not end what goes
+// on there.
 func TestSubscriptionOfTheOldConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		older, _, _ := listenable(t)

@@ -17,8 +17,8 @@ var styles = map[string]string{
 	"1": "font-weight:bold", "2": "fill:#8b949e", "31": "fill:#ff7b72", "32": "fill:#7ee787", "33": "fill:#e3b341", "36": "fill:#79c0ff",
 }
 
-// draw makes the picture: a text for each line of the screen, shown while it stood there, again and again. Where nothing moves
-// (a viewer without animations, or a reader who wants none) it is the last screen.
+// draw makes the picture: a text for each line of the screen, shown while it stood there, again and again.
+// Where nothing moves (a viewer without animations, or a reader who wants none) it is the last screen.
 func draw(r *recording) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,5 +1,6 @@
-// Cast draws a terminal session as an SVG that moves: cast -o FILE RUNNEL. The session is real: a shell on a pseudo-terminal
-// runs what script.sh says, with the program RUNNEL, and the picture shows what was on the screen, when.
+// Cast draws a terminal session as an SVG that moves: cast -o FILE RUNNEL. The session is real: a shell on a
+// pseudo-terminal runs what script.sh says, with the program RUNNEL, and the picture shows what was on the
+// screen, when.
 package main
 
 import (

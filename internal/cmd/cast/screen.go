@@ -11,7 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// A cell is a character of the screen and how it looks: the parameters of the last SGR sequences, "" for plain.
+// A cell is a character of the screen and how it looks: the parameters of the last SGR sequences, "" for
+// plain.
 type cell struct {
 	char  rune
 	style string
@@ -24,7 +25,8 @@ type screen struct {
 	style       string
 }
 
-// write takes what a program wrote and returns the bytes at its end that are not a whole character or sequence yet.
+// write takes what a program wrote and returns the bytes at its end that are not a whole character or
+// sequence yet.
 func (s *screen) write(text []byte) (rest []byte) {
 	for len(text) > 0 {
 		if text[0] == '\x1b' {

@@ -1,5 +1,6 @@
-// Count prints the figures of the house that anybody can count again: of each room the files, lines, exported names, largest file and the
-// references between its files, then what a request and a chunk pass in a runnel that runs.
+// Count prints the figures of the house that anybody can count again: of each room the files, lines, exported
+// names, largest file and the references between its files, then what a request and a chunk pass in a runnel
+// that runs.
 //
 //	go run ./internal/cmd/count        # from the top of the project
 //	go run ./internal/cmd/count -v     # with the names of the functions
@@ -134,7 +135,8 @@ func printRooms(rooms []*room) {
 	}
 }
 
-// names counts the names that other packages can use: functions, types, variables, constants, and methods of such types.
+// names counts the names that other packages can use: functions, types, variables, constants, and methods of
+// such types.
 func (r *room) names() (n int) {
 	for _, name := range r.pkg.Scope().Names() {
 		what := r.pkg.Scope().Lookup(name)
@@ -153,8 +155,8 @@ func (r *room) names() (n int) {
 	return n
 }
 
-// references counts what one file of a room declares and another one uses, once for each of the two, and what of it runs up when the files
-// are laid out by who uses whom.
+// references counts what one file of a room declares and another one uses, once for each of the two, and what
+// of it runs up when the files are laid out by who uses whom.
 func (r *room) references() (all, up int) {
 	number := map[string]int{}
 	for i, f := range r.files {

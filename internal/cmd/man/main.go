@@ -1,5 +1,5 @@
-// Man writes a man page for each command of runnel, which says what --help says, and one for each page of the manual: man DIR. DIR gets the
-// folders man1 and man7.
+// Man writes a man page for each command of runnel, which says what --help says, and one for each page of the
+// manual: man DIR. DIR gets the folders man1 and man7.
 package main
 
 import (

@@ -1,5 +1,6 @@
-// Package page is the live view that a person sees: one HTML page without dependencies, put together from the sources beside this file. It is a
-// Go package only to be embedded. The page itself is plain JavaScript and speaks nothing but MCP.
+// Package page is the live view that a person sees: one HTML page without dependencies, put together from the
+// sources beside this file. It is a Go package only to be embedded. The page itself is plain JavaScript and
+// speaks nothing but MCP.
 //
 //	door.js ── call(tool, arguments) ─▶ view_tasks, view_output, ... (package view)
 //	   │  in an MCP App: JSON-RPC over postMessage to the host, which passes it on
@@ -17,6 +18,7 @@
 //   - a window of the log is in memory, at most 1 Mi characters, and its visible rows are in the document; the rest is fetched by position (log.js);
 //   - a line is cut into pieces of 8 KiB, and into rows as wide as the window (rows.js): no line is too long.
 //
-// Words: a position is a number of bytes in a task's log; a line ends with a newline, or where it was cut; a row is a piece of a line as high as
-// one line of text on the screen; the window is the part of the log that is in memory; the door passes calls to the server.
+// Words: a position is a number of bytes in a task's log; a line ends with a newline, or where it was cut; a
+// row is a piece of a line as high as one line of text on the screen; the window is the part of the log that
+// is in memory; the door passes calls to the server.
 package page

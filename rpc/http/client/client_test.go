@@ -38,7 +38,8 @@ type message struct {
 	Params json.RawMessage
 }
 
-// newFake serves: initialize of the handshake era is answered with a session unless handle says something itself.
+// newFake serves: initialize of the handshake era is answered with a session unless handle says something
+// itself.
 func newFake(t *testing.T, handle func(w http.ResponseWriter, r *http.Request, m *message) (handled bool)) *fake {
 	f := &fake{}
 	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -150,7 +151,8 @@ func TestSession(t *testing.T) {
 	}
 }
 
-// Requests of 2026-07-28 say in headers what their bodies say, as the schema of a tool asks, too. A tool whose schema cannot be obeyed is left out.
+// Requests of 2026-07-28 say in headers what their bodies say, as the schema of a tool asks, too. A tool
+// whose schema cannot be obeyed is left out.
 func TestHeadersOfStatelessEra(t *testing.T) {
 	var called http.Header
 	f := newFake(t, func(w http.ResponseWriter, r *http.Request, m *message) bool {
@@ -193,7 +195,8 @@ func TestHeadersOfStatelessEra(t *testing.T) {
 	}
 }
 
-// A stream that is lost goes on after its last whole event, when the server has said, and a call is made once.
+// A stream that is lost goes on after its last whole event, when the server has said, and a call is made
+// once.
 func TestResume(t *testing.T) {
 	var calls, resumes int
 	var lost time.Time
@@ -276,7 +279,8 @@ func TestSessionEnds(t *testing.T) {
 	}
 }
 
-// A request of 2026-07-28 is cancelled by closing its stream, one of before by a notification that comes after it.
+// A request of 2026-07-28 is cancelled by closing its stream, one of before by a notification that comes
+// after it.
 func TestCancel(t *testing.T) {
 	for _, version := range []string{"2026-07-28", "2025-11-25"} {
 		t.Run(version, func(t *testing.T) {
@@ -308,7 +312,8 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// Requests of the server and what answers them pass on the standing stream, which is opened again when it ends.
+// Requests of the server and what answers them pass on the standing stream, which is opened again when it
+// ends.
 func TestStandingStream(t *testing.T) {
 	answered := make(chan string, 2)
 	opened := 0
@@ -518,7 +523,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A URL that lacks its /mcp is not mended without a word: the error says whether the server answers there. Its own 404 is no reason to look.
+// A URL that lacks its /mcp is not mended without a word: the error says whether the server answers there.
+// Its own 404 is no reason to look.
 func TestURLWithoutItsPath(t *testing.T) {
 	f := newFake(t, func(w http.ResponseWriter, r *http.Request, m *message) bool {
 		switch r.URL.Path {
@@ -591,7 +597,8 @@ func TestRedirectOnTheServer(t *testing.T) {
 	}
 }
 
-// Lines that a host sends without waiting for the answer to initialize go out with the session of that answer.
+// Lines that a host sends without waiting for the answer to initialize go out with the session of that
+// answer.
 func TestLinesAfterInitialize(t *testing.T) {
 	f := newFake(t, func(w http.ResponseWriter, r *http.Request, m *message) bool {
 		switch {
@@ -639,7 +646,8 @@ func TestFinish(t *testing.T) {
 	}
 }
 
-// A host gets the error for its request back under its own id, even one that no MCP client uses: it would wait for ever.
+// A host gets the error for its request back under its own id, even one that no MCP client uses: it would
+// wait for ever.
 func TestFinishWithAnyID(t *testing.T) {
 	f := newFake(t, func(http.ResponseWriter, *http.Request, *message) bool { return false }) // 202 for a call
 	tr, err := Open(f.options())
@@ -682,7 +690,8 @@ func TestFinishAfterARefusal(t *testing.T) {
 	}
 }
 
-// A server whose streams bring no answer is not asked without pause, nor is what is wrong with its events hidden.
+// A server whose streams bring no answer is not asked without pause, nor is what is wrong with its events
+// hidden.
 func TestStreamsWithoutAnAnswer(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"not JSON":  {"data: {]\n\n", "is not JSON"},

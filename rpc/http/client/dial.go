@@ -13,8 +13,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Dial connects to a server and negotiates a protocol version: that of d or, if d names none, one of the handshake era, whose streams can be
-// resumed when a connection is lost, else the newest one.
+// Dial connects to a server and negotiates a protocol version: that of d or, if d names none, one of the
+// handshake era, whose streams can be resumed when a connection is lost, else the newest one.
 func Dial(ctx context.Context, o Options, d rpc.DialOptions) (*rpc.Client, error) {
 	versions := []string{d.Version}
 	if d.Version == "" {
@@ -60,7 +60,8 @@ func Dial(ctx context.Context, o Options, d rpc.DialOptions) (*rpc.Client, error
 // lookTime is how long it may take to find out why a server cannot be used.
 const lookTime = 5 * time.Second
 
-// servesMCP reports whether a server answers at the URL with /mcp added. Dial only says so, because the user has not named that URL.
+// servesMCP reports whether a server answers at the URL with /mcp added. Dial only says so, because the user
+// has not named that URL.
 func servesMCP(ctx context.Context, o Options, info any) bool {
 	u, err := url.Parse(o.URL)
 	if err != nil {
@@ -76,8 +77,8 @@ func servesMCP(ctx context.Context, o Options, info any) bool {
 	return err == nil
 }
 
-// speaksSSE reports whether a server that took no POST speaks HTTP+SSE of 2024-11-05: a GET opens "an SSE stream and return[s] an endpoint event as the
-// first event" (basic/transports, "Backwards Compatibility").
+// speaksSSE reports whether a server that took no POST speaks HTTP+SSE of 2024-11-05: a GET opens "an SSE
+// stream and return[s] an endpoint event as the first event" (basic/transports, "Backwards Compatibility").
 func (t *Transport) speaksSSE(ctx context.Context) bool {
 	if t.noAnswer.Load() == nil {
 		return false

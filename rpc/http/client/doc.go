@@ -1,7 +1,8 @@
 // Package httpclient reaches a server at a URL: the client's half of MCP's Streamable HTTP transport
-// (https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http and, for the handshake era,
-// https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http). A [Transport] looks like the two pipes of a
-// server: lines are written to it and read from it, so an rpc.Client, or a host whose session is traced, sees no difference.
+// (https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http and, for the
+// handshake era, https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http).
+// A [Transport] looks like the two pipes of a server: lines are written to it and read from it, so an
+// rpc.Client, or a host whose session is traced, sees no difference.
 //
 //	Write ─ a line ─┬─ request ──────────────▶ POST ─┬─ JSON ────▶ pipe ─▶ Read
 //	                ├─ notification, response ▶ POST │              ▲
@@ -10,16 +11,18 @@
 //	                                                      ▼         │
 //	after notifications/initialized ───────▶ GET ──── events ───────┘
 //
-// In the handshake era, a lost stream is resumed by the id of its last event. Without such an id, the request is sent again where that does no
-// harm; for tools/call it might (see request.harmless).
+// In the handshake era, a lost stream is resumed by the id of its last event. Without such an id, the request
+// is sent again where that does no harm; for tools/call it might (see request.harmless).
 //
 // No message is queued: while nobody reads, connections wait, and with them the server.
 //
-// Goroutines: one for each request without an answer; one for the standing stream; net/http's. Only one goroutine may call Write.
+// Goroutines: one for each request without an answer; one for the standing stream; net/http's. Only one
+// goroutine may call Write.
 //
 // Locks: link.mu, never held across I/O.
 //
-// Words: the standing stream is the one that GET opens without an event's id: messages that answer no request.
+// Words: the standing stream is the one that GET opens without an event's id: messages that answer no
+// request.
 //
 // Where things stand:
 //

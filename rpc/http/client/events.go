@@ -22,7 +22,8 @@ type event struct {
 
 var errEventTooLong = errors.New("an event is too long")
 
-// readEvents calls hand with each complete event of a stream. It returns nil at the end of the stream, or the reason why it was lost.
+// readEvents calls hand with each complete event of a stream. It returns nil at the end of the stream, or the
+// reason why it was lost.
 func readEvents(stream io.Reader, most int, hand func(event)) error {
 	in := bufio.NewReaderSize(stream, 64<<10)
 	next := event{retry: -1}
@@ -94,7 +95,8 @@ const (
 	// firstPause and longestPause bound the pauses between attempts to reach it.
 	firstPause   = 100 * time.Millisecond
 	longestPause = 5 * time.Second
-	// leastStanding is the least pause after the server has ended the standing stream: some end it at once, each time.
+	// leastStanding is the least pause after the server has ended the standing stream: some end it at once,
+	// each time.
 	leastStanding = 500 * time.Millisecond
 )
 

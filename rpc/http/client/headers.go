@@ -14,8 +14,8 @@ const (
 	jsonType    = "application/json"
 )
 
-// headersOf returns the headers for a line, and whether the line is of 2026-07-28: "The Streamable HTTP transport mirrors selected JSON-RPC
-// body fields into HTTP headers" ("Request Metadata").
+// headersOf returns the headers for a line, and whether the line is of 2026-07-28: "The Streamable HTTP
+// transport mirrors selected JSON-RPC body fields into HTTP headers" ("Request Metadata").
 func (l *link) headersOf(method string, params []byte) (header http.Header, stateless bool) {
 	header = http.Header{"Content-Type": {jsonType}, "Accept": {jsonType + ", " + eventStream}}
 	version := rawjson.StringMember(rawjson.Member(params, "_meta"), mcp.MetaProtocolVersion)
@@ -40,8 +40,9 @@ func (l *link) headersOf(method string, params []byte) (header http.Header, stat
 	return header, true
 }
 
-// learn takes from a response what later requests must repeat in headers: the version, the session, the arguments of tools. version is that
-// of the request if it is of 2026-07-28, else "". It returns the response without tools that cannot be called.
+// learn takes from a response what later requests must repeat in headers: the version, the session, the
+// arguments of tools. version is that of the request if it is of 2026-07-28, else "". It returns the response
+// without tools that cannot be called.
 func (l *link) learn(method, version string, response *http.Response, message []byte) []byte {
 	result := rawjson.Member(message, "result")
 	if response == nil || !rawjson.IsObject(result) {

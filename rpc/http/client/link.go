@@ -23,7 +23,8 @@ const (
 	defaultMaxLine = 16 << 20
 	// maxRedirects is how many redirects of one request are followed, all on the same host.
 	maxRedirects = 5
-	// deadAfter is how long an HTTP/2 connection may be silent before it is pinged; TCP's keep-alive probes watch the others.
+	// deadAfter is how long an HTTP/2 connection may be silent before it is pinged; TCP's keep-alive probes
+	// watch the others.
 	deadAfter = 30 * time.Second
 	// maxHeaders bounds the headers of a response, in bytes.
 	maxHeaders = 256 << 10
@@ -86,7 +87,8 @@ func newLink(o Options) (*link, error) {
 	return l, nil
 }
 
-// sameServer follows a redirect only on the same host, for which the headers are meant, and only with the same method.
+// sameServer follows a redirect only on the same host, for which the headers are meant, and only with the
+// same method.
 func sameServer(r *http.Request, via []*http.Request) error {
 	from := via[0]
 	switch {

@@ -15,8 +15,8 @@ import (
 	"runnel/internal/headers"
 )
 
-// Options say which server to connect to. Proxies are taken from the environment (HTTPS_PROXY, NO_PROXY); certificates are checked against the
-// system's roots.
+// Options say which server to connect to. Proxies are taken from the environment (HTTPS_PROXY, NO_PROXY);
+// certificates are checked against the system's roots.
 type Options struct {
 	URL     string
 	Header  http.Header // sent with every request; its values are never shown
@@ -30,8 +30,8 @@ type Options struct {
 
 var variable = regexp.MustCompile(`\$\{[A-Za-z_][A-Za-z0-9_]*\}`)
 
-// NewOptions makes Options for a URL and headers that a user wrote. ${NAME} in the URL and in the value of a header is replaced by a variable,
-// so that no secret need be written there.
+// NewOptions makes Options for a URL and headers that a user wrote. ${NAME} in the URL and in the value of a
+// header is replaced by a variable, so that no secret need be written there.
 func NewOptions(url string, header map[string]string, variables func(name string) string, log zerolog.Logger) (o Options, err error) {
 	var values []string
 	filled := func(what, text string) string {
@@ -59,7 +59,8 @@ func NewOptions(url string, header map[string]string, variables func(name string
 // ErrNotSet is returned if a variable of a URL or a header is not set.
 var ErrNotSet = errors.New("is not set")
 
-// check returns an error for a URL or a header that cannot be sent, and for a header that the transport sends itself.
+// check returns an error for a URL or a header that cannot be sent, and for a header that the transport sends
+// itself.
 func (o *Options) check() error {
 	u, err := url.Parse(o.URL)
 	switch {

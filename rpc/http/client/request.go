@@ -24,7 +24,8 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// refusalGrace is how long a link whose session has ended stays, so that each of its requests gets its own answer.
+// refusalGrace is how long a link whose session has ended stays, so that each of its requests gets its own
+// answer.
 const refusalGrace = 250 * time.Millisecond
 
 // maxRefusal is how much of a refusal is read.
@@ -105,7 +106,8 @@ func (c *request) refuse(code int, err error) {
 	_ = c.deliver(rawjson.WithMember(refusal, "id", json.RawMessage(c.sentID)), nil) // any id is sent back; this fails only when the reader has closed
 }
 
-// exchange sends the line once, or resumes its stream, and delivers what arrives. again reports whether the line may be sent again after err.
+// exchange sends the line once, or resumes its stream, and delivers what arrives. again reports whether the
+// line may be sent again after err.
 func (c *request) exchange() (again bool, err error) {
 	method := http.MethodPost
 	body := c.line
@@ -171,12 +173,14 @@ func (c *request) tooLong() error {
 	return fmt.Errorf("the response is too long: the limit is %d bytes a message", c.o.MaxLine)
 }
 
-// harmless reports whether the line may be sent twice without telling anyone. A tool would run twice; a subscription would miss something.
+// harmless reports whether the line may be sent twice without telling anyone. A tool would run twice; a
+// subscription would miss something.
 func (c *request) harmless() bool {
 	return c.resumes() || c.notice || c.method != "" && c.method != "tools/call" && c.method != "subscriptions/listen"
 }
 
-// resumes reports whether the stream continues where it was lost. A line that is sent again begins anew, and is not tried for ever.
+// resumes reports whether the stream continues where it was lost. A line that is sent again begins anew, and
+// is not tried for ever.
 func (c *request) resumes() bool { return c.standing || c.lastEvent != "" }
 
 // events delivers the events of a stream.

@@ -17,15 +17,16 @@ const (
 	noticePatience = 30 * time.Second
 	// deletePatience is how long the server may take to end a session.
 	deletePatience = 3 * time.Second
-	// sentPatience is how long a cancellation waits until its request has been sent: the server may be unreachable.
+	// sentPatience is how long a cancellation waits until its request has been sent: the server may be
+	// unreachable.
 	sentPatience = time.Second
-	// standingPatience is how long the next line waits for the standing stream: a server's messages there may be lost before it is open, and
-	// not every server shows at once that it is.
+	// standingPatience is how long the next line waits for the standing stream: a server's messages there may
+	// be lost before it is open, and not every server shows at once that it is.
 	standingPatience = time.Second
 )
 
-// Transport is a server at a URL in the form of two pipes: lines that are written go to the server, and its messages are read as lines. Use it
-// where lines are passed on as they are; [Dial] makes a client of one.
+// Transport is a server at a URL in the form of two pipes: lines that are written go to the server, and its
+// messages are read as lines. Use it where lines are passed on as they are; [Dial] makes a client of one.
 type Transport struct {
 	*link
 	work     sync.WaitGroup
@@ -55,7 +56,8 @@ func (t *Transport) Name() string { return t.name }
 // Read reads the server's messages, one a line.
 func (t *Transport) Read(p []byte) (int, error) { return t.lines.Read(p) }
 
-// Write sends lines. It returns when the server has accepted those that get no answer; requests are still in flight then.
+// Write sends lines. It returns when the server has accepted those that get no answer; requests are still in
+// flight then.
 func (t *Transport) Write(p []byte) (int, error) {
 	t.partial = append(t.partial, p...)
 	for {
@@ -171,8 +173,9 @@ func (t *Transport) start(f func()) (started bool) {
 	return true
 }
 
-// cancel gives up a request that is cancelled. stop closes its stream once the server has the notification, since some servers keep it open.
-// It is nil if the notification must not be sent: "closing the SSE response stream is itself the cancellation signal" in 2026-07-28.
+// cancel gives up a request that is cancelled. stop closes its stream once the server has the notification,
+// since some servers keep it open. It is nil if the notification must not be sent: "closing the SSE response
+// stream is itself the cancellation signal" in 2026-07-28.
 func (t *Transport) cancel(params []byte) (stop func()) {
 	t.mu.Lock()
 	c := t.requests[string(rawjson.Member(params, "requestId"))]

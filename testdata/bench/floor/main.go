@@ -1,6 +1,6 @@
-// Floor answers as fast as a Go program can that knows its few messages by heart: nothing is parsed but the id and the
-// few arguments, every line is encoded beforehand, and a stream is one block written again and again. It is no MCP server
-// that anybody could use; it is what the pipe and the client leave room for.
+// Floor answers as fast as a Go program can that knows its few messages by heart: nothing is parsed but the
+// id and the few arguments, every line is encoded beforehand, and a stream is one block written again and
+// again. It is no MCP server that anybody could use; it is what the pipe and the client leave room for.
 package main
 
 import (
@@ -26,7 +26,8 @@ const (
 	block   = 64 << 10
 )
 
-// large is a result of 7 MiB. It is made when it is asked for: the start of the floor is measured, and its memory.
+// large is a result of 7 MiB. It is made when it is asked for: the start of the floor is measured, and its
+// memory.
 var large = sync.OnceValue(func() string {
 	return `,"result":{"content":[{"type":"text","text":"` + strings.Repeat("text ", 7<<20/5) + `"}]}}` + "\n"
 })

@@ -1,5 +1,5 @@
-// Httpfloor is the floor over HTTP: what net/http and the client leave room for. It is a program of its own, so that net/http does not weigh
-// on the floor.
+// Httpfloor is the floor over HTTP: what net/http and the client leave room for. It is a program of its own,
+// so that net/http does not weigh on the floor.
 package main
 
 import (

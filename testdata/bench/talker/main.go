@@ -1,6 +1,6 @@
-// Talker is the fastest server that runnel can stand before: its one tool writes progress notifications that were encoded
-// beforehand. It writes the members of a message in the order of an SDK: "go" (jsonrpc first) or "typescript" (jsonrpc last, and the
-// token after the message).
+// Talker is the fastest server that runnel can stand before: its one tool writes progress notifications that
+// were encoded beforehand. It writes the members of a message in the order of an SDK: "go" (jsonrpc first) or
+// "typescript" (jsonrpc last, and the token after the message).
 package main
 
 import (

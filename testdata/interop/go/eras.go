@@ -82,7 +82,8 @@ func (p *program) corrected(ctx context.Context) error {
 	return s.end()
 }
 
-// fallBack has the probe fail, because it lost its _meta: the SDK opens a session with initialize on the same connection.
+// fallBack has the probe fail, because it lost its _meta: the SDK opens a session with initialize on the same
+// connection.
 func (p *program) fallBack(ctx context.Context) error {
 	probes := 0
 	s, err := p.connect(ctx, &mcp.ClientOptions{}, "", func(c *mcp.Client) {

@@ -1,6 +1,8 @@
-// The official Go SDK as a client of runnel, in both eras: how it finds the era and falls back; list, call, progress,
+// The official Go SDK as a client of runnel, in both eras: how it finds the era and falls back; list, call,
+// progress,
 // cancel, questions, a subscription, and the tasks extension as far as the SDK lets it be spoken.
-// Usage: go serve (see there), go RUNNEL CONFIG, or go URL CONFIG for a runnel that serves HTTP with that config. Exits 0 and prints what it saw, or 1 with the reason.
+// Usage: go serve (see there), go RUNNEL CONFIG, or go URL CONFIG for a runnel that serves HTTP with that
+// config. Exits 0 and prints what it saw, or 1 with the reason.
 package main
 
 import (
@@ -53,7 +55,8 @@ type session struct {
 	progress chan *mcp.ProgressNotificationParams
 }
 
-// connect starts the program. use, if not nil, changes the client before it connects; watch, if not nil, sees what comes in.
+// connect starts the program. use, if not nil, changes the client before it connects; watch, if not nil, sees
+// what comes in.
 func (p *program) connect(ctx context.Context, o *mcp.ClientOptions, version string, use func(*mcp.Client), watch *watch) (*session, error) {
 	s := &session{progress: make(chan *mcp.ProgressNotificationParams, 100)}
 	o.ProgressNotificationHandler = func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { s.progress <- r.Params }

@@ -14,7 +14,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// resumption cuts the connection of a call that streams, some times: the SDK goes on with it by itself, and sees each chunk once and the result.
+// resumption cuts the connection of a call that streams, some times: the SDK goes on with it by itself, and
+// sees each chunk once and the result.
 func (p *program) resumption(ctx context.Context) error {
 	if !p.overHTTP() {
 		return nil

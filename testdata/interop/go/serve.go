@@ -11,8 +11,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// serve is the SDK's own server over Streamable HTTP, for runnel as its client: /mcp with sessions whose streams can be resumed, /stateless
-// without. It prints where it listens.
+// serve is the SDK's own server over Streamable HTTP, for runnel as its client: /mcp with sessions whose
+// streams can be resumed, /stateless without. It prints where it listens.
 func serve() error {
 	server := mcp.NewServer(&mcp.Implementation{Name: "interop-server", Version: "1"}, nil)
 	type arguments struct {

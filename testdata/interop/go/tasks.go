@@ -14,8 +14,8 @@ import (
 
 const missingCapability = -32021
 
-// tasks speaks the tasks extension, which the SDK does not know, through its methods for custom requests. It polls:
-// the SDK cannot subscribe to tasks.
+// tasks speaks the tasks extension, which the SDK does not know, through its methods for custom requests. It
+// polls: the SDK cannot subscribe to tasks.
 func (p *program) tasks(ctx context.Context) error {
 	capabilities := &mcp.ClientCapabilities{}
 	capabilities.AddExtension("io.modelcontextprotocol/tasks", nil)
@@ -92,7 +92,8 @@ func (p *program) tasks(ctx context.Context) error {
 	return s.end()
 }
 
-// start calls a tool whose answer is a task and returns its id. The SDK takes the answer for a result without content.
+// start calls a tool whose answer is a task and returns its id. The SDK takes the answer for a result without
+// content.
 func (s *session) start(ctx context.Context, w *watch, tool string, arguments map[string]any) (string, error) {
 	if arguments == nil {
 		arguments = map[string]any{}

@@ -1,5 +1,6 @@
-// Mark3labs/mcp-go as a client of runnel, in both eras: list, call, progress, questions, cancel, a subscription, and tasks as far as it has them.
-// Usage: mcpgo RUNNEL CONFIG, or mcpgo URL CONFIG for a runnel that serves HTTP with that config. Exits 0 and prints what it saw, or 1 with the reason.
+// Mark3labs/mcp-go as a client of runnel, in both eras: list, call, progress, questions, cancel, a
+// subscription, and tasks as far as it has them. Usage: mcpgo RUNNEL CONFIG, or mcpgo URL CONFIG for a runnel
+// that serves HTTP with that config. Exits 0 and prints what it saw, or 1 with the reason.
 package main
 
 import (
