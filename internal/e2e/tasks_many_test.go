@@ -25,7 +25,8 @@ func TestManyTasks(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	// As ids of one moment are: they begin alike. Neighbours are of two tools, since equal ones are shown in one line.
+	// As ids of one moment are: they begin alike. Neighbours are of two tools, since equal ones are shown in
+	// one line.
 	_, err = db.Exec(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
 		INSERT INTO task (id, owner, tool, status, message, created, updated, ttl, expires, merge, outcome)
 		SELECT printf('%04x%04x-', i >> 8, 0) || lower(hex(randomblob(4))), 'local', 'make' || (i % 2), 'completed', '', ?2, ?2, ?3, ?2 + ?3, 0, CAST('{"result":{"content":[]}}' AS BLOB) FROM n`,
