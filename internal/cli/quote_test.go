@@ -13,8 +13,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// A command that runnel shows can be pasted into a shell, whoever named the directory, the tool and its
-// arguments.
+// A command that runnel shows can be pasted into a shell, even if a stranger has named the directory, the
+// tool and its arguments.
 func TestShownCommandsRunNoStrangersCode(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the test pastes into a POSIX shell; CI runs on one")

@@ -18,8 +18,8 @@ import (
 const viewTasks = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"view_tasks","arguments":{},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
 	`"io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}}}}}}`
 
-// The live view answers its own page, and nobody else: without the token, from another site, or under another
-// name there is nothing to see.
+// The live view answers its own page only: without the token, from another site, or under another name there
+// is nothing to see.
 func TestUI(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())

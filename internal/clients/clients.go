@@ -1,5 +1,5 @@
-// Package clients has one table: what is known about the programs that call tools. It sets defaults only.
-// What a config or a flag says wins, and a client that is not in the table gets the general defaults.
+// Package clients has one table: what is known about the programs that call tools. It sets defaults only: a
+// config and a flag win over it, and a client that it does not list gets the general defaults.
 package clients
 
 import (

@@ -392,7 +392,7 @@ func TestDetachedSurvivesAnyMoment(t *testing.T) {
 	t.Logf("%d kills, %d detached tasks known, all complete", rounds, len(all))
 }
 
-// kill -9 of supervisors at any moment: their tasks have failed, exactly once, whoever looks; what they had
+// kill -9 of supervisors at any moment: their tasks have failed, exactly once, in every view; what they had
 // stored is a prefix of what the tool wrote, and no child lives on.
 func TestSupervisorKilledAtAnyMoment(t *testing.T) {
 	t.Parallel()

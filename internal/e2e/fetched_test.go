@@ -13,8 +13,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// A prune leaves results that nobody has fetched: a client by tasks/result, or a person by "runnel tasks
-// result". --force takes them too.
+// A prune leaves results that were never fetched, neither by a client (tasks/result) nor by a person (runnel
+// tasks result). --force deletes them, too.
 func TestPruneLeavesWhatNobodyFetched(t *testing.T) {
 	t.Parallel()
 	state := t.TempDir()

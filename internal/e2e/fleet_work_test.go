@@ -210,8 +210,8 @@ tools:
 	gone(t, pid)
 }
 
-// A user who has confirmed a call on a worker that then hands it back is not asked again by a worker that
-// nobody may answer.
+// A user who has confirmed a call on a worker that then hands it back is not asked again by a worker whose
+// questions cannot be answered.
 func TestHandedBackConfirmed(t *testing.T) {
 	t.Parallel()
 	c := newCrew(t, `

@@ -281,7 +281,7 @@ func (c *groundClient) call(k *groundTask, method string, params any) {
 	})
 }
 
-// saw notes the end that somebody was told of, once and for all. But one that could not be stored is known to
+// saw notes an end that a client was told of, once and for all. But one that could not be stored is known to
 // its own runnel alone, and lost with it: for the others the task works on, and has failed when that runnel
 // is gone.
 func (k *groundTask) saw(c *groundClient, task mcp.Task, by string) {

@@ -324,7 +324,7 @@ func (g *ground) opReload(s *slot, rng *rand.Rand, n int) {
 	g.trouble(func(k *groundTask) bool { return k.anyEnd })
 }
 
-// opDisk fills the disk, and lets somebody write more than there is room for: what has ended must not pay for
+// opDisk fills the disk, and has a client write more than there is room for: what has ended must not pay for
 // it.
 func (g *ground) opDisk(s *slot, rng *rand.Rand, n int) {
 	file := g.fill(uint64(rng.IntN(1 << rng.IntN(20))))

@@ -129,8 +129,8 @@ func copyFile(t *testing.T, from, to string) {
 }
 
 // clockSource is added to each package whose sources ask for the time. The file CLOCK is all runnels' wall
-// clock: by how many seconds it has been moved. The monotonic clock goes on as it does, as when somebody sets
-// the time.
+// clock: by how many seconds it has been moved. The monotonic clock goes on, as when a user sets the
+// time.
 const clockSource = `package PACKAGE
 
 import (

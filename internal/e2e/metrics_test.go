@@ -87,7 +87,7 @@ func scrape(t *testing.T, log *syncBuffer) string {
 	return string(bytes.TrimSpace(page)) + "\n"
 }
 
-// However many connections somebody opens, few are served at once, those that say nothing are closed in time,
+// However many connections are opened, few are served at a time, those that say nothing are closed in time,
 // and every line of the log is JSON.
 func TestMetricsConnectionsAreFew(t *testing.T) {
 	t.Parallel()

@@ -125,8 +125,8 @@ func newFleet(t *testing.T, seed uint64) *fleet {
 	f.cluster = natstest.Start(t, 3, environ(t))
 	f.program = builtProgram(t)
 	f.env = append(environ(t), "RUNNEL_STATE="+f.cluster.URL()+"?replicas=3", noSleepAtExit)
-	// The lock holds as long as any process of the command lives: whoever finds it taken runs beside another
-	// one.
+	// The lock holds as long as any process of the command lives: a process that finds it taken runs
+	// together with another one.
 	command := fmt.Sprintf(`exec 9>%[1]s/lock.$n; flock -n 9 || echo "overlap $n $$" >> %[1]s/runs; echo "begin $n $$" >> %[1]s/runs; `+
 		`i=0; while [ $i -lt $count ]; do printf "chunk %%06d\n" $i; i=$((i+1)); sleep %[2]s; done; echo "end $n $$" >> %[1]s/runs`, dir, fleetPace)
 	const input = "input: {n: {type: integer}, count: {type: integer}}, runs: builds"
@@ -330,7 +330,7 @@ func (s *stalls) partial(id string) {
 }
 
 // report says for each kind of fault how long the longest stalls were that began with it, or until it was
-// mended.
+// repaired.
 func (s *stalls) report(faults []faultAt, elections []time.Duration) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -129,7 +129,7 @@ func leakWitness(t *testing.T, flags ...string) (*witness, *collected) {
 	return startWitness(&witness{t: t, patience: watchdog, watch: c}, racedCommand(t, append(flags, "--fallback-tools=always", "--log-level=debug", "--max-tasks=1000")...)), c
 }
 
-// Stored data holds no secret, whoever looks at it: the state's files, its log as a resource, the tasks
+// Stored data holds no secret, however it is read: the state's files, its log as a resource, the tasks
 // methods, the tools for models, the commands for people.
 func TestSecretsAreNotKept(t *testing.T) {
 	t.Parallel()

@@ -31,8 +31,8 @@ var sequences = map[string]key{
 	"H": keyHome, "1~": keyHome, "7~": keyHome, "F": keyEnd, "4~": keyEnd, "8~": keyEnd,
 }
 
-// readKey returns the first key in what was typed, and its length in bytes: 0 if the rest of the key has not
-// come yet. With late, there is no rest.
+// readKey returns the first key in what was typed, and its length in bytes: 0 while the rest of the key may
+// still come. If late is set, nothing more comes.
 func readKey(typed []byte, late bool) (k key, n int) {
 	switch {
 	case typed[0] != byte(keyEscape):

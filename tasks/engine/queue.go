@@ -244,7 +244,7 @@ func (sp *Space) describe(ctx context.Context, r *Record) {
 
 // line is the latest view of what waits for workers.
 type line struct {
-	look  chan struct{} // capacity 1: full while somebody looks, on behalf of all
+	look  chan struct{} // capacity 1: full while one looks, on behalf of all
 	mu    sync.Mutex
 	known *lineUp
 }
