@@ -108,6 +108,18 @@ var Table = []Client{
 		MaxResult: 24 << 10, MaxError: 11 << 10, SyncWait: patient,
 		Source: "0.24.4, headless and in a terminal",
 	},
+	{
+		Name: "kilo", Title: "Kilo", Host: "kilo",
+		Text: 48 << 10, Error: 48 << 10, GivesUp: 60 * time.Second, ProgressHelps: true,
+		MaxResult: 12 << 10, // it shows 2,000 lines, however short, and of a longer text only the head
+		Source:    "7.7.9, headless",
+	},
+	{
+		Name: "pi", Title: "Pi", Host: "pi",
+		Text: 20 << 10, Error: 20 << 10, GivesUp: 60 * time.Second, ProgressHelps: true,
+		MaxResult: 19 << 10, // what it says of a link counts, too
+		Source:    "1.6.0, headless",
+	},
 	{Name: "claude-ai", Title: "Claude Desktop", Host: "claude-desktop", GivesUp: 60 * time.Second, Source: "reports"},
 	{Name: "cursor-vscode", Title: "Cursor", Host: "cursor", GivesUp: 60 * time.Second, Source: "reports"},
 	{Name: "Visual Studio Code", Title: "VS Code", Host: "vscode", Source: "its source"},

@@ -23,6 +23,8 @@ func TestPlaces(t *testing.T) {
 		"copilot":        {"linux": "/home/me/.copilot/mcp-config.json", "darwin": "/Users/me/.copilot/mcp-config.json", "windows": `C:\Users\me\.copilot\mcp-config.json`},
 		"cline":          {"linux": "/home/me/.cline/data/settings/cline_mcp_settings.json", "darwin": "/Users/me/.cline/data/settings/cline_mcp_settings.json", "windows": `C:\Users\me\.cline\data\settings\cline_mcp_settings.json`},
 		"qwen":           {"linux": "/home/me/.qwen/settings.json", "darwin": "/Users/me/.qwen/settings.json", "windows": `C:\Users\me\.qwen\settings.json`},
+		"kilo":           {"linux": "/home/me/.config/kilo/kilo.json", "darwin": "/Users/me/.config/kilo/kilo.json", "windows": `C:\Users\me\.config\kilo\kilo.json`},
+		"pi":             {"linux": "/home/me/.pi/agent/mcp.json", "darwin": "/Users/me/.pi/agent/mcp.json", "windows": `C:\Users\me\.pi\agent\mcp.json`},
 		"zed":            {"linux": "/home/me/.config/zed/settings.json", "darwin": "/Users/me/.config/zed/settings.json", "windows": `C:\Users\me\AppData\Roaming\Zed\settings.json`},
 	}
 	for _, h := range Table {
@@ -45,6 +47,8 @@ func TestPlaces(t *testing.T) {
 		{"copilot", "linux", "COPILOT_HOME", "/c", "/c/mcp-config.json"},
 		{"cline", "linux", "CLINE_DATA_DIR", "/c", "/c/settings/cline_mcp_settings.json"},
 		{"qwen", "linux", "QWEN_HOME", "/c", "/c/settings.json"},
+		{"kilo", "linux", "XDG_CONFIG_HOME", "/c", "/c/kilo/kilo.json"},
+		{"pi", "linux", "PI_CODING_AGENT_DIR", "/c", "/c/mcp.json"},
 		{"vscode", "windows", "APPDATA", `D:\roaming`, `D:\roaming\Code\User\mcp.json`},
 		{"vscode", "darwin", "XDG_CONFIG_HOME", "/c", ""},
 	} {

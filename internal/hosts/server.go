@@ -47,6 +47,9 @@ func copilot(s Server) []field {
 	return append(append([]field{{"type", "local"}}, plain(s)...), field{"tools", []string{"*"}})
 }
 
+// pi also says that the tools are the model's own: else it reaches them only from scripts that it writes.
+func pi(s Server) []field { return append(plain(s), field{"exposure", "direct"}) }
+
 func opencode(s Server) []field {
 	fields := []field{{"type", "local"}, {"command", append([]string{s.Command}, s.Args...)}}
 	if len(s.Env) > 0 {

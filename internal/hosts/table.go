@@ -38,6 +38,8 @@ type Host struct {
 //	Copilot CLI     docs.github.com, "Adding MCP servers for GitHub Copilot CLI"; $COPILOT_HOME as in the program, 1.0.102
 //	Cline           docs.cline.bot, "MCP servers" of the CLI; $CLINE_DATA_DIR as in the program, 3.0.65
 //	Qwen Code       QwenLM/qwen-code docs, "MCP servers"; $QWEN_HOME as in the program, 0.24.4
+//	Kilo            opencode's relative: XDG on every system, as in the program, 7.7.9
+//	Pi              its docs/mcp.md, docs/environment-variables.md, 1.6.0
 //	Zed             zed.dev/docs/ai/mcp; crates/paths/src/paths.rs: ~/.config on macOS, too
 var Table = []*Host{
 	{
@@ -133,6 +135,20 @@ var Table = []*Host{
 		Project: ".qwen/settings.json",
 		format:  jsonText{comments: true}, key: "mcpServers", shape: plain,
 		After: "Sessions that begin now have it.",
+	},
+	{
+		ID: "kilo", Title: "Kilo", Programs: []string{"kilo", "kilocode"},
+		user:    map[string]place{"": {"XDG_CONFIG_HOME", "~/.config", "kilo/kilo.json"}},
+		Project: "kilo.json",
+		format:  jsonText{comments: true}, key: "mcp", shape: opencode,
+		After: "Sessions that begin now have it.",
+	},
+	{
+		ID: "pi", Title: "Pi", Programs: []string{"pi"},
+		user:    map[string]place{"": {"PI_CODING_AGENT_DIR", "~/.pi/agent", "mcp.json"}},
+		Project: ".pi/mcp.json",
+		format:  jsonText{}, key: "mcpServers", shape: pi,
+		After: "Sessions that begin now have it, a project's file where Pi trusts the project.",
 	},
 	{
 		ID: "zed", Title: "Zed", Programs: []string{"zed", "zeditor"},

