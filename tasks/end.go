@@ -16,6 +16,9 @@ func (r *Run) Cancel(message string) bool {
 
 const expiredMessage = "the task's ttl is over"
 
+// lostMessage is that of a task that its state has forgotten before its ttl was over.
+const lostMessage = "the state no longer has the task: it was deleted there, or a server has lost what it had stored"
+
 // expire ends the run when its ttl is over.
 func (r *Run) expire() {
 	r.finish(errExpired, mcp.TaskFailed, expiredMessage, &Outcome{Result: mcp.ErrorResult("The task's ttl is over.")})

@@ -38,6 +38,7 @@ var (
 	errExpired    = errors.New("expired")
 	errClosed     = errors.New("runnel was stopped, as when the host closes the session; a tool with detach: true goes on")
 	errUnfollowed = errors.New("not followed any more")
+	errLost       = errors.New("the state has lost the task")
 )
 
 // Trouble is an error of a state, worded for a user who has to do something about it. Clients get its text,

@@ -82,12 +82,15 @@ func (v *View) watchUntilEnd(client Client) (Task, error) {
 		t := v.Task()
 		before := t
 		switch err := v.runner.watchStored(v.ctx, &t); {
-		case errors.Is(err, ErrNotFound): // its ttl is over, and the state has forgotten it
-			t.Status = mcp.TaskFailed
-			t.StatusMessage = expiredMessage
+		case errors.Is(err, ErrNotFound): // the state has forgotten it
+			message, cause := expiredMessage, errExpired
+			if !t.Expired(v.runner.o.now()) {
+				message, cause = lostMessage, errLost
+			}
+			t.Status, t.StatusMessage = mcp.TaskFailed, message
 			t.UpdatedAt = time.Now()
-			t.Outcome = &Outcome{Result: mcp.ErrorResult("The task's ttl is over.")}
-			return t, errExpired
+			t.Outcome = &Outcome{Result: mcp.ErrorResult(message)}
+			return t, cause
 		case err != nil:
 			t.Outcome = &Outcome{Result: mcp.ErrorResult("runnel was stopped; the task goes on")}
 			return t, err

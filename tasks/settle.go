@@ -66,6 +66,9 @@ func (r *Runner) fencedEnd(t Task) Task {
 		t.Outcome = stored.Outcome
 	} else {
 		message := ErrFenced.Error() + ", or has deleted it"
+		if errors.Is(err, ErrNotFound) {
+			message = lostMessage
+		}
 		t.Status = mcp.TaskFailed
 		t.StatusMessage = message
 		t.Outcome = &Outcome{Err: rpc.Errorf(mcp.CodeInternalError, "%s", message)}

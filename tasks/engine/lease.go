@@ -46,7 +46,7 @@ func (sp *Space) Renew(ctx context.Context) error {
 	before := sp.renewed
 	sp.mu.Unlock()
 	if !before.IsZero() && now.Sub(before) > LeaseTTL-RenewInterval {
-		if err := sp.findFenced(ctx); err != nil {
+		if err := sp.findFenced(ctx, sp.mine()); err != nil {
 			return err
 		}
 	}
@@ -56,11 +56,15 @@ func (sp *Space) Renew(ctx context.Context) error {
 	return nil
 }
 
-// findFenced finds the tasks of this process that others have ended.
-func (sp *Space) findFenced(ctx context.Context) error {
+// mine returns the tasks that this process runs.
+func (sp *Space) mine() []*keeping {
 	sp.mu.Lock()
-	mine := slices.Collect(maps.Values(sp.live))
-	sp.mu.Unlock()
+	defer sp.mu.Unlock()
+	return slices.Collect(maps.Values(sp.live))
+}
+
+// findFenced finds those of some tasks of this process that others have ended, or that the server has lost.
+func (sp *Space) findFenced(ctx context.Context, mine []*keeping) error {
 	for _, k := range mine {
 		r, err := sp.Read(ctx, k.id)
 		switch {
@@ -83,12 +87,20 @@ func (sp *Space) Sweep(ctx context.Context) error {
 	if err := cmp.Or(sp.DropExpired(ctx), sp.undo(ctx)); err != nil {
 		return err
 	}
+	mine := sp.mine()
 	marks, err := sp.Marks(ctx) // before the leases, so that the process of each mark has a lease
 	if err != nil {
 		return err
 	}
 	alive, err := sp.Alive(ctx)
 	if err != nil {
+		return err
+	}
+	marked := map[string]bool{}
+	for _, m := range marks {
+		marked[m.ID] = marked[m.ID] || m.Keeper == sp.Keeper
+	}
+	if err := sp.findFenced(ctx, slices.DeleteFunc(mine, func(k *keeping) bool { return marked[k.id] })); err != nil {
 		return err
 	}
 	missed := map[string]time.Time{}

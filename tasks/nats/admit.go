@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/synadia-io/orbit.go/jetstreamext"
 
 	"runnel/tasks"
@@ -27,9 +26,9 @@ func (sp *space) admit(ctx context.Context, r *engine.Record) error {
 		}
 	}
 	if limit := sp.Limits.MaxStartsPerMinute; limit > 0 {
-		made, err := askAgain(ctx, replicaTimeout, func(ctx context.Context) ([]*jetstream.RawStreamMsg, error) {
-			answer, err := jetstreamext.GetBatch(ctx, sp.c.js, sp.name, limit, jetstreamext.GetBatchSubject(sp.subject("*", "made")), jetstreamext.GetBatchStartTime(time.Now().Add(-time.Minute)))
-			return collect(ctx, answer, err)
+		made, err := sp.direct(ctx, func(ctx context.Context) (answer, error) {
+			return jetstreamext.GetBatch(ctx, sp.c.js, sp.name, limit, jetstreamext.GetBatchSubject(sp.subject("*", "made")),
+				jetstreamext.GetBatchStartTime(time.Now().Add(-time.Minute)))
 		})
 		if err != nil {
 			return err

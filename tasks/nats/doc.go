@@ -60,4 +60,5 @@
 //	a worker finds what waits                                      State.Next (next.go)
 //	an offer that is not runnel's is refused                       space.offered (next.go)
 //	a stream is made, checked and brought to this version          space.openStream (open.go)
+//	the servers have lost the streams                              space.restore (open.go) makes them; Space.Sweep ends what is lost
 package nats

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -56,8 +57,10 @@ func (sp *space) publish(ctx context.Context, m *nats.Msg, o ...jetstream.Publis
 		if errors.Is(err, nats.ErrMaxPayload) {
 			return 0, tasks.Trouble{Err: fmt.Errorf("the state refuses it: let its servers take messages of 1 MiB (max_payload): %w", err)}
 		}
-		if errors.Is(err, jetstream.ErrNoStreamResponse) && sp.removed(ctx) {
-			return 0, engine.Removed("the stream " + sp.name)
+		if errors.Is(err, jetstream.ErrNoStreamResponse) {
+			if err := sp.restore(ctx); err != nil && !errors.Is(err, tasks.ErrBusy) && ctx.Err() == nil {
+				return 0, err
+			}
 		}
 		if !pause.For(ctx, writeAgain) {
 			return 0, tasks.Trouble{Err: engine.Away{Err: fmt.Errorf("no server of %s has stored it within %v: %w", sp.c.o.Servers, writeTimeout, err)}}
@@ -113,7 +116,7 @@ func (sp *space) askLeader(ctx context.Context, what map[string]any) (*jetstream
 		case err == nil && answer.Error.ErrorCode == noMessage:
 			return nil, nil
 		case err == nil && answer.Error.ErrorCode == jetstream.JSErrCodeStreamNotFound:
-			return nil, engine.Removed("the stream " + sp.name)
+			return nil, sp.restore(ctx)
 		case err == nil && answer.Error.Code != 503:
 			return nil, explain(answer.Error)
 		}
@@ -167,18 +170,32 @@ func (sp *space) fromLeader(ctx context.Context, sequence uint64, subject string
 
 // lastOf returns the last message of each subject of a stream, all as of one moment.
 func (sp *space) lastOf(ctx context.Context, stream string, subjects ...string) ([]*jetstream.RawStreamMsg, error) {
-	return askAgain(ctx, replicaTimeout, func(ctx context.Context) ([]*jetstream.RawStreamMsg, error) {
-		answer, err := jetstreamext.GetLastMsgsFor(ctx, sp.c.js, stream, subjects)
-		return collect(ctx, answer, err)
+	return sp.direct(ctx, func(ctx context.Context) (answer, error) {
+		return jetstreamext.GetLastMsgsFor(ctx, sp.c.js, stream, subjects)
 	})
 }
 
 // from returns up to n messages of a subject from a sequence number on, of about limit bytes.
 func (sp *space) from(ctx context.Context, sequence uint64, subject string, n, limit int) ([]*jetstream.RawStreamMsg, error) {
-	return askAgain(ctx, replicaTimeout, func(ctx context.Context) ([]*jetstream.RawStreamMsg, error) {
-		answer, err := jetstreamext.GetBatch(ctx, sp.c.js, sp.name, n, jetstreamext.GetBatchSeq(max(sequence, 1)), jetstreamext.GetBatchSubject(subject), jetstreamext.GetBatchMaxBytes(limit))
-		return collect(ctx, answer, err)
+	return sp.direct(ctx, func(ctx context.Context) (answer, error) {
+		return jetstreamext.GetBatch(ctx, sp.c.js, sp.name, n, jetstreamext.GetBatchSeq(max(sequence, 1)),
+			jetstreamext.GetBatchSubject(subject), jetstreamext.GetBatchMaxBytes(limit))
 	})
+}
+
+// answer is the messages of a direct get.
+type answer = iter.Seq2[*jetstream.RawStreamMsg, error]
+
+// direct sends a direct get. One for a stream that does not exist is answered by no server.
+func (sp *space) direct(ctx context.Context, get func(ctx context.Context) (answer, error)) (list []*jetstream.RawStreamMsg, err error) {
+	try := func(ctx context.Context) ([]*jetstream.RawStreamMsg, error) {
+		messages, err := get(ctx)
+		return collect(ctx, messages, err)
+	}
+	if list, err = askAgain(ctx, replicaTimeout, try); errors.Is(err, nats.ErrNoResponders) && sp.restore(ctx) == nil {
+		list, err = askAgain(ctx, replicaTimeout, try)
+	}
+	return list, err
 }
 
 // ask sends a request, and sends it again if it is not answered: a server that dies, or is cut off, never
@@ -205,11 +222,11 @@ func askAgain[T any](ctx context.Context, patience time.Duration, try func(ctx c
 	}
 }
 
-func collect(ctx context.Context, answer func(func(*jetstream.RawStreamMsg, error) bool), err error) (list []*jetstream.RawStreamMsg, _ error) {
+func collect(ctx context.Context, messages answer, err error) (list []*jetstream.RawStreamMsg, _ error) {
 	if err != nil {
 		return nil, unreachable(err)
 	}
-	for m, err := range answer {
+	for m, err := range messages {
 		if errors.Is(err, jetstreamext.ErrNoMessages) {
 			return nil, nil
 		}
@@ -247,6 +264,9 @@ func (sp *space) subjectsNow(ctx context.Context, stream, pattern string) (list 
 		}
 		if err := json.Unmarshal(m.Data, &page); err != nil {
 			return nil, err
+		}
+		if page.Error != nil && page.Error.ErrorCode == jetstream.JSErrCodeStreamNotFound {
+			return nil, sp.restore(ctx)
 		}
 		if page.Error != nil {
 			return nil, unreachable(page.Error)

@@ -42,6 +42,7 @@ func (s *State) Next(ctx context.Context, owners, classes []string) (*tasks.Offe
 				switch o, err := sp.next(ctx, class); {
 				case o != nil:
 					return o, nil
+				case errors.Is(err, nats.ErrNoResponders): // the servers have lost the queue: the next look makes it again
 				case err != nil:
 					failed = err // the others are still tried
 				}

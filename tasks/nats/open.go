@@ -31,16 +31,66 @@ func (c *connection) Open(ctx context.Context, of *engine.Space) (engine.Store, 
 		root: prefix + "." + of.Name + ".", wakes: prefix + "-wake." + of.Name + ".", asks: prefix + "-ask." + of.Name + ".",
 		alive: prefix + "-alive." + of.Name + ".", work: prefix + "-work." + of.Name + ".",
 		leaseName: prefix + "-alive_" + of.Name, queueName: prefix + "-work_" + of.Name, consumers: map[string]jetstream.Consumer{},
+		restoring: make(chan struct{}, 1),
 	}
 	var err error
-	if sp.stream, err = sp.openStream(ctx, sp.name, sp.root+">", func(o *jetstream.StreamConfig) { o.MaxBytes = max(c.o.MaxState, 0) }); err != nil {
-		return nil, nil, err
-	}
-	if sp.leases, err = sp.openStream(ctx, sp.leaseName, sp.alive+">", func(*jetstream.StreamConfig) {}); err != nil {
+	if sp.stream, sp.leases, err = sp.openStreams(ctx); err != nil {
 		return nil, nil, err
 	}
 	sp.asked, err = c.nc.Subscribe(sp.asks+sp.Keeper, sp.hearAsk)
 	return sp, sp, err
+}
+
+func (sp *space) openStreams(ctx context.Context) (stream, leases jetstream.Stream, err error) {
+	if stream, err = sp.openStream(ctx, sp.name, sp.root+">", func(o *jetstream.StreamConfig) { o.MaxBytes = max(sp.c.o.MaxState, 0) }); err != nil {
+		return nil, nil, err
+	}
+	leases, err = sp.openStream(ctx, sp.leaseName, sp.alive+">", func(*jetstream.StreamConfig) {})
+	return stream, leases, err
+}
+
+// restore makes the owner's streams again if the servers have lost them: a server's folder may have been a
+// temporary one, or the streams were deleted. The tasks that were in them are lost: the next Sweep of each process finds
+// those that it runs.
+func (sp *space) restore(ctx context.Context) error {
+	select {
+	case sp.restoring <- struct{}{}:
+		defer func() { <-sp.restoring }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	missing := func(name string) (bool, error) {
+		_, err := ask(ctx, func(ctx context.Context) (jetstream.Stream, error) {
+			stream, err := sp.c.js.Stream(ctx, name)
+			return stream, busy(err)
+		})
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			return true, nil
+		}
+		return false, err
+	}
+	lost, err := missing(sp.name)
+	if err != nil {
+		return err
+	}
+	if _, _, err := sp.openStreams(ctx); err != nil { // the ones that sp has are known by their names alone
+		return err
+	}
+	sp.mu.Lock()
+	queued := sp.queue != nil
+	sp.mu.Unlock()
+	if queued {
+		_ = sp.lostQueue(nil)
+		if _, err := sp.openQueue(ctx); err != nil {
+			return err
+		}
+	}
+	if lost {
+		sp.Log.Error().Str("stream", sp.name).Msg("the servers of the state had lost the stream, or it was deleted: it is made again, and its tasks are lost. " +
+			"A nats-server keeps them where -sd names a folder")
+		sp.places.clear()
+	}
+	return nil
 }
 
 // openStream returns a stream of the owner, and makes it if there is none. special changes the configuration

@@ -220,6 +220,13 @@ func (p *places) at(subject string, begins int64) uint64 {
 	return 0
 }
 
+// clear forgets all places.
+func (p *places) clear() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.next = nil
+}
+
 // note notes where a read has ended.
 func (p *places) note(subject string, next place) {
 	p.mu.Lock()

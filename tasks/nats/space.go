@@ -28,6 +28,8 @@ type space struct {
 
 	leaseName, queueName string // of streams
 
+	restoring chan struct{} // capacity 1: full while lost streams are made again
+
 	places places
 
 	mu        sync.Mutex

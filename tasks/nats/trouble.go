@@ -1,7 +1,6 @@
 package nats
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -30,14 +29,6 @@ func isFull(err *jetstream.APIError) bool {
 		return true
 	}
 	return err.ErrorCode == 10077 && strings.HasPrefix(err.Description, "maximum ") // JSStreamStoreFailedF, whatever the reason
-}
-
-// removed reports whether the servers know that the stream does not exist.
-func (sp *space) removed(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, ackTimeout)
-	defer cancel()
-	_, err := sp.c.js.Stream(ctx, sp.name)
-	return errors.Is(err, jetstream.ErrStreamNotFound)
 }
 
 // busy turns refusals that will pass into tasks.ErrBusy.

@@ -80,22 +80,56 @@ func TestFull(t *testing.T) {
 	statetest.Put(t, here, end)
 }
 
-// A stream that is deleted while it is used is told as what it is.
+// The server comes back without what it had stored, as one does whose folder was temporary. What is lost ends,
+// with that reason, and the same processes go on with new streams.
+func TestStoreComesBackEmpty(t *testing.T) {
+	t.Parallel()
+	first := startServer(t, t.TempDir(), 0)
+	url := first.ClientURL()
+	front, worker := newState(t, url), newState(t, url)
+	taken := offer(t, front, tasks.Offer{})
+	take(t, worker, "far", 3)
+	waits := offer(t, front, tasks.Offer{})
+	local := statetest.StartDelivered(t, statetest.NewRunner(t, tasks.Options{State: front}), statetest.UntilDone)
+	first.Shutdown()
+	first.WaitForShutdown()
+	startServer(t, t.TempDir(), portOf(t, url))
+	for name, run := range map[string]*tasks.Run{"taken": taken, "waits": waits, "local": local} {
+		<-run.Ended()
+		if got := run.Task(); got.Status != mcp.TaskFailed || !strings.Contains(got.StatusMessage, "no longer has the task") {
+			t.Errorf("%s: %s %s", name, got.Status, got.StatusMessage)
+		}
+	}
+	statetest.Eventually(t, func() bool { // the worker hears of it, too
+		_, fenced, err := worker.Heed(t.Context())
+		return err == nil && slices.Equal(fenced, []string{taken.ID()})
+	})
+	for range 2 {
+		again := offer(t, front, tasks.Offer{})
+		take(t, worker, "far", 3)
+		if got := statetest.Get(t, front, again.ID()); got.Worker != "far" {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
+// A stream that is deleted while it is used is made again: what was in it is not found, and new tasks are
+// stored.
 func TestRemoved(t *testing.T) {
 	t.Parallel()
 	url := startServer(t, t.TempDir(), 0).ClientURL()
 	state := newState(t, url)
-	task := statetest.Working("a", "line\n")
-	statetest.Put(t, state, task)
-	if err := state.c.js.DeleteStream(t.Context(), spaceOf(t, state).name); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := state.Get(t.Context(), "local", "a"); !errors.Is(err, tasks.ErrRemoved) {
-		t.Errorf("read: %v", err)
-	}
-	for _, put := range []tasks.Task{statetest.Working("b"), statetest.Ended(task, mcp.TaskCompleted, "done")} {
-		if err := state.Put(t.Context(), put); !errors.Is(err, tasks.ErrRemoved) {
-			t.Errorf("%s: %v", put.ID, err)
+	for range 2 {
+		task := statetest.Working("a", "line\n")
+		statetest.Put(t, state, task)
+		if err := state.c.js.DeleteStream(t.Context(), spaceOf(t, state).name); err != nil {
+			t.Fatal(err)
+		}
+		if err := state.Put(t.Context(), statetest.Ended(task, mcp.TaskCompleted, "done")); !errors.Is(err, tasks.ErrFenced) {
+			t.Errorf("its end: %v", err)
+		}
+		if _, err := state.Get(t.Context(), "local", "a"); !errors.Is(err, tasks.ErrNotFound) {
+			t.Errorf("read: %v", err)
 		}
 	}
 }
