@@ -9,19 +9,26 @@ import (
 	"runnel/rpc/mcp"
 )
 
+// deliveries write a run's output to its client.
+type deliveries struct {
+	expected int       // still to be started
+	running  int       // that have not yet written the last of the output
+	drained  rpc.Latch // all of it is written
+}
+
 // Delivering starts a delivery: the caller writes the task's output to a client, and calls delivered when it
 // will write no more. Use it where a delivery needs no goroutine, and Deliver otherwise.
 func (r *Run) Delivering() (delivered func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.expected--
-	r.delivering++
+	r.deliveries.expected--
+	r.deliveries.running++
 	r.runner.all.Add()
 	return func() {
 		defer r.runner.all.Done()
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.delivering--
+		r.deliveries.running--
 		r.checkDrained()
 	}
 }
@@ -45,32 +52,38 @@ func (r *Run) Delivered() { r.Delivering()() }
 func (r *Run) Hold() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.expected++
+	r.deliveries.expected++
 }
 
 // checkDrained sets drained if the last of the output has been written. That is never so while the work runs:
 // a delivery with nothing to write returns at once, and a question of the work may add another delivery. r.mu
 // is held.
 func (r *Run) checkDrained() {
-	if (r.worked.IsSet() || r.finishing) && r.expected+r.delivering == 0 { // even then, a call that was parked while its work ended may add one
-		r.drained.Set()
+	if d := &r.deliveries; r.phase.now >= draining && d.expected+d.running == 0 { // even then, a call that was parked while its work ended may add one
+		d.drained.Set()
 	}
 }
 
-// awaitDelivery closes the log and waits until the last of it has been delivered, or the task is aborted.
-// "Drain, then end": the terminal status comes after the last partial, so a client that does not read delays
-// the end.
-func (r *Run) awaitDelivery() {
+// workReturned closes the log; from now on the run is drained as soon as the deliveries have returned.
+func (r *Run) workReturned() {
 	r.log.Close()
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.worked.Set()
+	if r.phase.now < draining { // it may have been aborted
+		r.phase.set(draining)
+	}
 	r.checkDrained()
-	r.mu.Unlock()
-	if r.drained.IsSet() {
+}
+
+// awaitDelivery waits until the last of the log has been delivered, or the task is aborted. "Drain, then
+// end": the terminal status comes after the last partial, so a client that does not read delays the end.
+func (r *Run) awaitDelivery() {
+	if r.deliveries.drained.IsSet() {
 		return
 	}
 	select {
-	case <-r.drained.Done():
+	case <-r.deliveries.drained.Done():
 	case <-r.ctx.Done():
 	}
 }
@@ -87,20 +100,20 @@ const (
 )
 
 // deliverRest lets the deliveries of an aborted task write what is in the log, as long as the client reads:
-// no partial may be missing before this end, either. finishing is set.
+// no partial may be missing before this end, either.
 func (r *Run) deliverRest() {
 	r.log.Close()
 	lag, idle := r.log.Lag(), 0
 	for range drainWaits {
 		r.mu.Lock()
 		r.checkDrained()
-		waits := r.delivering > 0 || r.expected > 0 && r.handle // a parked call expects a delivery, but its client may never come back
+		waits := r.deliveries.running > 0 || r.deliveries.expected > 0 && r.kept == handle // a parked call expects a delivery, but its client may never come back
 		r.mu.Unlock()
 		if !waits || idle == drainIdle {
 			return
 		}
 		select {
-		case <-r.drained.Done():
+		case <-r.deliveries.drained.Done():
 			return
 		case <-time.After(drainWait):
 		}

@@ -16,24 +16,24 @@ import (
 // returns nil, the work must return, since the Run now follows the task.
 // Use it for work that must outlive this process.
 func (r *Run) Detach(ctx context.Context, start func() error) error {
+	return r.handOver(ctx, away, start)
+}
+
+// handOver is Detach to a place.
+func (r *Run) handOver(ctx context.Context, to place, start func() error) error {
 	if err := r.Promote(ctx); err != nil {
 		return err
 	}
-	// Until it is known which process runs the task, it must not end (handover) or change (changing).
-	r.handover.Lock()
-	defer r.handover.Unlock()
 	r.changing.Lock()
 	defer r.changing.Unlock()
-	r.mu.Lock()
-	finishing := r.finishing
-	r.mu.Unlock()
-	if finishing {
+	if !r.moveTo(handing) {
 		return ErrEnded
 	}
 	err := start()
 	taken, unknown := r.runner.o.State.Taken(context.WithoutCancel(ctx), r.id)
 	for unknown != nil && r.taken { // another process may run it by now: this one must know
 		if !pause.For(ctx, watchRetry) {
+			r.moveTo(here)
 			return context.Cause(ctx)
 		}
 		taken, unknown = r.runner.o.State.Taken(context.WithoutCancel(ctx), r.id)
@@ -42,15 +42,28 @@ func (r *Run) Detach(ctx context.Context, start func() error) error {
 		taken = err == nil
 	}
 	if !taken {
+		r.moveTo(here)
 		return err
 	}
 	r.log.Follow()
 	r.segments.Follow()
+	r.moveTo(to)
+	return nil
+}
+
+// moveTo sets the place, and reports false if the task is ending instead.
+func (r *Run) moveTo(to place) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.task.Detached = true
-	r.detached.Set()
-	return nil
+	if r.phase.now >= ending {
+		return false
+	}
+	if to >= away {
+		r.task.Detached = true
+	}
+	r.place.set(to)
+	r.settled.Broadcast()
+	return true
 }
 
 // follow ends the run when the task has ended where it runs, or when the Runner is closed.
@@ -60,17 +73,14 @@ func (r *Run) follow() {
 	if delivers {
 		r.setEnding(t.Outcome.Result, nil, t.Outcome.Err)
 		if err == nil {
-			r.log.Close()
-			r.worked.Set()
+			r.workReturned()
 			if t.Expired(r.runner.o.now()) { // its alarm may have gone off before the end
 				r.cancel(errExpired)
 			}
 			r.awaitDelivery()
 		}
 	}
-	r.mu.Lock()
-	r.finishing = true
-	r.mu.Unlock()
+	r.reach(ending)
 	if delivers {
 		r.deliverRest()
 	}
@@ -82,7 +92,7 @@ func (r *Run) follow() {
 		t.UpdatedAt = shown // this process saw output before the end
 	}
 	r.announceEnd(t, true)
-	if r.offered && t.Status.Terminal() && !r.gaveBack() {
+	if r.place.now == offered && t.Status.Terminal() && !r.gaveBack() {
 		r.runner.o.Ended(&t)
 	}
 }
@@ -103,7 +113,7 @@ func (r *Runner) Take(ctx context.Context, id string, work []byte, spec Spec) (*
 	}
 	run.changing.Lock() // the ttl may already be over
 	defer run.changing.Unlock()
-	run.expiryTimer = setAlarm(r.o.now, t.CreatedAt.Add(t.TTL), &run.ended, run.expire)
+	run.expiryTimer = setAlarm(r.o.now, t.CreatedAt.Add(t.TTL), func() bool { return run.past(ended) }, run.expire)
 	r.mu.Lock()
 	r.live[id], r.working[run] = run, true
 	r.startWatching()

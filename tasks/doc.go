@@ -40,8 +40,8 @@
 //     ended. These, and those that Runner.Go starts, end with Runner.Close.
 //   - A state on disk has its own (package sqlite).
 //
-// Locks: Run.handover and Run.changing are taken in this order, and may be held across I/O; then comes
-// View.answering, then View.mu or Runner.mu, but not both.
+// Locks: Run.changing, which may be held across I/O; then View.answering, then View.mu or Runner.mu, but not
+// both.
 //
 // Where things stand:
 //

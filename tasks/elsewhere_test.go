@@ -205,6 +205,18 @@ type hasty struct {
 	*sqlite.State
 	other  *sqlite.State
 	runner *tasks.Runner
+	asked  chan struct{} // receives when the runner has heard of the cancellation
+}
+
+func (s *hasty) Heed(ctx context.Context) (asked, fenced []string, err error) {
+	asked, fenced, err = s.State.Heed(ctx)
+	if len(asked) > 0 {
+		select {
+		case s.asked <- struct{}{}:
+		default:
+		}
+	}
+	return asked, fenced, err
 }
 
 func (s *hasty) Put(ctx context.Context, t tasks.Task) error {
@@ -215,9 +227,7 @@ func (s *hasty) Put(ctx context.Context, t tasks.Task) error {
 	if err := s.other.Ask(ctx, t.Owner, t.ID); err != nil {
 		return err
 	}
-	for !run.Finishing() { // until it is endRequested
-		time.Sleep(time.Millisecond)
-	}
+	<-s.asked
 	select {
 	case <-run.Ended():
 	case <-time.After(100 * time.Millisecond): // it must not end yet, however long this takes
@@ -254,7 +264,7 @@ func TestCancelledWhileItIsStored(t *testing.T) {
 			dir := t.TempDir()
 			told := &lives{}
 			client := &hearing{}
-			store := &hasty{State: openStore(t, sqlite.Options{Dir: dir}), other: openStore(t, sqlite.Options{Dir: dir})}
+			store := &hasty{State: openStore(t, sqlite.Options{Dir: dir}), other: openStore(t, sqlite.Options{Dir: dir}), asked: make(chan struct{}, 1)}
 			store.runner = statetest.NewRunner(t, tasks.Options{State: store, Observer: told})
 			run, err := store.runner.Start(t.Context(), tasks.Spec{Handle: handle, Client: client, Work: func(context.Context, *tasks.Run) tasks.Done {
 				return tasks.Done{Result: mcp.Result("done")}

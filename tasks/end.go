@@ -43,11 +43,11 @@ func (r *Run) abortReason() error {
 // finish moves the task to a terminal status. cause is why the run ends early, nil if its work has returned.
 // If another call ends the task first, finish waits for that end and reports false.
 func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome *Outcome) bool {
-	switch first, elsewhere := r.claimEnd(status); {
-	case elsewhere:
+	switch first, isAway := r.claimEnd(status); {
+	case isAway:
 		return r.cancelRemote(cause)
 	case !first:
-		<-r.ended.Done()
+		<-r.Ended()
 		return false
 	}
 	if cause != nil { // the work may still be running: requests for segments now learn that this is the end
@@ -61,9 +61,9 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 	r.changing.Lock() // only now: its holder may wait for what stop ends
 	defer r.changing.Unlock()
 	r.mu.Lock()
-	t, handle := r.task, r.handle
+	t, has := r.task, r.kept
 	r.mu.Unlock()
-	if cause != nil && handle {
+	if cause != nil && has == handle {
 		outcome.Result.Content = append(lastOutput(context.Background(), r.log), outcome.Result.Content...)
 	}
 	t.Status = status
@@ -71,35 +71,40 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 	t.Outcome = outcome
 	t.UpdatedAt = time.Now()
 	ours := true
-	if handle {
+	if has == handle {
 		r.storeTimes(&t)
 		// The outcome is stored before the terminal status is visible.
 		t, ours = r.runner.storeEnd(r, t)
 	} else {
-		r.endWithoutHandle(t)
+		r.endWithoutHandle(t, has == hidden)
 	}
-	r.announceEnd(t, handle)
+	r.announceEnd(t, has == handle)
 	if ours {
 		r.reportEnd(&t)
 	}
 	return true
 }
 
-// claimEnd reports whether its caller is the first, which then ends the task, and whether the task runs
-// elsewhere, where it ends.
-func (r *Run) claimEnd(status mcp.TaskStatus) (first, elsewhere bool) {
-	r.handover.Lock()
-	defer r.handover.Unlock()
+// claimEnd reports whether its caller is the first, which then ends the task, and whether the task is away,
+// where it ends. Another process may find the task in the state and end it before Start returns; and while
+// the task is being handed over, it is not known who may end it.
+func (r *Run) claimEnd(status mcp.TaskStatus) (first, isAway bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.finishing || r.detached.IsSet() {
-		return false, !r.finishing
+	for r.phase.now == starting || r.place.now == handing {
+		r.settled.Wait()
+	}
+	switch {
+	case r.phase.now >= ending:
+		return false, false
+	case r.place.now >= away:
+		return false, true
 	}
 	if err := checkMove(r.task.Status, status); err != nil {
 		panic("internal error: " + err.Error())
 	}
-	r.finishing = true
-	for _, t := range []*time.Timer{r.sampleTimer, r.hideTimer} {
+	r.phase.set(ending)
+	for _, t := range []*time.Timer{r.sampler.timer, r.hideTimer} {
 		if t != nil {
 			t.Stop()
 		}
@@ -111,7 +116,7 @@ func (r *Run) claimEnd(status mcp.TaskStatus) (first, elsewhere bool) {
 // to cancel the task, and reports whether it could ask. At the ttl that process ends the task by itself. The
 // end of this process does not end the task.
 func (r *Run) cancelRemote(cause error) bool {
-	if r.worked.IsSet() && (cause == errCancelled || cause == errExpired) {
+	if r.past(draining) && (cause == errCancelled || cause == errExpired) {
 		r.cancel(cause) // the task has ended there, and only its output is still being delivered here
 	}
 	if cause != errCancelled {
@@ -124,9 +129,8 @@ func (r *Run) cancelRemote(cause error) bool {
 	return err == nil
 }
 
-// stop ends the deliveries, the work's context and the log. finishing is set.
+// stop ends the deliveries, the work's context and the log of a run that is ending.
 func (r *Run) stop(cause error) {
-	<-r.begun.Done() // another process may find the task in the state and end it before Start returns
 	// "Receivers MUST NOT send notifications/tasks/partial after the task reaches a terminal status"
 	// (SEP-2679, 1.3.2)
 	r.spec.Client.Silence()
@@ -135,9 +139,9 @@ func (r *Run) stop(cause error) {
 }
 
 // announceEnd sets the task's last state to t, and announces it. changing is held.
-func (r *Run) announceEnd(t Task, handle bool) {
+func (r *Run) announceEnd(t Task, hasHandle bool) {
 	r.end(t)
-	if handle { // otherwise nobody knows the task
+	if hasHandle { // otherwise nobody knows the task
 		over := t.Status.Terminal() // otherwise another process still runs it
 		if over {
 			r.spec.Client.Status(t.wire(r.runner.o.PollInterval))
@@ -147,22 +151,19 @@ func (r *Run) announceEnd(t Task, handle bool) {
 			r.runner.recordEnded(&t)
 		}
 	}
-	r.ended.Set()
+	r.reach(ended)
 	r.changes.Send()
 }
 
 // endsWithin waits for the end of a run that is being stored, and reports false if that takes too long.
 func (r *Run) endsWithin(ctx context.Context, limit time.Duration) bool {
-	r.mu.Lock()
-	finishing := r.finishing
-	r.mu.Unlock()
-	if !finishing {
+	if !r.past(ending) {
 		return true
 	}
 	ctx, stop := context.WithTimeout(ctx, limit)
 	defer stop()
 	select {
-	case <-r.ended.Done():
+	case <-r.Ended():
 		return true
 	case <-ctx.Done():
 		return false
@@ -181,10 +182,9 @@ func (r *Runner) forget(run *Run) {
 	}
 }
 
-// unhide removes a run from the hidden ones: it has a handle now, or has ended. changing is held.
-func (r *Run) unhide() {
-	r.hidden = false
-	r.runner.mu.Lock()
-	defer r.runner.mu.Unlock()
-	delete(r.runner.hidden, r.id)
+// unhide removes a run from the hidden ones: it has a handle now, or has ended.
+func (r *Runner) unhide(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.hidden, id)
 }

@@ -24,13 +24,6 @@ func (m *Memory) SetClock(now func() time.Time) { m.now = now }
 // ExpiryWaits reports whether the run's expiry was still waited for. It is not any more.
 func (r *Run) ExpiryWaits() bool { return r.expiryTimer.Stop() }
 
-// Finishing reports whether somebody is moving the run to its end, or has.
-func (r *Run) Finishing() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.finishing
-}
-
 func (q *Question) Key() string { return q.key }
 
 func (r *Runner) UpdateTask(ctx context.Context, p mcp.UpdateTaskParams) (any, error) {

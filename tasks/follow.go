@@ -39,7 +39,8 @@ func (r *Runner) Follow(ctx context.Context, id string) (v *View, release func()
 			t.applyNotes()
 			v = &View{id: id, runner: r, task: t, log: t.Log, segments: t.Segments}
 			v.ctx, v.cancel = context.WithCancelCause(r.ctx)
-			v.detached.Set()
+			v.phase.set(running)
+			v.place.set(away)
 			r.followed[id] = v
 			for _, q := range readNotes(t.Variables, t.Attempt).questions {
 				q.view, v.open = v, append(v.open, q)
@@ -70,7 +71,7 @@ func (v *View) follow() {
 	}
 	v.runner.mu.Unlock()
 	v.end(t)
-	v.ended.Set()
+	v.reach(ended)
 	v.changes.Send()
 }
 
@@ -164,7 +165,7 @@ func (r *Runner) await(ctx context.Context, id string, v *View) (Task, error) {
 	case !t.Status.Terminal(): // the Runner is closed, and the request ends, too
 		<-ctx.Done()
 		return t, context.Cause(ctx)
-	case v.detached.IsSet(): // the process that ran it may have forgotten it
+	case v.away(): // the process that ran it may have forgotten it
 		return r.Get(ctx, id)
 	case t.Expired(r.o.now()):
 		return Task{}, ErrNotFound
@@ -192,7 +193,7 @@ func (r *Runner) cancelWithReason(ctx context.Context, id, reason string) (Task,
 		if !run.endsWithin(ctx, r.o.AskTimeout) {
 			return run.Task(), ErrEnding
 		}
-		if asked = run.Cancel(message); asked && !run.detached.IsSet() {
+		if asked = run.Cancel(message); asked && !run.away() {
 			return run.Task(), nil
 		}
 	}

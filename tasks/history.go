@@ -54,24 +54,24 @@ type unrecorded struct {
 
 // endWithoutHandle keeps a call that has ended for people, or deletes what the state has of it. changing is
 // held.
-func (r *Run) endWithoutHandle(t Task) {
+func (r *Run) endWithoutHandle(t Task, isHidden bool) {
 	historian, ok := r.runner.o.State.(Historian)
 	ok = ok && historian.History().Calls > 0 && !r.spec.Unrecorded
-	if !ok && !r.hidden {
+	if !ok && !isHidden {
 		return
 	}
 	if ok {
 		limits := historian.History()
 		t.TTL, t.Arguments = limits.Age, r.argumentsToKeep()
 		t.Outcome = t.Outcome.within(limits.Log)
-		if !r.hidden {
+		if !isHidden {
 			t.Log = endOfLog(t.Log, limits.Log)
 			t.Segments = partials.NewSegments(t.Log)
 			r.runner.record(historian, t)
 			return
 		}
 	}
-	r.unhide()
+	r.runner.unhide(r.id)
 	err := errors.ErrUnsupported
 	if ok {
 		err = historian.Record(t)

@@ -116,7 +116,7 @@ func (r *Run) forget(q *Question) bool {
 // has moved between working and input_required. changing is held.
 func (r *Run) updateStatus(changed bool) error {
 	r.mu.Lock()
-	if r.finishing {
+	if r.phase.now >= ending {
 		r.mu.Unlock()
 		return ErrEnded
 	}
@@ -131,9 +131,9 @@ func (r *Run) updateStatus(changed bool) error {
 		r.task.UpdatedAt = time.Now()
 		defer r.changes.Send()
 	}
-	t, handle := r.task, r.handle
+	t, has := r.task, r.kept
 	r.mu.Unlock()
-	if !handle {
+	if has != handle {
 		return nil
 	}
 	if moved {
@@ -187,7 +187,7 @@ func (q *Question) Read(response json.RawMessage) (mcp.ElicitResult, error) {
 // another process runs the task and the answer cannot be stored. Call it with the inputResponses of a
 // request, after CheckResponses.
 func (v *View) Answer(ctx context.Context, responses map[string]json.RawMessage) error {
-	if v.detached.IsSet() {
+	if v.away() {
 		answers := map[string]answerNote{}
 		v.mu.Lock()
 		for key, response := range responses {

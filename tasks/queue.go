@@ -91,8 +91,7 @@ func (r *Run) Offer(ctx context.Context, o Offer) error {
 	if !ok {
 		return ErrNoQueue
 	}
-	r.offered = true
-	err := r.Detach(ctx, func() error { return queue.Offer(context.WithoutCancel(ctx), r.runner.o.Owner, r.id, o) })
+	err := r.handOver(ctx, offered, func() error { return queue.Offer(context.WithoutCancel(ctx), r.runner.o.Owner, r.id, o) })
 	if err == nil && r.taken { // the process that made the call follows it
 		r.cancel(errUnfollowed)
 	}
@@ -100,7 +99,7 @@ func (r *Run) Offer(ctx context.Context, o Offer) error {
 }
 
 // gaveBack reports whether this worker has given the task back, so that another process reports its end.
-func (r *Run) gaveBack() bool { return r.taken && r.detached.IsSet() }
+func (r *Run) gaveBack() bool { return r.taken && r.away() }
 
 // ErrNoQueue refuses to offer a task where the State is not a Queue.
 var ErrNoQueue = errors.New("this state has no workers: keep tasks in one that has, such as --state nats://HOST")

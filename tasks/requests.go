@@ -1,6 +1,9 @@
 package tasks
 
-import "context"
+import (
+	"context"
+	"maps"
+)
 
 // Other processes on the same state can ask this process to cancel a task that it runs. It looks for such
 // requests as long as it runs something that they can see.
@@ -16,17 +19,24 @@ func (r *Runner) startWatching() {
 // watchRequests cancels the tasks of this process that others ask to cancel, and aborts those that others
 // have ended, until nothing that they can see runs any more.
 func (r *Runner) watchRequests(ctx context.Context) {
+	requested := map[*Run]bool{} // each is ended once, in a goroutine: its client or the state may delay that for long
+	endOnce := func(run *Run, end func(run *Run)) {
+		if run != nil && !requested[run] {
+			requested[run] = r.Go(func(context.Context) { end(run) })
+		}
+	}
 	for failed := false; ctx.Err() == nil && r.keepWatching(); {
 		asked, fenced, err := r.o.State.Heed(ctx)
 		if err != nil && !failed && ctx.Err() == nil {
 			r.o.Log.Warn().Err(err).Msg("looking for requests of other runnels")
 		}
 		failed = err != nil
+		maps.DeleteFunc(requested, func(run *Run, _ bool) bool { return run.past(ended) })
 		for _, id := range fenced {
-			r.endOnce(r.running(id), func(run *Run) { run.abort(ErrFenced) })
+			endOnce(r.running(id), func(run *Run) { run.abort(ErrFenced) })
 		}
 		for _, id := range asked {
-			r.endOnce(r.cancellable(id), func(run *Run) {
+			endOnce(r.cancellable(id), func(run *Run) {
 				message := "cancelled by the client"
 				if !run.Task().Detached { // a detached task is always cancelled by another process
 					message = "cancelled from elsewhere on this state, as by runnel tasks cancel, top or ui"
@@ -34,17 +44,6 @@ func (r *Runner) watchRequests(ctx context.Context) {
 				run.Cancel(message)
 			})
 		}
-	}
-}
-
-// endOnce ends a run, if there is one, in a goroutine, since its client or the state may delay the end for
-// long. Later calls for the same run do nothing.
-func (r *Runner) endOnce(run *Run, end func(run *Run)) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if run != nil && !run.endRequested {
-		run.endRequested = true
-		r.goLocked(func(context.Context) { end(run) })
 	}
 }
 

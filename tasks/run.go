@@ -3,6 +3,7 @@ package tasks
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,15 +12,18 @@ import (
 	"runnel/tools/secrets"
 )
 
-// Run is a task that this process runs, from its start to its end. Three events mark its progress; if the run
-// is aborted, the last may come first:
+// Run is a task that this process runs, from its start to its end. Two facts say where it stands, and decide
+// what may happen to it: its phase and its place. Both change under mu alone.
 //
-//	worked   Spec.Work has returned, and the log is closed
-//	drained  the deliveries have written the last of the output (deliver.go)
-//	ended    the terminal status is stored and announced
+//	phase     what happens in it                                       ends with
+//	starting  the task is stored, and its client learns of it          begin
+//	running   the work runs                                            workReturned
+//	draining  the deliveries write the last of the output (deliver.go) claimEnd
+//	ending    the terminal status is being stored and announced        announceEnd
+//	ended
 //
-// All ends go through finish. The first one ends the task, even while its work runs, and the others wait for
-// ended:
+// A run that is aborted goes from running to ending; its work returns later (worked). All ends go through
+// finish. The first one claims the end, even while the work runs, and the others wait for it:
 //
 //	do      when the run is drained: completed or failed, as the work says
 //	Cancel  for a client of this process or of another one (requests.go)
@@ -28,49 +32,99 @@ import (
 //
 // Only Runner.Close waits for work that still runs after the end, with its context cancelled.
 //
-// A task that is handed to another process (detach.go) ends there. The Run follows it (follow.go) through the
-// same events, and finish asks that process to cancel the task.
+// The place changes when the work hands the task to another process (detach.go). The task ends there; the Run
+// follows it (follow.go) through the same phases, and finish asks that process to cancel the task.
 // Runner.Start, or Runner.Take, returns one, and passes it to the work.
 type Run struct {
 	View
 	spec    Spec
 	secrets *secrets.Set // nil = none
 
-	taken           bool // the task is that of another process, which follows it (publish.go); set before the run begins
-	offered         bool // the task was offered to workers; owned by do
-	worked, drained rpc.Latch
-	begun           rpc.Latch // Client.Begin has returned, or is never called
+	taken  bool      // the task is that of another process, which follows it (publish.go); set before the run begins
+	worked rpc.Latch // the work has returned, here or where the task runs, and the log is closed
 
-	// handover is held while it is unknown whether another process has taken the task. It is taken before
-	// changing. It is a lock of its own because finish must not wait for changing before it has ended what
-	// the holder of that waits for.
-	handover sync.Mutex
 	// changing is held from a change of the status or the variables until that change is stored and
 	// announced, so that everyone sees the same order. It is taken before mu, and held across I/O.
 	changing    sync.Mutex
-	hidden      bool        // the state keeps the output of a run without a handle; guarded by changing
 	expiryTimer *time.Timer // nil without a handle; guarded by changing
 
-	// Guarded by runner.mu.
-	unstored     error // the reason why the end is not stored, though the task has ended
-	endRequested bool  // it is being ended at the request of another process
+	unstored error // the reason why the end is not stored, though the task has ended; guarded by runner.mu
 
 	// Guarded by mu.
-	handle         bool          // Spec.Handle, or promoted
-	errorCompletes bool          // an error result completes the task, too
-	finishing      bool          // the task is being moved to a terminal status, or has one (claimEnd)
-	expected       int           // deliveries still to be started
-	delivering     int           // deliveries that have not yet written the last of the output
-	asked          int           // number of questions so far
-	pace           time.Duration // of samples and of notes of progress (times.go)
-	sampleTimer    *time.Timer   // looks how much the output has grown (times.go); nil until the run begins
-	hideTimer      *time.Timer   // hides a run without a handle that may get one (spill.go); nil for others
-	noting         chan struct{} // closed when the last sample's notes are stored, or have failed; nil before the first sample
-	noted          struct {      // what the last notes say (times.go)
-		progress Progress
-		until    time.Duration // the age of the task up to which times are noted
-		at       time.Time     // when progress was last noted
+	settled        sync.Cond // on mu: the phase is no longer starting, or the place no longer handing
+	kept           kept      // changes while changing is held, too
+	errorCompletes bool      // an error result completes the task, too
+	deliveries     deliveries
+	asked          int         // number of questions so far
+	hideTimer      *time.Timer // hides a run without a handle that may get one (spill.go); nil for others
+	sampler        sampler
+}
+
+// phase is how far a task has come. It only rises.
+type phase int
+
+const (
+	starting phase = iota
+	running
+	draining
+	ending
+	ended
+)
+
+// place is where a task runs.
+type place int
+
+const (
+	here    place = iota
+	handing       // another process may be taking it: until that is known, it neither changes nor ends
+	away          // in another process
+	offered       // in a worker, as soon as one takes it; also away
+)
+
+// kept is what the state has of a run.
+type kept int
+
+const (
+	nothing kept = iota
+	hidden       // what people see (spill.go)
+	handle       // a task that clients find by its id: Spec.Handle, or promoted
+)
+
+// stage is a phase or a place, with those who wait until it is reached. It is guarded by its owner's lock.
+type stage[T phase | place] struct {
+	now     T
+	waiting []waiter[T]
+}
+
+type waiter[T phase | place] struct {
+	until   T
+	reached chan struct{}
+}
+
+func (s *stage[T]) set(now T) {
+	s.now = now
+	s.waiting = slices.DeleteFunc(s.waiting, func(w waiter[T]) bool {
+		if w.until <= now {
+			close(w.reached)
+		}
+		return w.until <= now
+	})
+}
+
+// reached returns a channel that is closed when the stage is until, or later.
+func (s *stage[T]) reached(until T) <-chan struct{} {
+	for _, w := range s.waiting {
+		if w.until == until {
+			return w.reached
+		}
 	}
+	c := make(chan struct{})
+	if s.now >= until {
+		close(c)
+	} else {
+		s.waiting = append(s.waiting, waiter[T]{until, c})
+	}
+	return c
 }
 
 // Question is a request for input from the client, made by a task's work. While one is open the task is
@@ -111,5 +165,5 @@ func (r *Run) Report(p Progress) {
 func (r *Run) HasHandle() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.handle
+	return r.kept == handle
 }

@@ -21,15 +21,15 @@ func (r *Run) SetVariables(ctx context.Context, patch json.RawMessage) (json.Raw
 	r.changing.Lock()
 	defer r.changing.Unlock()
 	r.mu.Lock()
-	if r.finishing {
+	if r.phase.now >= ending {
 		r.mu.Unlock()
 		return nil, ErrEnded
 	}
-	merged, handle := r.task.Variables, r.handle
+	merged, has := r.task.Variables, r.kept
 	r.mu.Unlock()
 	patch = r.secrets.JSON(patch)
 	var err error
-	if handle {
+	if has == handle {
 		merged, err = r.runner.setStored(ctx, r.id, patch)
 	} else {
 		merged, err = MergeVariables(merged, patch)

@@ -21,7 +21,7 @@ func (r *Run) spill() {
 	r.changing.Lock()
 	defer r.changing.Unlock()
 	r.mu.Lock()
-	t, needless := r.task, r.handle || r.finishing || r.hidden
+	t, needless := r.task, r.kept != nothing || r.phase.now >= ending
 	r.mu.Unlock()
 	if needless {
 		return
@@ -32,7 +32,9 @@ func (r *Run) spill() {
 		r.runner.o.Log.Warn().Err(err).Str("taskId", r.id).Msg("a call cannot be stored: memory keeps the end of its output")
 		return
 	}
-	r.hidden = true
+	r.mu.Lock()
+	r.kept = hidden
+	r.mu.Unlock()
 	r.runner.mu.Lock()
 	defer r.runner.mu.Unlock()
 	r.runner.hidden[r.id] = r

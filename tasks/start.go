@@ -31,7 +31,7 @@ func (r *Runner) Start(ctx context.Context, spec Spec) (*Run, error) {
 	if spec.Handle {
 		if err := r.admit(ctx, run); err != nil {
 			run.cancel(err)
-			run.begun.Set()
+			run.started()
 			return nil, err
 		}
 	}
@@ -44,7 +44,13 @@ func (r *Runner) newRun(spec Spec, t Task) *Run {
 	if spec.Client == nil {
 		spec.Client = nobody{}
 	}
-	run := &Run{View: View{id: t.ID, runner: r, task: t}, spec: spec, secrets: r.o.Secrets.Set(), handle: spec.Handle, expected: 1, pace: samplePace}
+	run := &Run{View: View{id: t.ID, runner: r, task: t}, spec: spec, secrets: r.o.Secrets.Set()}
+	run.settled.L = &run.mu
+	run.deliveries.expected = 1
+	run.sampler.pace = samplePace
+	if spec.Handle {
+		run.kept = handle
+	}
 	run.task.Variables = run.secrets.JSON(t.Variables)
 	run.ctx, run.cancel = context.WithCancelCause(r.ctx)
 	o := partials.LogOptions{MaxPending: r.o.MaxPending, Memory: &r.memory, Lost: run.cancel}
@@ -69,15 +75,23 @@ func (r *Runner) ttl(asked time.Duration) time.Duration {
 // before.
 func (r *Runner) begin(run *Run) {
 	run.mu.Lock()
-	run.sampleTimer = time.AfterFunc(sampleFirst, func() { r.Go(run.sample) }) // Close waits for what it is writing
+	run.sampler.timer = time.AfterFunc(sampleFirst, func() { r.Go(run.sample) }) // Close waits for what it is writing
 	if run.spec.Late && !run.spec.Handle {
 		run.hideTimer = time.AfterFunc(hideAfter, run.spill)
 	}
 	run.mu.Unlock()
 	run.spec.Client.Begin(run)
-	run.begun.Set()
+	run.started()
 	r.all.Add()
 	go run.do()
+}
+
+// started lets the run end from now on.
+func (r *Run) started() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.phase.set(running)
+	r.settled.Broadcast()
 }
 
 // maxArguments is how long arguments may be, in bytes, to be kept with a task: a state writes them with each
@@ -111,7 +125,7 @@ func (r *Runner) admit(ctx context.Context, run *Run) error {
 	r.working[run] = true
 	r.remember(&task)
 	r.mu.Unlock()
-	run.expiryTimer = setAlarm(r.o.now, task.CreatedAt.Add(task.TTL), &run.ended, run.expire)
+	run.expiryTimer = setAlarm(r.o.now, task.CreatedAt.Add(task.TTL), func() bool { return run.past(ended) }, run.expire)
 	r.recordCreated(&task)
 	return nil
 }
@@ -125,26 +139,28 @@ func (r *Run) Promote(ctx context.Context) error { return r.promote(ctx, false) 
 // Use it for a plain call whose result turned out too long to show.
 func (r *Run) Keep(ctx context.Context) error { return r.promote(ctx, true) }
 
-func (r *Run) promote(ctx context.Context, ending bool) error {
+func (r *Run) promote(ctx context.Context, worked bool) error {
 	r.changing.Lock()
 	defer r.changing.Unlock()
 	r.mu.Lock()
-	r.task.Ending = r.task.Ending || ending
-	finishing, handle := r.finishing, r.handle
+	r.task.Ending = r.task.Ending || worked
+	over, has := r.phase.now >= ending, r.kept
 	r.mu.Unlock()
-	if finishing {
+	if over {
 		return ErrEnded
 	}
-	if handle {
+	if has == handle {
 		return nil
 	}
 	// An end that starts from now on waits for changing, and then finds the handle.
 	if err := r.runner.admit(ctx, r); err != nil {
 		return err
 	}
-	r.unhide()
+	if has == hidden {
+		r.runner.unhide(r.id)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.handle = true
+	r.kept = handle
 	return nil
 }

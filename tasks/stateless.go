@@ -72,7 +72,7 @@ func (r *Runner) updateTask(ctx context.Context, _ *rpc.Caller, p mcp.UpdateTask
 	if v == nil { // it has ended
 		return nil, nil
 	}
-	if t := v.Task(); t.Status == mcp.TaskInputRequired && v.detached.IsSet() && !bytes.Contains(t.Variables, []byte(questionPrefix)) {
+	if t := v.Task(); t.Status == mcp.TaskInputRequired && v.away() && !bytes.Contains(t.Variables, []byte(questionPrefix)) {
 		// "On success, the server MUST acknowledge": these answers would reach no question.
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "the questions of a task can be answered where it runs, and another process runs it")
 	}

@@ -84,20 +84,33 @@ func (s *Times) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
+// sampler looks at the output of a run from time to time. It is guarded by the lock mu of the run.
+type sampler struct {
+	timer  *time.Timer   // nil until the run begins
+	pace   time.Duration // of samples and of notes of progress
+	noting chan struct{} // closed when the last sample's notes are stored, or have failed; nil before the first sample
+	noted  struct {      // what the last notes say
+		progress Progress
+		until    time.Duration // the age of the task up to which times are noted
+		at       time.Time     // when progress was last noted
+	}
+}
+
 // sample looks at the output, notes what has changed, and sets the timer for the next sample.
 func (r *Run) sample(context.Context) {
 	r.mu.Lock()
-	if r.finishing || r.detached.IsSet() {
+	if r.phase.now >= ending || r.place.now >= away {
 		r.mu.Unlock()
 		return
 	}
 	age := r.addSample()
-	before, done := r.noted, make(chan struct{})
+	before := r.sampler.noted
+	done := make(chan struct{})
 	defer close(done)
-	r.noting = done
+	r.sampler.noting = done
 	var notes map[string]any
-	if r.handle {
-		notes = r.newNotes(time.Since(r.noted.at) >= r.pace, max(timesPace, age/sampleParts))
+	if r.kept == handle {
+		notes = r.newNotes(time.Since(before.at) >= r.sampler.pace, max(timesPace, age/sampleParts))
 	}
 	r.mu.Unlock()
 	var err error
@@ -107,10 +120,10 @@ func (r *Run) sample(context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err != nil {
-		r.noted = before // the next note may succeed, or that of the end
+		r.sampler.noted = before // the next note may succeed, or that of the end
 	}
-	if !r.finishing {
-		r.sampleTimer.Reset(min(max(age/sampleParts, sampleFirst), r.pace))
+	if r.phase.now < ending {
+		r.sampler.timer.Reset(min(max(age/sampleParts, sampleFirst), r.sampler.pace))
 	}
 }
 
@@ -125,13 +138,14 @@ func (r *Run) addSample() time.Duration {
 // they reach at least a step further. r.mu is held.
 func (r *Run) newNotes(progress bool, step time.Duration) map[string]any {
 	notes := map[string]any{}
-	if progress && r.task.Progress != r.noted.progress {
+	noted := &r.sampler.noted
+	if progress && r.task.Progress != noted.progress {
 		notes[progressNote(r.task.Attempt)] = r.task.Progress
-		r.noted.progress, r.noted.at = r.task.Progress, time.Now()
+		noted.progress, noted.at = r.task.Progress, time.Now()
 	}
-	if n := len(r.task.Times); n > 0 && r.task.Times[n-1].At-r.noted.until >= step {
+	if n := len(r.task.Times); n > 0 && r.task.Times[n-1].At-noted.until >= step {
 		notes[timesNote(r.task.Attempt)] = r.task.Times
-		r.noted.until = r.task.Times[n-1].At
+		noted.until = r.task.Times[n-1].At
 	}
 	return notes
 }
@@ -142,7 +156,7 @@ func (r *Run) storeTimes(t *Task) {
 	ctx, cancel := context.WithTimeout(context.Background(), timesWait)
 	defer cancel()
 	r.mu.Lock()
-	noting := r.noting
+	noting := r.sampler.noting
 	r.mu.Unlock()
 	if noting != nil { // it may fail, since the run's context has ended, or replace the last note
 		select {
@@ -154,7 +168,7 @@ func (r *Run) storeTimes(t *Task) {
 	age := r.addSample()
 	t.Times = r.task.Times
 	var notes map[string]any
-	if age >= time.Second || r.noted.until > 0 || !r.noted.at.IsZero() {
+	if age >= time.Second || r.sampler.noted.until > 0 || !r.sampler.noted.at.IsZero() {
 		notes = r.newNotes(true, 1)
 	}
 	r.mu.Unlock()
@@ -168,7 +182,7 @@ func (r *Run) storeTimes(t *Task) {
 func (r *Run) PublishProgress() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.pace = sampleFirst
+	r.sampler.pace = sampleFirst
 }
 
 // applyNotes reads the notes of a task that this process does not run: its progress, and when its output

@@ -18,11 +18,11 @@ type View struct {
 	segments *partials.Segments
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
-	detached rpc.Latch     // another process runs the task
-	ended    rpc.Latch     // the terminal status is stored and announced, or nobody follows the task any more
 	changes  rpc.Broadcast // of the status and the questions
 
 	mu    sync.Mutex
+	phase stage[phase] // of a View without a Run: running, and ended when its task has ended or is not followed any more
+	place stage[place]
 	task  Task
 	shown string      // the last line of output, as it was last shown
 	open  []*Question // the questions that are open, oldest first
@@ -49,7 +49,11 @@ func (v *View) Segments() *partials.Segments { return v.segments }
 func (v *View) Context() context.Context { return v.ctx }
 
 // Ended is closed when the task has its terminal status and its output has been delivered.
-func (v *View) Ended() <-chan struct{} { return v.ended.Done() }
+func (v *View) Ended() <-chan struct{} {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.phase.reached(ended)
+}
 
 // Watch announces changes of the status and the questions: changed receives a value after one or more of
 // them. The caller must call stop.
@@ -71,6 +75,20 @@ func (v *View) end(t Task) {
 	v.task = t
 }
 
+// reach sets the phase.
+func (v *View) reach(p phase) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.phase.set(p)
+}
+
+// past reports whether the task has come as far as a phase.
+func (v *View) past(p phase) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.phase.now >= p
+}
+
 // Questions returns the open questions by their keys.
 func (v *View) Questions() map[string]mcp.InputRequest {
 	v.mu.Lock()
@@ -84,4 +102,15 @@ func (v *View) Questions() map[string]mcp.InputRequest {
 
 // Detached is closed when another process runs the task.
 // Use it for what only the process that runs the task can do.
-func (v *View) Detached() <-chan struct{} { return v.detached.Done() }
+func (v *View) Detached() <-chan struct{} {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.place.reached(away)
+}
+
+// away reports whether another process runs the task.
+func (v *View) away() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.place.now >= away
+}

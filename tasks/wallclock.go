@@ -3,8 +3,6 @@ package tasks
 import (
 	"math"
 	"time"
-
-	"runnel/rpc"
 )
 
 // Only the wall clock decides whether a ttl is over: the end of the ttl is in the state, the same for all
@@ -17,12 +15,12 @@ const wakeInterval = time.Second
 
 // setAlarm calls f, in a goroutine, when the clock now is past a time. If the timer is stopped just while the
 // alarm sets it again, over ends the alarm.
-func setAlarm(now func() time.Time, when time.Time, over *rpc.Latch, f func()) *time.Timer {
+func setAlarm(now func() time.Time, when time.Time, over func() bool, f func()) *time.Timer {
 	left := func() time.Duration { return min(when.Round(0).Sub(now()), wakeInterval) }
 	var t *time.Timer
 	t = time.AfterFunc(math.MaxInt64, func() {
 		switch d := left(); {
-		case over.IsSet():
+		case over():
 		case d > 0:
 			t.Reset(d)
 		default:

@@ -21,16 +21,16 @@ func TestAlarm(t *testing.T) {
 		var rang atomic.Int32
 		ring := func() { rang.Add(1) }
 		var going, over rpc.Latch
-		setAlarm(clock.Now, clock.Now().Add(time.Hour), &going, ring)
-		setAlarm(clock.Now, clock.Now().Add(time.Hour), &going, ring).Stop()
-		setAlarm(clock.Now, clock.Now(), &going, ring)
+		setAlarm(clock.Now, clock.Now().Add(time.Hour), going.IsSet, ring)
+		setAlarm(clock.Now, clock.Now().Add(time.Hour), going.IsSet, ring).Stop()
+		setAlarm(clock.Now, clock.Now(), going.IsSet, ring)
 		var looks atomic.Int32
 		setAlarm(func() time.Time {
 			if looks.Add(1) == 2 { // what it stands for is over while it looks at the clock: to stop it comes too early
 				over.Set()
 			}
 			return clock.Now()
-		}, clock.Now().Add(time.Hour), &over, ring)
+		}, clock.Now().Add(time.Hour), over.IsSet, ring)
 		synctest.Wait()
 		if n := rang.Load(); n != 1 {
 			t.Errorf("%d rang at once, want 1", n)

@@ -13,7 +13,7 @@ import (
 func (r *Run) do() {
 	rpc.GrowStack()
 	defer r.done()
-	if done := r.work(); r.detached.IsSet() { // the work has handed the task over
+	if done := r.work(); r.away() { // the work has handed the task over
 		r.follow()
 	} else {
 		r.finishWith(done)
@@ -34,6 +34,7 @@ func (r *Run) finishWith(done *Done) {
 		done, wire = &Done{Result: mcp.ErrorResult(why.Error())}, nil
 	}
 	r.setEnding(done.Result, done.Rest, wire)
+	r.workReturned()
 	r.awaitDelivery()
 	switch why := r.abortReason(); {
 	case why != nil:
