@@ -28,9 +28,13 @@ type do = func(context.Context, *tools.Call, *tools.Output) (*mcp.CallToolResult
 
 // typed makes the function of a tool from one that takes the decoded arguments.
 func typed[In any](f func(context.Context, In, *tools.Output) (*mcp.CallToolResult, error)) do {
-	return tools.FuncWith(mcp.Tool{}, func(ctx context.Context, _ *tools.Call, in In, out *tools.Output) (*mcp.CallToolResult, error) {
+	return func(ctx context.Context, call *tools.Call, out *tools.Output) (*mcp.CallToolResult, error) {
+		var in In
+		if err := call.Decode(&in); err != nil {
+			return nil, err
+		}
 		return f(ctx, in, out)
-	}).Do
+	}
 }
 
 // soon is how long a cancelled tool may go on without anybody noticing.
