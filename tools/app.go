@@ -10,11 +10,14 @@ import (
 	"runnel/tasks"
 )
 
-// addApp adds the tools of the app. A user's tool with the same name stays.
-func (s *service) addApp(app *App) {
+// appTools returns the tools of the app. A user's tool with the same name stays.
+func appTools(app *App) (own []*entry) {
 	for _, t := range app.Tools {
-		s.registry.addOwn(t, func(e *entry) { e.forApp = true })
+		e := newOwnEntry(t)
+		e.forApp = true
+		own = append(own, e)
 	}
+	return own
 }
 
 // recentOf implements Call.Recent. Not every host tells the page which tool it belongs to.

@@ -45,6 +45,13 @@ func newEntry(t Tool) *entry {
 	return e
 }
 
+// newOwnEntry makes the entry of one of runnel's own tools.
+func newOwnEntry(t Tool) *entry {
+	e := newEntry(t)
+	e.traits.bounded, e.shown = true, false
+	return e
+}
+
 // taskSupport returns whether the tool may be called as a task; an unset field forbids it (2025-11-25 tasks,
 // "Tool-Level Negotiation").
 func (e *entry) taskSupport() mcp.TaskSupport {

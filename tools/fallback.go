@@ -12,29 +12,31 @@ import (
 	"runnel/tasks"
 )
 
-// addFallbackTools adds the tools by which a model uses tasks through a host that has none. If another tool
+// fallbackTools returns the tools by which a model uses tasks through a host that has none. If another tool
 // has the name of one, their names begin with fallbackPrefix.
-func (s *service) addFallbackTools() {
+func (s *service) fallbackTools() []*entry {
 	if s.o.FallbackTools == "never" {
-		return
+		return nil
 	}
 	const taskID = `"task_id":{"type":"string"}`
-	s.addFallback("start_task", "Start a tool as a background task and return at once with its task id. For work that takes minutes.",
-		`"tool":{"type":"string","description":"the name of the tool"},"arguments":{"type":"object","description":"the arguments of the tool"}`, `"tool"`, true, s.startTask)
-	s.addFallback("get_task_result", "Get the new output of a task, and how it ended. Waits for the end, up to wait_ms. What was shown before is not shown again.",
-		taskID+`,"wait_ms":{"type":"integer","minimum":0,"default":20000,"description":"how long to wait for the end, in milliseconds, 45000 at most"},`+
-			`"after":{"type":"integer","minimum":0,"description":"read from this position of the output instead; 0 = from the beginning"},`+
-			`"tail":{"type":"integer","minimum":1,"description":"only the last lines of the output, so many"},`+
-			`"grep":{"type":"string","description":"only the lines of the output that match this regular expression (RE2)"},`+
-			`"context":{"type":"integer","minimum":0,"description":"lines around each match"}`, `"task_id"`, false, s.getTaskResult)
-	s.addFallback("list_tasks", "List the background tasks, the newest first: id, tool, status, age, last line of output.",
-		`"all":{"type":"boolean","default":false,"description":"also the tasks of other sessions"},"cursor":{"type":"string","description":"from where the page before ended"}`, "", true, s.listTasks)
-	s.addFallback("cancel_task", "Stop a background task.", taskID, `"task_id"`, false, s.cancelTask)
+	return []*entry{
+		fallback("start_task", "Start a tool as a background task and return at once with its task id. For work that takes minutes.",
+			`"tool":{"type":"string","description":"the name of the tool"},"arguments":{"type":"object","description":"the arguments of the tool"}`, `"tool"`, true, s.startTask),
+		fallback("get_task_result", "Get the new output of a task, and how it ended. Waits for the end, up to wait_ms. What was shown before is not shown again.",
+			taskID+`,"wait_ms":{"type":"integer","minimum":0,"default":20000,"description":"how long to wait for the end, in milliseconds, 45000 at most"},`+
+				`"after":{"type":"integer","minimum":0,"description":"read from this position of the output instead; 0 = from the beginning"},`+
+				`"tail":{"type":"integer","minimum":1,"description":"only the last lines of the output, so many"},`+
+				`"grep":{"type":"string","description":"only the lines of the output that match this regular expression (RE2)"},`+
+				`"context":{"type":"integer","minimum":0,"description":"lines around each match"}`, `"task_id"`, false, s.getTaskResult),
+		fallback("list_tasks", "List the background tasks, the newest first: id, tool, status, age, last line of output.",
+			`"all":{"type":"boolean","default":false,"description":"also the tasks of other sessions"},"cursor":{"type":"string","description":"from where the page before ended"}`, "", true, s.listTasks),
+		fallback("cancel_task", "Stop a background task.", taskID, `"task_id"`, false, s.cancelTask),
+	}
 }
 
-// addFallback adds one of these tools. shown: clients that show apps show the page beside its calls.
-func (s *service) addFallback(name, description, properties, required string, shown bool, call func(ctx context.Context, in *Call, p *fallbackParams) (*mcp.CallToolResult, error)) {
-	t := FuncWith(mcp.Tool{
+// fallback makes one of these tools. shown: clients that show apps show the page beside its calls.
+func fallback(name, description, properties, required string, shown bool, call func(ctx context.Context, in *Call, p *fallbackParams) (*mcp.CallToolResult, error)) *entry {
+	e := newOwnEntry(FuncWith(mcp.Tool{
 		Name:        name,
 		Description: description,
 		InputSchema: ObjectSchema(properties, required),
@@ -45,11 +47,10 @@ func (s *service) addFallback(name, description, properties, required string, sh
 			err = errors.New(wire.Message) // a model reads tool errors, and may correct its mistake
 		}
 		return result, err
-	})
-	s.registry.addOwn(t, func(e *entry) {
-		e.extra, e.shown = true, shown
-		e.named = name == "get_task_result" || name == "cancel_task"
-	})
+	}))
+	e.extra, e.shown = true, shown
+	e.named = name == "get_task_result" || name == "cancel_task"
+	return e
 }
 
 type fallbackSeenKey struct{}

@@ -50,14 +50,11 @@ func (r *Registry) Add(t Tool) error {
 	return nil
 }
 
-// addOwn adds one of runnel's own tools, which set describes further.
-func (r *Registry) addOwn(t Tool, set func(*entry)) {
-	e := newEntry(t)
-	e.traits.bounded, e.shown = true, false
-	set(e)
+// addOwn adds runnel's own tools.
+func (r *Registry) addOwn(own ...*entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.fallback = append(r.fallback, e)
+	r.fallback = append(r.fallback, own...)
 	r.arrange()
 }
 

@@ -102,7 +102,7 @@ func TestListIsKept(t *testing.T) {
 	if err := errors.Join(r.Add(Func("a", "", own)), next.Add(Func("c", "", own))); err != nil {
 		t.Fatal(err)
 	}
-	r.addOwn(Func("list_tasks", "", own), asExtra)
+	r.addOwn(extra(Func("list_tasks", "", own)))
 	sees("at first", " a")
 	if err := r.Add(Func("b", "", own)); err != nil {
 		t.Fatal(err)
@@ -126,8 +126,8 @@ func TestFallbackToolsMakeRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	fallback := Func("list_tasks", "", own)
-	r.addOwn(fallback, asExtra)
-	r.addOwn(Func("cancel_task", "", own), asExtra)
+	r.addOwn(extra(fallback))
+	r.addOwn(extra(Func("cancel_task", "", own)))
 	is := func(name string, want Tool) {
 		t.Helper()
 		if got := r.Lookup(name); got != want {
@@ -184,5 +184,9 @@ func TestGraceOfAToolThatWasTakenOut(t *testing.T) {
 	}
 }
 
-// asExtra makes an entry that of a fallback tool.
-func asExtra(e *entry) { e.extra = true }
+// extra makes the entry of a fallback tool.
+func extra(t Tool) *entry {
+	e := newOwnEntry(t)
+	e.extra = true
+	return e
+}

@@ -16,12 +16,13 @@ func Serve(srv *rpc.Server, registry *Registry, runner *tasks.Runner, o ServeOpt
 		o.Source = noSource{}
 	}
 	s := &service{registry: registry, runner: runner, parked: newParking(), o: o}
-	s.addFallbackTools()
+	own := s.fallbackTools()
 	var page *logs.Page
 	if o.App != nil {
 		page = &o.App.Page
-		s.addApp(o.App)
+		own = append(own, appTools(o.App)...)
 	}
+	registry.addOwn(own...)
 	srv.Declare(func(_ *rpc.Caller, caps *mcp.ServerCapabilities) {
 		caps.Tools = &mcp.ListCapability{ListChanged: true}
 	})

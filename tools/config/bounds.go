@@ -43,12 +43,16 @@ func (c *Config) CheckBounds() error {
 			errs = append(errs, c.Locate("", &Error{Key: key, Problem: problem, Allowed: allowed}))
 		}
 	}
-	bounds := func(fine bool, key, allowed string) { check(fine, key, c.Text(key)+" is out of range", allowed) }
-	size := func(key string, v, least, most Size) {
-		bounds(least <= v && v <= most, key, fmt.Sprintf("%v to %v", least, most))
+	bounds := func(fine bool, key, allowed string, limits ...any) {
+		if !fine { // words only for those that fail: each flag of a start is checked so
+			check(fine, key, c.Text(key)+" is out of range", fmt.Sprintf(allowed, limits...))
+		}
 	}
-	count := func(key string, n, least int) { bounds(n >= least, key, fmt.Sprintf("%d or more", least)) }
-	span := func(key string, d, least Duration) { bounds(d >= least, key, fmt.Sprintf("%v or more", least)) }
+	size := func(key string, v, least, most Size) {
+		bounds(least <= v && v <= most, key, "%v to %v", least, most)
+	}
+	count := func(key string, n, least int) { bounds(n >= least, key, "%d or more", least) }
+	span := func(key string, d, least Duration) { bounds(d >= least, key, "%v or more", least) }
 	name := func(key, s string) {
 		check(strings.TrimSpace(s) != "", key, fmt.Sprintf("%q is not a name", s), "some text")
 	}
