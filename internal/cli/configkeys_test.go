@@ -79,7 +79,7 @@ func TestManualHasTheKeysOfTheSchema(t *testing.T) {
 // described by the schema alone.
 func TestFlagsAreKeys(t *testing.T) {
 	i := &invocation{Setup: serve.Setup{Env: environ(t)}}
-	i.command()
+	i.command(true)
 	words := map[string]bool{}
 	i.flags.VisitAll(func(f *pflag.Flag) { words[f.Name] = f.Usage != "" })
 	for name, own := range words {

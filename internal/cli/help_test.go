@@ -32,7 +32,7 @@ func commandsOf(cmd *cobra.Command) []*cobra.Command {
 // The help of each command shows examples before all else.
 func TestHelpShowsExamplesFirst(t *testing.T) {
 	i := &invocation{Setup: serve.Setup{Env: environ(t)}}
-	for _, cmd := range commandsOf(i.command()) {
+	for _, cmd := range commandsOf(i.command(true)) {
 		help := runCommand(t, append(strings.Fields(cmd.CommandPath())[1:], "--help")...)
 		_, rest, _ := strings.Cut(help.stdout, "\n\n")
 		if help.code != exitFine || !strings.HasPrefix(rest, "Examples:\n  ") {
@@ -63,7 +63,7 @@ func TestFirstHelpScreen(t *testing.T) {
 		t.Errorf("%d lines", n)
 	}
 	i := &invocation{Setup: serve.Setup{Env: environ(t)}}
-	for _, cmd := range i.command().Commands() {
+	for _, cmd := range i.command(true).Commands() {
 		if cmd.Hidden == (strings.Count(help.stdout, "\n  "+cmd.Name()+" ") == 1) {
 			t.Errorf("%s is not shown once", cmd.Name())
 		}
@@ -109,7 +109,7 @@ func TestManPages(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	i := &invocation{Setup: serve.Setup{Env: environ(t)}}
-	for _, cmd := range commandsOf(i.command()) {
+	for _, cmd := range commandsOf(i.command(true)) {
 		page, err := os.ReadFile(filepath.Join(dir, "man1", strings.ReplaceAll(cmd.CommandPath(), " ", "-")+".1"))
 		if err != nil || !strings.HasPrefix(string(page), ".TH RUNNEL") || !strings.Contains(string(page), ".SH EXAMPLES\n") {
 			t.Errorf("%s: %v\n%.300s", cmd.CommandPath(), err, page)
@@ -132,7 +132,7 @@ func TestManPages(t *testing.T) {
 // A flag means one thing: -o is how a command prints, and --file a file that it writes.
 func TestFlagsMeanOneThing(t *testing.T) {
 	i := &invocation{Setup: serve.Setup{Env: environ(t)}}
-	for _, cmd := range commandsOf(i.command()) {
+	for _, cmd := range commandsOf(i.command(true)) {
 		for _, name := range []string{"json", "ndjson"} {
 			if cmd.Flags().Lookup(name) != nil {
 				t.Errorf("%s has --%s", cmd.CommandPath(), name)
@@ -150,7 +150,7 @@ func TestFlagsMeanOneThing(t *testing.T) {
 func TestHelpFitsTheScreen(t *testing.T) {
 	var all [][]string
 	i := &invocation{Setup: serve.Setup{Env: environ(t)}}
-	for _, cmd := range commandsOf(i.command()) {
+	for _, cmd := range commandsOf(i.command(true)) {
 		all = append(all, append(strings.Fields(cmd.CommandPath())[1:], "--help"))
 	}
 	for _, topic := range manual.Topics() {
@@ -201,7 +201,7 @@ func TestShownCommandsParse(t *testing.T) {
 			shown = append(shown, block[1])
 		}
 	}
-	for _, cmd := range commandsOf(i.command()) {
+	for _, cmd := range commandsOf(i.command(true)) {
 		shown = append(shown, cmd.Example)
 	}
 	lines := regexp.MustCompile(`(?m)^ *runnel ([^'"|>&;#\n]*)(['"]?)`).FindAllStringSubmatch(strings.Join(shown, "\n"), -1)
@@ -211,7 +211,7 @@ func TestShownCommandsParse(t *testing.T) {
 			continue
 		}
 		tried++
-		cmd, rest, err := i.command().Find(strings.Fields(line[1]))
+		cmd, rest, err := i.command(true).Find(strings.Fields(line[1]))
 		if err == nil {
 			err = cmd.ParseFlags(rest)
 		}

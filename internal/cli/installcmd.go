@@ -221,7 +221,7 @@ func (i *invocation) checkGiven(ctx context.Context, given []givenFlag) error {
 // checkRest refuses arguments after -- with which runnel would not serve.
 func (i *invocation) checkRest(cmd *cobra.Command, rest []string) error {
 	other := &invocation{Setup: serve.Setup{Env: i.Env, Stdout: io.Discard, Stderr: io.Discard}}
-	server, args, err := other.command().Find(rest)
+	server, args, err := other.command(true).Find(rest)
 	if err != nil {
 		return misuse(cmd, "the arguments after --: %w", err)
 	}

@@ -87,6 +87,9 @@ func atMostOne(cmd *cobra.Command, args []string) error {
 }
 
 func commandNames(cmd *cobra.Command) (names []string) {
+	if !cmd.HasParent() {
+		return allCommands()
+	}
 	for _, sub := range cmd.Commands() {
 		names = append(names, sub.Name())
 	}

@@ -58,7 +58,7 @@ func Run(ctx context.Context, args, env []string, stdin io.Reader, stdout, stder
 // run runs a command and returns its exit code. It ends when ctx does.
 func (i *invocation) run(ctx context.Context, args []string) int {
 	i.args = args
-	root := i.command()
+	root := i.command(!onlyServes(args))
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) { // a shell shows the words of flags
 		describe(root)
 	}
@@ -191,7 +191,7 @@ var groups = []struct {
 
 // Command is the command line, for a program that writes man pages.
 func Command() *cobra.Command {
-	root := new(invocation).command()
+	root := new(invocation).command(true)
 	describe(root)
 	return root
 }
@@ -204,8 +204,26 @@ func describe(cmd *cobra.Command) {
 	}
 }
 
-// command makes the command line of this run.
-func (i *invocation) command() *cobra.Command {
+// onlyServes reports whether the arguments are none but those of serve and wrap: they name no other command
+// and ask for no help.
+func onlyServes(args []string) bool {
+	others := slices.DeleteFunc(allCommands(), func(name string) bool { return name == "serve" || name == "wrap" })
+	return !slices.ContainsFunc(args, func(a string) bool {
+		return slices.Contains(others, a) || strings.HasPrefix(a, "-h") || strings.HasPrefix(a, "--help") || strings.HasPrefix(a, cobra.ShellCompRequestCmd)
+	})
+}
+
+// allCommands returns the names of runnel's commands.
+func allCommands() (names []string) {
+	for _, group := range groups {
+		names = append(names, group.names...)
+	}
+	return names
+}
+
+// command makes the command line of this run. Without all it has only serve and wrap, as hosts start runnel:
+// the flags of all other commands are a tenth of a start.
+func (i *invocation) command(all bool) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "runnel",
 		Short:         "Serve commands as MCP tools whose output streams while they run",
@@ -222,14 +240,9 @@ func (i *invocation) command() *cobra.Command {
 	i.Options.Register(i.flags)
 	root.Flags().SortFlags = false
 	i.addServeFlags(root.Flags(), "config", "tool", "set", "state", "http", "no-stdio", "log-level")
-	install := i.installCommand()
-	uninstall := i.uninstallCommand()
-	doctor := i.doctorCommand()
-	work := i.workCommand()
 	servers := []*cobra.Command{root, i.serveCommand(), i.wrapCommand()}
 	root.AddCommand(servers[1:]...)
-	root.AddCommand(i.initCommand(), install, uninstall, i.toolsCommand(), i.callCommand(), i.tasksCommand(), i.topCommand(), i.uiCommand(), work, i.fleetCommand(),
-		i.traceCommand(), doctor, i.configCommand(), i.trustCommand(), i.versionCommand())
+	root.CompletionOptions.DisableDefaultCmd = !all
 	version := root.Flags().Bool("version", false, "print the version, its commit and its date")
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if *version {
@@ -245,15 +258,21 @@ func (i *invocation) command() *cobra.Command {
 			cmd.SetContext(i.UntilHangup(cmd.Context()))
 			i.Hangups = nil // the view, a server of its own, does not wait for them as well
 		}
-		if cmd == install || cmd == uninstall { // variables that are set here must not end up in the host's file
+		switch name := cmd.Name(); name {
+		case "install", "uninstall": // variables that are set here must not end up in the host's file
 			return nil
+		default:
+			return i.readEnvironment(cmd, slices.Contains(servers, cmd) || name == "work" || name == "doctor")
 		}
-		return i.readEnvironment(cmd, slices.Contains(servers, cmd) || cmd == work || cmd == doctor)
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misuse(cmd, "%w", flagError(cmd, err)) })
 	root.SetHelpFunc(i.help)
-	completeFlags(root)
-	fixCompletion(root)
-	i.helpCommand(root)
+	if all {
+		root.AddCommand(i.initCommand(), i.installCommand(), i.uninstallCommand(), i.toolsCommand(), i.callCommand(), i.tasksCommand(), i.topCommand(),
+			i.uiCommand(), i.workCommand(), i.fleetCommand(), i.traceCommand(), i.doctorCommand(), i.configCommand(), i.trustCommand(), i.versionCommand())
+		completeFlags(root)
+		fixCompletion(root)
+		i.helpCommand(root)
+	}
 	return root
 }

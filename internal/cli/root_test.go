@@ -39,6 +39,30 @@ func (o outcome) is(t *testing.T, code int, stdout, stderr string) {
 	}
 }
 
+// A server starts without the other commands, whose flags are a tenth of a start. What names one of them, or
+// asks for help, finds it wherever it stands, and a word that is none is explained by all.
+func TestServersStartWithoutTheOtherCommands(t *testing.T) {
+	for _, args := range []string{"", "serve", "--tool a=b --state memory", "wrap -- npx server", "--http 127.0.0.1:0", "cal", "--doctor"} {
+		i := &invocation{Setup: serve.Setup{Env: environ(t)}}
+		if root := i.command(!onlyServes(strings.Fields(args))); len(root.Commands()) != 2 {
+			t.Errorf("runnel %s makes %d commands, not serve and wrap alone", args, len(root.Commands()))
+		}
+	}
+	for _, args := range []string{"tools", "--state memory call x", "-h", "--help", "wrap --help", "help", "__complete x", "completion bash"} {
+		if onlyServes(strings.Fields(args)) {
+			t.Errorf("runnel %s lacks its command", args)
+		}
+	}
+	runCommand(t, "--state", "memory", "cal").is(t, exitUsage, "", `unknown command "cal" \(did you mean call\?\)`)
+	runCommand(t, "--doctor").is(t, exitUsage, "", `did you mean doctor\?`)
+	all := commandNames(Command())
+	for _, cmd := range Command().Commands() {
+		if !slices.Contains(all, cmd.Name()) {
+			t.Errorf("%s is in no group of the help", cmd.Name())
+		}
+	}
+}
+
 // A flag wins over --set, --set over the flag's variable, a variable over the file, the file over the
 // default.
 func TestPrecedence(t *testing.T) {
@@ -63,7 +87,7 @@ func TestPrecedence(t *testing.T) {
 		{args: []string{"--tool=b=x", "--tool=c=y"}, env: []string{"RUNNEL_TOOL=a=x"}, inFlight: 256, owner: "local", tools: "b=x|c=y"},
 	} {
 		i := &invocation{Setup: serve.Setup{Env: append(environ(t), c.env...)}}
-		root := i.command()
+		root := i.command(true)
 		if err := root.ParseFlags(c.args); err != nil {
 			t.Fatal(err)
 		}
