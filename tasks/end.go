@@ -140,8 +140,8 @@ func (r *Run) stop(cause error) {
 
 // announceEnd sets the task's last state to t, and announces it. changing is held.
 func (r *Run) announceEnd(t Task, hasHandle bool) {
-	r.end(t)
 	if hasHandle { // otherwise nobody knows the task
+		r.end(t, ending)
 		over := t.Status.Terminal() // otherwise another process still runs it
 		if over {
 			r.spec.Client.Status(t.wire(r.runner.o.PollInterval))
@@ -151,7 +151,7 @@ func (r *Run) announceEnd(t Task, hasHandle bool) {
 			r.runner.recordEnded(&t)
 		}
 	}
-	r.reach(ended)
+	r.end(t, ended)
 	r.changes.Send()
 }
 

@@ -70,8 +70,7 @@ func (v *View) follow() {
 		delete(v.runner.followed, v.id)
 	}
 	v.runner.mu.Unlock()
-	v.end(t)
-	v.reach(ended)
+	v.end(t, ended)
 	v.changes.Send()
 }
 

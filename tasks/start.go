@@ -31,7 +31,8 @@ func (r *Runner) Start(ctx context.Context, spec Spec) (*Run, error) {
 	if spec.Handle {
 		if err := r.admit(ctx, run); err != nil {
 			run.cancel(err)
-			run.started()
+			run.reach(running)
+			run.settled.Broadcast()
 			return nil, err
 		}
 	}
@@ -74,24 +75,17 @@ func (r *Runner) ttl(asked time.Duration) time.Duration {
 // begin starts a run's work; from then on Close waits for it. changing is held, so the run does not end
 // before.
 func (r *Runner) begin(run *Run) {
+	run.spec.Client.Begin(run)
 	run.mu.Lock()
 	run.sampler.timer = time.AfterFunc(sampleFirst, func() { r.Go(run.sample) }) // Close waits for what it is writing
 	if run.spec.Late && !run.spec.Handle {
 		run.hideTimer = time.AfterFunc(hideAfter, run.spill)
 	}
+	run.phase.set(running)
 	run.mu.Unlock()
-	run.spec.Client.Begin(run)
-	run.started()
+	run.settled.Broadcast()
 	r.all.Add()
 	go run.do()
-}
-
-// started lets the run end from now on.
-func (r *Run) started() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.phase.set(running)
-	r.settled.Broadcast()
 }
 
 // maxArguments is how long arguments may be, in bytes, to be kept with a task: a state writes them with each

@@ -66,13 +66,14 @@ func (v *View) Task() Task {
 	return v.task
 }
 
-// end sets the task's last state, when the answers that show an earlier one are queued.
-func (v *View) end(t Task) {
+// end sets the task's last state, when the answers that show an earlier one are queued, and the phase.
+func (v *View) end(t Task, p phase) {
 	v.answering.Lock()
 	defer v.answering.Unlock()
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.task = t
+	v.phase.set(p)
 }
 
 // reach sets the phase.

@@ -52,7 +52,7 @@ func (r *Run) finishWith(done *Done) {
 
 // done lets Runner.Close no longer wait for the run.
 func (r *Run) done() {
-	if r.HasHandle() { // short calls do not contend for this lock
+	if r.kept == handle { // short calls do not contend for this lock; kept does not change after the end
 		r.runner.mu.Lock()
 		delete(r.runner.working, r)
 		r.runner.mu.Unlock()

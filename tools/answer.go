@@ -136,8 +136,9 @@ func next[T any](ctx context.Context, d *delivery, worked <-chan struct{}, late 
 		changed, stop = d.run.Watch()
 		defer stop()
 	}
+	ended := d.run.Ended()
 	for {
-		if changed != nil && !isDone(d.run.Ended()) { // questions may be closed after the end
+		if changed != nil && !isDone(ended) { // questions may be closed after the end
 			for n := 0; len(d.run.Questions()) > n; {
 				n = len(d.run.Questions())
 				time.Sleep(together)
@@ -147,7 +148,7 @@ func next[T any](ctx context.Context, d *delivery, worked <-chan struct{}, late 
 			}
 		}
 		select {
-		case <-d.run.Ended():
+		case <-ended:
 			return isEnded, nil
 		case <-worked:
 			return isWorked, nil
