@@ -120,9 +120,9 @@ func (sp *space) Unmark(ctx context.Context, m engine.Mark) error {
 	return nil
 }
 
-// DropExpired implements engine.Store. DynamoDB deletes expired items by itself, if the table's time to live
+// Tidy implements engine.Store. DynamoDB deletes expired items by itself, if the table's time to live
 // is on.
-func (sp *space) DropExpired(context.Context) error { return nil }
+func (sp *space) Tidy(context.Context) error { return nil }
 
 // expiresItems reports whether the table's time to live is on. It fails if the credentials do not allow the
 // question.

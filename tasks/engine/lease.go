@@ -38,7 +38,9 @@ func (sp *Space) every(interval time.Duration, do func(context.Context) error, w
 // Renew renews the lease of this process. If the lease had run out, others may have ended its tasks: Renew
 // looks for those.
 func (sp *Space) Renew(ctx context.Context) error {
-	if err := sp.Lease(ctx); err != nil {
+	err := sp.Lease(ctx)
+	sp.unleased.Store(err != nil)
+	if err != nil {
 		return err
 	}
 	now := sp.Now().Round(0) // the wall clock, because the machine may have slept
@@ -78,13 +80,17 @@ func (sp *Space) findFenced(ctx context.Context, mine []*keeping) error {
 }
 
 // Sweep ends the tasks of processes that are gone. Several processes may sweep at once: the engine lets one
-// of them end each task.
+// of them end each task. One that could not renew its own lease ends none: the others may have been unable to
+// renew theirs, too.
 func (sp *Space) Sweep(ctx context.Context) error {
 	sp.sweeping.Lock()
 	defer sp.sweeping.Unlock()
 	before := sp.missed
 	sp.missed = nil // if this sweep fails, the next one starts afresh: the server may have been unreachable
-	if err := cmp.Or(sp.DropExpired(ctx), sp.undo(ctx)); err != nil {
+	if sp.unleased.Load() {
+		return nil
+	}
+	if err := cmp.Or(sp.Tidy(ctx), sp.undo(ctx)); err != nil {
 		return err
 	}
 	mine := sp.mine()

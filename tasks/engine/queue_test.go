@@ -30,7 +30,7 @@ func (c *crowd) Open(_ context.Context, _ *Space) (Store, Queue, error) {
 }
 func (c *crowd) Lease(context.Context) error               { return nil }
 func (c *crowd) Leave(context.Context)                     {}
-func (c *crowd) DropExpired(context.Context) error         { return nil }
+func (c *crowd) Tidy(context.Context) error                { return nil }
 func (c *crowd) Marks(context.Context) ([]Mark, error)     { return nil, nil }
 func (c *crowd) Alive(context.Context) ([]string, error)   { return nil, nil }
 func (c *crowd) Waiting(context.Context) ([]string, error) { return nil, nil }

@@ -34,6 +34,8 @@ type Space struct {
 	unanswered map[string]struct{} // tasks that this process may have taken: no answer has come
 	renewed    time.Time           // when the lease was last stored
 
+	unleased atomic.Bool // the lease could not be renewed the last time
+
 	clearing chan struct{}        // capacity 1: full while a refused task is deleted
 	sweeping sync.Mutex           // held across I/O, before clearing
 	missed   map[string]time.Time // processes without a lease, and when this one noticed

@@ -189,7 +189,10 @@ func (s *State) openSpace(ctx context.Context, owner string) (*Space, error) {
 	defer cancel()
 	var err error
 	if sp.Store, sp.Queue, err = s.engine.Open(ctx, sp); err == nil {
-		if err = sp.Renew(ctx); err != nil {
+		if err = sp.Renew(ctx); errors.Is(err, ErrNoRoom) { // to list and to delete tasks needs none
+			err = nil
+		}
+		if err != nil {
 			sp.Leave(ctx)
 		}
 	}

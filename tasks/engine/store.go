@@ -12,10 +12,10 @@ import (
 // tasks.ErrRemoved.
 //
 // Everything that is stored of a task is kept for at least Space.Left, and then forgotten by the server or by
-// DropExpired.
+// Tidy.
 type Store interface {
-	// Lease stores that this process lives for LeaseTTL from now on. It must succeed even if the server has
-	// no room for tasks.
+	// Lease stores that this process lives for LeaseTTL from now on. If this process runs tasks, it should
+	// succeed even if the server has no room for more.
 	Lease(ctx context.Context) error
 	// Alive returns the processes whose leases have not run out.
 	Alive(ctx context.Context) ([]string, error)
@@ -27,8 +27,9 @@ type Store interface {
 	Marks(ctx context.Context) ([]Mark, error)
 	// Unmark removes a mark that no record knows.
 	Unmark(ctx context.Context, m Mark) error
-	// DropExpired forgets what has expired, if the server does not do it by itself.
-	DropExpired(ctx context.Context) error
+	// Tidy is called from time to time. It forgets what has expired, if the server does not do it by itself,
+	// and keeps room in reserve for ends.
+	Tidy(ctx context.Context) error
 
 	// Read returns a task as it is stored now, without its outcome, or tasks.ErrNotFound. It includes expired
 	// and hidden tasks.

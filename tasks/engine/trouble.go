@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 
 	"runnel/tasks"
@@ -15,6 +16,9 @@ func (a Away) Unwrap() error { return a.Err }
 
 // Is reports that another try may succeed.
 func (a Away) Is(target error) bool { return target == tasks.ErrBusy }
+
+// ErrNoRoom is part of an engine's error if the server has no room for what is to be stored.
+var ErrNoRoom = errors.New("the state is full")
 
 // CheckSchema returns an error unless what is stored in a place has the version that this runnel knows.
 func CheckSchema(place, found, known string) error {

@@ -2,8 +2,11 @@ package nats
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -16,8 +19,14 @@ func (sp *space) lease(keeper string) string { return sp.alive + keeper }
 
 // Lease implements engine.Store.
 func (sp *space) Lease(ctx context.Context) error {
-	_, err := sp.publish(ctx, &nats.Msg{Subject: sp.lease(sp.Keeper), Header: rollup}, jetstream.WithMsgTTL(engine.LeaseTTL))
-	return err
+	renew := func() error {
+		_, err := sp.publish(ctx, &nats.Msg{Subject: sp.lease(sp.Keeper), Header: rollup}, jetstream.WithMsgTTL(engine.LeaseTTL))
+		return err
+	}
+	if sp.keeps.Load() {
+		return sp.withReserve(ctx, renew)
+	}
+	return renew()
 }
 
 // Leave implements engine.Store.
@@ -86,5 +95,58 @@ func (sp *space) Unmark(ctx context.Context, m engine.Mark) error {
 	return nil
 }
 
-// DropExpired implements engine.Store: the server does it.
-func (sp *space) DropExpired(context.Context) error { return nil }
+// Room in reserve, PREFIX.OWNER.reserve.N, is deleted when a server has no room for an end.
+const (
+	reservePieces = 4
+	reserveBytes  = reservePieces * (maxMessage - 4<<10)
+	// reserveLook is how often a process that has run tasks looks whether the reserve is there.
+	reserveLook = time.Minute
+)
+
+// Tidy implements engine.Store: the server forgets what has expired, and this process makes the reserve.
+func (sp *space) Tidy(ctx context.Context) error {
+	sp.mu.Lock()
+	due := time.Since(sp.reserved) > reserveLook
+	sp.mu.Unlock()
+	if !due || !sp.keeps.Load() {
+		return nil
+	}
+	there, err := sp.subjects(ctx, sp.name, sp.root+"reserve.*")
+	if err != nil {
+		return err
+	}
+	all := int64(reserveBytes)
+	if sp.maxBytes > 0 {
+		all = min(all, sp.maxBytes/16)
+	}
+	for n := range reservePieces {
+		piece := &nats.Msg{Subject: fmt.Sprint(sp.root, "reserve.", n), Header: rollup, Data: make([]byte, all/reservePieces)}
+		if slices.Contains(there, piece.Subject) {
+			continue
+		}
+		if _, err := sp.publish(ctx, piece); errors.Is(err, engine.ErrNoRoom) { // the next look may find some
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	sp.reserved = time.Now()
+	return nil
+}
+
+// withReserve stores something and, if there is no room for it, deletes the reserve and stores it again.
+func (sp *space) withReserve(ctx context.Context, store func() error) error {
+	err := store()
+	if !errors.Is(err, engine.ErrNoRoom) {
+		return err
+	}
+	sp.mu.Lock()
+	sp.reserved = time.Time{}
+	sp.mu.Unlock()
+	if sp.stream.Purge(ctx, jetstream.WithPurgeSubject(sp.root+"reserve.*")) != nil {
+		return err
+	}
+	return store()
+}

@@ -37,16 +37,50 @@ func (c *connection) Open(ctx context.Context, of *engine.Space) (engine.Store, 
 	if sp.stream, sp.leases, err = sp.openStreams(ctx); err != nil {
 		return nil, nil, err
 	}
+	sp.maxBytes = sp.stream.CachedInfo().Config.MaxBytes
 	sp.asked, err = c.nc.Subscribe(sp.asks+sp.Keeper, sp.hearAsk)
 	return sp, sp, err
 }
 
 func (sp *space) openStreams(ctx context.Context) (stream, leases jetstream.Stream, err error) {
-	if stream, err = sp.openStream(ctx, sp.name, sp.root+">", func(o *jetstream.StreamConfig) { o.MaxBytes = max(sp.c.o.MaxState, 0) }); err != nil {
+	share := int64(-1)
+	limited := func(ctx context.Context, o *jetstream.StreamConfig) (err error) {
+		if share < 0 {
+			share, err = sp.share(ctx)
+		}
+		o.MaxBytes = share
+		return err
+	}
+	for ; ; share /= 2 { // other streams may have reserved more
+		stream, err = sp.openStream(ctx, sp.name, sp.root+">", limited)
+		if refused, ok := errors.AsType[*jetstream.APIError](err); !ok || !isFull(refused) || sp.c.o.MaxBytes > 0 || share/2 < leastBytes {
+			break
+		}
+	}
+	if err != nil {
 		return nil, nil, err
 	}
-	leases, err = sp.openStream(ctx, sp.leaseName, sp.alive+">", func(*jetstream.StreamConfig) {})
+	leases, err = sp.openStream(ctx, sp.leaseName, sp.alive+">", func(context.Context, *jetstream.StreamConfig) error { return nil })
 	return stream, leases, err
+}
+
+// share returns how many bytes the owner's tasks may take in a stream that is made; 0 = no limit.
+func (sp *space) share(ctx context.Context) (int64, error) {
+	if sp.c.o.MaxBytes > 0 {
+		return sp.c.o.MaxBytes, nil
+	}
+	account, err := ask(ctx, func(ctx context.Context) (*jetstream.AccountInfo, error) {
+		account, err := sp.c.js.AccountInfo(ctx)
+		return account, busy(err)
+	})
+	if err != nil {
+		return 0, err
+	}
+	limits, replicas := account.Limits, int64(sp.c.o.Replicas)
+	if tier, ok := account.Tiers[fmt.Sprint("R", replicas)]; ok { // its limit counts each byte once
+		limits, replicas = tier.Limits, 1
+	}
+	return max(limits.MaxStore, 0) / replicas / 2, nil
 }
 
 // restore makes the owner's streams again if the servers have lost them: a server's folder may have been a
@@ -95,11 +129,11 @@ func (sp *space) restore(ctx context.Context) error {
 
 // openStream returns a stream of the owner, and makes it if there is none. special changes the configuration
 // of a new one.
-func (sp *space) openStream(ctx context.Context, name, subjects string, special func(*jetstream.StreamConfig)) (jetstream.Stream, error) {
+func (sp *space) openStream(ctx context.Context, name, subjects string, special func(context.Context, *jetstream.StreamConfig) error) (jetstream.Stream, error) {
 	return ask(ctx, func(ctx context.Context) (jetstream.Stream, error) { return sp.tryStream(ctx, name, subjects, special) })
 }
 
-func (sp *space) tryStream(ctx context.Context, name, subjects string, special func(*jetstream.StreamConfig)) (jetstream.Stream, error) {
+func (sp *space) tryStream(ctx context.Context, name, subjects string, special func(context.Context, *jetstream.StreamConfig) error) (jetstream.Stream, error) {
 	js := sp.c.js
 	stream, err := js.Stream(ctx, name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -109,8 +143,9 @@ func (sp *space) tryStream(ctx context.Context, name, subjects string, special f
 			AllowDirect: true, AllowRollup: true, AllowMsgTTL: true, Duplicates: dedupeWindow, MaxConsumers: 1, // runnel needs none
 			Metadata: map[string]string{schemaMember: schema, ownerMember: sp.Owner},
 		}
-		special(&config)
-		stream, err = js.CreateStream(ctx, config)
+		if err = special(ctx, &config); err == nil {
+			stream, err = js.CreateStream(ctx, config)
+		}
 		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another runnel was quicker, with other options
 			stream, err = js.Stream(ctx, name)
 		}

@@ -111,8 +111,9 @@ func (sp *space) openQueue(ctx context.Context) (jetstream.Stream, error) {
 	if queue != nil {
 		return queue, nil
 	}
-	queue, err := sp.openStream(ctx, sp.queueName, sp.work+">", func(c *jetstream.StreamConfig) {
+	queue, err := sp.openStream(ctx, sp.queueName, sp.work+">", func(_ context.Context, c *jetstream.StreamConfig) error {
 		c.Retention, c.MaxConsumers = jetstream.WorkQueuePolicy, 0
+		return nil
 	})
 	if err == nil {
 		sp.mu.Lock()

@@ -3,6 +3,7 @@ package nats
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -35,6 +36,10 @@ type space struct {
 	mu        sync.Mutex
 	queue     jetstream.Stream              // nil until it is needed
 	consumers map[string]jetstream.Consumer // of the queue, by class
+	reserved  time.Time                     // when the room in reserve was last there
+
+	maxBytes int64       // of the stream; negative = no limit
+	keeps    atomic.Bool // this process has run tasks
 }
 
 // subject returns the subject of something that is stored of a task.

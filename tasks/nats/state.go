@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"strconv"
 	"sync/atomic"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -25,19 +27,20 @@ type Options struct {
 	Credentials string
 	// RootCA is a file with the certificates that sign the servers', "" = the system's.
 	RootCA   string
-	MaxState int64 // bytes of a stream that is made; 0 = no limit but the server's
+	MaxBytes int64 // of an owner's tasks; 0 = half of what the account may store, no limit if that is not limited
 	engine.Options
 }
 
-// Parse makes Options of a URL: nats://HOST[:PORT][,HOST...][?prefix=P&replicas=N&creds=FILE&ca=FILE], or
+// Parse makes Options of a URL: nats://HOST[:PORT][,HOST...][?prefix=P&replicas=N&maxBytes=SIZE&creds=FILE&ca=FILE], or
 // tls://. Credentials are never part of it: they come from a file, which creds or the environment variable
 // RUNNEL_NATS_CREDS names.
 func Parse(state string, getenv func(string) string) (Options, error) {
-	o, replicas := Options{Credentials: getenv("RUNNEL_NATS_CREDS")}, "1"
+	o := Options{Credentials: getenv("RUNNEL_NATS_CREDS")}
+	replicas, maxBytes := "1", ""
 	form := engine.URLForm{
 		Schemes: []string{"nats", "tls"}, Example: "nats://host:4222?prefix=runnel",
 		Secrets: "put credentials in a file, and name it with ?creds=FILE or RUNNEL_NATS_CREDS",
-		Options: map[string]*string{"prefix": &o.Prefix, "replicas": &replicas, "creds": &o.Credentials, "ca": &o.RootCA},
+		Options: map[string]*string{"prefix": &o.Prefix, "replicas": &replicas, "maxBytes": &maxBytes, "creds": &o.Credentials, "ca": &o.RootCA},
 	}
 	u, err := form.Parse(state)
 	if err != nil {
@@ -50,8 +53,18 @@ func Parse(state string, getenv func(string) string) (Options, error) {
 	if o.Replicas, err = strconv.Atoi(replicas); err != nil || o.Replicas < 1 || o.Replicas > 5 {
 		return o, fmt.Errorf("replicas=%.32s: use 1 to 5", replicas)
 	}
+	if maxBytes != "" {
+		n, err := humanize.ParseBytes(maxBytes)
+		if err != nil || n < leastBytes || n > math.MaxInt64 {
+			return o, fmt.Errorf("maxBytes=%.32s: use a size such as 10GiB, and at least 1MiB", maxBytes)
+		}
+		o.MaxBytes = int64(n)
+	}
 	return o, nil
 }
+
+// leastBytes is the least that an owner's stream may be limited to.
+const leastBytes = 1 << 20
 
 // State is a tasks.State in JetStream, and a tasks.Queue.
 type State struct {

@@ -17,12 +17,16 @@ import (
 )
 
 // startServer runs a NATS server in this process, on a port of its own (0 = a free one).
-func startServer(t testing.TB, dir string, port int) *server.Server {
+func startServer(t testing.TB, dir string, port int, change ...func(*server.Options)) *server.Server {
 	t.Helper()
 	if port == 0 {
 		port = server.RANDOM_PORT
 	}
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: dir, NoLog: true, NoSigs: true})
+	o := &server.Options{Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: dir, NoLog: true, NoSigs: true}
+	for _, c := range change {
+		c(o)
+	}
+	s, err := server.NewServer(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,11 +198,11 @@ func TestFind(t *testing.T) {
 }
 
 func TestParse(t *testing.T) {
-	o, err := Parse("nats://a:1,b:2?prefix=p&replicas=3", os.Getenv)
-	if err != nil || o.Servers != "nats://a:1,b:2" || o.Prefix != "p" || o.Replicas != 3 {
+	o, err := Parse("nats://a:1,b:2?prefix=p&replicas=3&maxBytes=10GiB", os.Getenv)
+	if err != nil || o.Servers != "nats://a:1,b:2" || o.Prefix != "p" || o.Replicas != 3 || o.MaxBytes != 10<<30 {
 		t.Errorf("%+v, %v", o, err)
 	}
-	for _, bad := range []string{"nats://", "nats://user:secret@host", "nats://host?prefx=p", "nats://host?replicas=9", "nats://host?prefix=a.b", "nats://host/path"} {
+	for _, bad := range []string{"nats://", "nats://user:secret@host", "nats://host?prefx=p", "nats://host?replicas=9", "nats://host?maxBytes=ten", "nats://host?maxBytes=1KiB", "nats://host?prefix=a.b", "nats://host/path"} {
 		if _, err := Parse(bad, os.Getenv); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v", bad, err)
 		}

@@ -57,7 +57,7 @@ func TestLeasesRanOut(t *testing.T) {
 func TestFull(t *testing.T) {
 	t.Parallel()
 	url := startServer(t, t.TempDir(), 0).ClientURL()
-	here := newState(t, url, func(o *Options) { o.MaxState = 1 << 20 })
+	here := newState(t, url, func(o *Options) { o.MaxBytes = 1 << 20 })
 	task := statetest.Working("a")
 	statetest.Put(t, here, task, statetest.Working("b"))
 	sp := spaceOf(t, here)
@@ -78,6 +78,72 @@ func TestFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	statetest.Put(t, here, end)
+}
+
+// A server without room lets a new process open the state, list and delete, and a running task end as it did:
+// its room in reserve is for ends alone.
+func TestFullServer(t *testing.T) {
+	t.Parallel()
+	url := startServer(t, t.TempDir(), 0, func(o *server.Options) { o.JetStreamMaxStore = 24 << 20 }).ClientURL()
+	here := newState(t, url)
+	one, two := statetest.Working("one"), statetest.Working("two")
+	statetest.Put(t, here, one, two, statetest.Working("filler"))
+	sp := spaceOf(t, here)
+	if err := sp.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for n := 512 << 10; n > 0; n /= 2 {
+		for full := false; !full; {
+			_, err := here.c.js.Publish(t.Context(), sp.subject("filler", "log.head"), make([]byte, n))
+			full = err != nil
+		}
+	}
+	if err := here.Put(t.Context(), statetest.Working("new")); !errors.Is(err, engine.ErrNoRoom) {
+		t.Errorf("a new task: %v", err)
+	}
+	fresh := newState(t, url)
+	for range 2 {
+		if list, _, err := fresh.List(t.Context(), "local", "", 10); err != nil || len(list) != 3 {
+			t.Errorf("%+v, %v", list, err)
+		}
+	}
+	for _, task := range []tasks.Task{one, two} {
+		statetest.Put(t, here, statetest.Ended(task, mcp.TaskCompleted, "done"))
+		if got := statetest.Get(t, fresh, task.ID); got.Status != mcp.TaskCompleted {
+			t.Errorf("%s %s", got.Status, got.StatusMessage)
+		}
+	}
+	if gone, _, err := fresh.Forget(t.Context(), "local", time.Now(), true); err != nil || len(gone) != 2 {
+		t.Errorf("pruned %+v, %v", gone, err)
+	}
+	if err := fresh.Delete(t.Context(), "local", "filler"); err != nil {
+		t.Fatal(err)
+	}
+	statetest.Put(t, here, statetest.Working("new"))
+	if err := sp.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := sp.subjects(t.Context(), sp.name, sp.root+"reserve.*"); err != nil || len(list) != reservePieces {
+		t.Errorf("the reserve is not there again: %v, %v", list, err)
+	}
+}
+
+// An owner whose share is full leaves the others theirs.
+func TestShareOfOwner(t *testing.T) {
+	t.Parallel()
+	url := startServer(t, t.TempDir(), 0).ClientURL()
+	state := newState(t, url, func(o *Options) { o.MaxBytes = 1 << 20 })
+	statetest.Put(t, state, statetest.Working("a"))
+	sp := spaceOf(t, state)
+	for full := false; !full; {
+		_, err := state.c.js.Publish(t.Context(), sp.subject("a", "log.head"), make([]byte, 64<<10))
+		full = err != nil
+	}
+	for _, id := range []string{"b", "c"} {
+		other := statetest.Working(id, "line\n")
+		other.Owner = "other"
+		statetest.Put(t, state, other, statetest.Ended(other, mcp.TaskCompleted, "done"))
+	}
 }
 
 // The server comes back without what it had stored, as one does whose folder was temporary. What is lost ends,

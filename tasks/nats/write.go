@@ -27,7 +27,11 @@ func (sp *space) Insert(ctx context.Context, r *engine.Record) error {
 	if _, err := sp.publish(ctx, &nats.Msg{Subject: sp.subject(r.ID, "made"), Header: rollup}, sp.expiring(&r.Task)); err != nil {
 		return err
 	}
-	return sp.putRecord(ctx, r)
+	err := sp.putRecord(ctx, r)
+	if err == nil {
+		sp.keeps.Store(true)
+	}
+	return err
 }
 
 // Write implements engine.Store.
@@ -94,6 +98,10 @@ func (sp *space) fence(r *engine.Record) jetstream.PublishOpt {
 
 // End implements engine.Store. The outcome and the variables come first, and the record makes them count.
 func (sp *space) End(ctx context.Context, r *engine.Record, outcome []byte) error {
+	return sp.withReserve(ctx, func() error { return sp.end(ctx, r, outcome) })
+}
+
+func (sp *space) end(ctx context.Context, r *engine.Record, outcome []byte) error {
 	ended := *r
 	s := &ended.Stored
 	s.Keeper = ""
@@ -184,6 +192,7 @@ func (sp *space) cut(ctx context.Context, id string, to int64) {
 
 // Take implements engine.Store.
 func (sp *space) Take(ctx context.Context, r *engine.Record, before string) error {
+	sp.keeps.Store(true)
 	if err := sp.putMark(ctx, r); err != nil {
 		return err
 	}

@@ -63,8 +63,8 @@ func (sp *space) Unmark(ctx context.Context, m engine.Mark) error {
 	return err
 }
 
-// DropExpired implements engine.Store.
-func (sp *space) DropExpired(ctx context.Context) error {
+// Tidy implements engine.Store.
+func (sp *space) Tidy(ctx context.Context) error {
 	for swept := ""; swept != "0"; {
 		var err error
 		if swept, err = sp.call(ctx, "sweep", "", 0); err != nil {
