@@ -158,3 +158,46 @@ func TestLeaderDies(t *testing.T) {
 		}
 	}
 }
+
+// What a URL asks for is compared with what is there at each opening: more replicas are added, and never
+// fewer; where that is impossible, the error says the command.
+func TestReplicasAreRaised(t *testing.T) {
+	t.Parallel()
+	url := startCluster(t)[0].ClientURL()
+	asks := func(replicas int) *State { return newState(t, url, func(o *Options) { o.Replicas = replicas }) }
+	first := asks(0)
+	statetest.Put(t, first, statetest.Working("before"))
+	for i, s := range []*State{asks(3), asks(0)} {
+		statetest.Eventually(t, func() bool { return statetest.TryPut(s, statetest.Working(fmt.Sprint("a", i))) == nil })
+		sp := spaceOf(t, s)
+		for _, name := range []string{sp.name, sp.leaseName} {
+			stream, err := s.c.js.Stream(t.Context(), name)
+			if err != nil || stream.CachedInfo().Config.Replicas != 3 {
+				t.Errorf("%s: %+v, %v", name, stream, err)
+			}
+		}
+	}
+	statetest.Eventually(t, func() bool { return len(statetest.IDs(t, first, 10)) == 3 })
+	alone := startServer(t, t.TempDir(), 0).ClientURL()
+	statetest.Put(t, newState(t, alone), statetest.Working("a"))
+	for range 2 {
+		_, err := newState(t, alone, func(o *Options) { o.Replicas = 3 }).Get(t.Context(), "local", "a")
+		if err == nil || !strings.Contains(err.Error(), "nats stream edit runnel_local --replicas 3") {
+			t.Errorf("one server, three replicas: %v", err)
+		}
+	}
+}
+
+// A limit that is asked for later counts.
+func TestMaxBytesIsChanged(t *testing.T) {
+	t.Parallel()
+	url := startServer(t, t.TempDir(), 0).ClientURL()
+	for _, size := range []int64{0, 4 << 20, 0, 2 << 20} {
+		s := newState(t, url, func(o *Options) { o.MaxBytes = size })
+		sp := spaceOf(t, s)
+		stream, err := s.c.js.Stream(t.Context(), sp.name)
+		if err != nil || size > 0 && (stream.CachedInfo().Config.MaxBytes != size || sp.maxBytes != size) {
+			t.Errorf("asked for %d: %d, %v", size, stream.CachedInfo().Config.MaxBytes, err)
+		}
+	}
+}

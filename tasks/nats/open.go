@@ -167,7 +167,41 @@ func (sp *space) tryStream(ctx context.Context, name, subjects string, special f
 	case config.Metadata[ownerMember] != sp.Owner:
 		return nil, fmt.Errorf("the stream %s belongs to another owner", name)
 	}
-	return stream, engine.CheckSchema("the stream "+name, found, schema)
+	if err := engine.CheckSchema("the stream "+name, found, schema); err != nil {
+		return nil, err
+	}
+	return sp.adjust(ctx, stream)
+}
+
+// adjust gives a stream what the URL asks for, if it was made for another one. Replicas are never removed: a
+// URL that names none would remove them.
+func (sp *space) adjust(ctx context.Context, stream jetstream.Stream) (jetstream.Stream, error) {
+	config := stream.CachedInfo().Config
+	options := ""
+	if config.Replicas < sp.c.o.Replicas {
+		config.Replicas = sp.c.o.Replicas
+		options += fmt.Sprint(" --replicas ", config.Replicas)
+	}
+	if limit := sp.c.o.MaxBytes; config.Name == sp.name && limit > 0 && config.MaxBytes != limit {
+		config.MaxBytes = limit
+		options += fmt.Sprint(" --max-bytes ", limit)
+	}
+	if options == "" {
+		return stream, nil
+	}
+	var adjusted jetstream.Stream
+	var err error
+	cluster := stream.CachedInfo().Cluster
+	if config.Replicas > 1 && (cluster == nil || cluster.Name == "") {
+		err = errors.New("its server is not part of a cluster") // it would take the number, and replicate nothing
+	} else if adjusted, err = sp.c.js.UpdateStream(ctx, config); err != nil {
+		err = busy(err)
+	}
+	if err != nil && !errors.Is(err, tasks.ErrBusy) {
+		return nil, tasks.Trouble{Err: fmt.Errorf("the stream %s is not as the URL asks: ask for what it has, or let it be changed (nats stream edit %s%s): %w",
+			config.Name, config.Name, options, err)}
+	}
+	return adjusted, err
 }
 
 // update makes a stream one of this version. In version 1 a mark was PREFIX.OWNER.ID.live.KEEPER. Nobody
