@@ -36,7 +36,7 @@ var (
 var (
 	errCancelled  = errors.New("cancelled")
 	errExpired    = errors.New("expired")
-	errClosed     = errors.New("runnel was stopped, as when the host closes the session; a tool with detach: true goes on")
+	errClosed     = errors.New("runnel was stopped, as when the host closes the session; a tool with detach: always goes on")
 	errUnfollowed = errors.New("not followed any more")
 	errLost       = errors.New("the state has lost the task")
 )

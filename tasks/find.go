@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 )
 
 // running returns the Run of a task that has a handle and has not ended, or whose end is not stored; nil if
@@ -135,6 +136,28 @@ func (r *Runner) Newest(ctx context.Context, n int, before string, own bool) (pa
 		return nil, false, err
 	}
 	return backwards(ctx, ids, n, r.Get)
+}
+
+// maxEarlier is among how many of the newest tasks Earlier looks.
+const maxEarlier = 200
+
+// Earlier is Newest for the tasks of all processes that have worked in this one's directory.
+// Use it for a client whose last session has ended too early.
+func (r *Runner) Earlier(ctx context.Context, n int, before string) (page []Task, more bool, err error) {
+	ids, err := r.lastIDs(ctx, maxEarlier, before, func(*Task) bool { return r.o.Dir != "" })
+	if err != nil {
+		return nil, false, err
+	}
+	if len(ids) > maxEarlier {
+		ids = ids[len(ids)-maxEarlier:]
+	}
+	return backwards(ctx, ids, n, func(ctx context.Context, id string) (Task, error) {
+		t, err := r.Get(ctx, id)
+		if err == nil && rawjson.StringMember(t.Variables, dirNote) != r.o.Dir {
+			err = ErrNotFound
+		}
+		return t, err
+	})
 }
 
 // Last is Newest for the tasks that wanted accepts; they are as Head returns them. wanted gets tasks without

@@ -24,14 +24,16 @@ import (
 //	runnel/answer/KEY    set by a follower: the first answer counts
 //	runnel/progress      set by the process that runs the task: its progress
 //	runnel/times         set by the process that runs the task: when its output came (times.go)
+//	runnel/dir           there from the start: the directory of the process that made the task
 //
-// Every process sets the last two for the tasks that it runs, so that others see them, now or later. From a
+// Every process sets the last three for the tasks that it runs, so that others see them, now or later. From a
 // task's second attempt on, KEY, progress and times begin with "attempt-N-": a worker that was believed dead
 // may still write, and is ignored (ofAttempt).
 const (
 	notePrefix     = "runnel/"
 	questionPrefix = notePrefix + "question/"
 	answerPrefix   = notePrefix + "answer/"
+	dirNote        = notePrefix + "dir"
 )
 
 func progressNote(attempt int) string { return notePrefix + ofAttempt(attempt, "progress") }

@@ -8,6 +8,7 @@ import (
 
 	"runnel/partials"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 )
 
 // Start runs spec.Work as a new task, in a goroutine. It fails, with an *rpc.Error, if there are too many
@@ -108,6 +109,12 @@ func (r *Runner) admit(ctx context.Context, run *Run) error {
 	arguments := run.argumentsToKeep()
 	run.mu.Lock()
 	run.task.Arguments = arguments
+	if r.o.Dir != "" { // an error only says that the variables are full
+		note := rawjson.Encode(map[string]string{dirNote: r.o.Dir})
+		if with, err := MergeVariables(run.task.Variables, note); err == nil {
+			run.task.Variables = with
+		}
+	}
 	run.mu.Unlock()
 	// A task is stored before its handle is sent.
 	task := run.Task()

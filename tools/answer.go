@@ -90,7 +90,7 @@ func (s *service) answerSoon(ctx context.Context, e *entry, p *mcp.CallToolParam
 	case what == isWorked: // it ends as soon as its output has been written
 		return s.answerInTime(ctx, e, p, d, nil)
 	case what != isLate:
-		return s.say(ctx, what, questions, p, d)
+		return s.say(ctx, e, what, questions, p, d)
 	case run.Promote(ctx) == nil:
 		return created(d), nil
 	default: // the limit of live tasks is reached
@@ -109,7 +109,7 @@ func (s *service) answerInTime(ctx context.Context, e *entry, p *mcp.CallToolPar
 		}
 		what, questions = next[any](ctx, d, nil, nil)
 	}
-	return s.say(ctx, what, questions, p, d)
+	return s.say(ctx, e, what, questions, p, d)
 }
 
 // event is the first thing that happens to a call while its request waits.
@@ -168,13 +168,13 @@ func next[T any](ctx context.Context, d *delivery, worked <-chan struct{}, late 
 }
 
 // say answers a call as an event requires.
-func (s *service) say(ctx context.Context, what event, questions map[string]mcp.InputRequest, p *mcp.CallToolParams, d *delivery) (any, error) {
+func (s *service) say(ctx context.Context, e *entry, what event, questions map[string]mcp.InputRequest, p *mcp.CallToolParams, d *delivery) (any, error) {
 	switch what {
 	case isAsked:
 		return s.park(p, d, questions)
 	case isCancelled:
 		d.silence() // nothing of a call comes after its answer
-		giveUp(ctx, d.run)
+		s.giveUp(ctx, e, d.run, d.caller)
 		return nil, context.Cause(ctx)
 	default:
 		return d.answer()
@@ -266,7 +266,7 @@ func (s *service) resume(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.Ca
 	}
 	d := s.deliverRest(c, parked.audience, parked.position)
 	if err := d.run.Answer(ctx, p.InputResponses); err != nil {
-		giveUp(ctx, d.run)
+		s.giveUp(ctx, e, d.run, c)
 		return nil, err
 	}
 	if questions := d.run.Questions(); len(questions) > 0 {

@@ -20,10 +20,17 @@ const (
 	maxListedLine = 200
 )
 
-// listTasks lists tasks, newest first: those that this process has made, or all of the owner's. A cursor is
+// listTasks lists tasks, newest first: those that this process has made or, if it has made none, others in
+// its directory; or all of the owner's. A cursor is
 // the id of the last one.
 func (s *service) listTasks(ctx context.Context, _ *Call, p *fallbackParams) (*mcp.CallToolResult, error) {
 	page, more, err := s.runner.Newest(ctx, listPageTasks, p.Cursor, !p.All)
+	var b strings.Builder
+	if !p.All && len(page) == 0 && (err == nil || errors.Is(err, tasks.ErrCursor)) { // its model may miss a call
+		if page, more, err = s.runner.Earlier(ctx, listPageTasks, p.Cursor); len(page) > 0 {
+			b.WriteString("No tasks of this session. Those of earlier sessions in this directory:\n")
+		}
+	}
 	if errors.Is(err, tasks.ErrCursor) {
 		return nil, errors.New("the cursor names no task: use the one of the page before, or none")
 	} else if err != nil {
@@ -40,7 +47,6 @@ func (s *service) listTasks(ctx context.Context, _ *Call, p *fallbackParams) (*m
 		Tasks      []listed `json:"tasks"`
 		NextCursor string   `json:"nextCursor,omitempty"`
 	}{Tasks: []listed{}}
-	var b strings.Builder
 	for _, t := range page {
 		meta.Tasks = append(meta.Tasks, listed{t.ID, t.Tool, t.Status, t.StatusMessage, t.CreatedAt.UTC()})
 		fmt.Fprintf(&b, "%s %s %s, started %s ago", t.ID, t.Tool, howEnded(&t), text.Age(time.Since(t.CreatedAt)))

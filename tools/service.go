@@ -60,7 +60,7 @@ func (s *service) start(ctx context.Context, e *entry, arguments json.RawMessage
 	case <-run.Worked():
 		return run, nil // that failed, and the run says so
 	case <-ctx.Done():
-		giveUp(ctx, run)
+		s.giveUp(ctx, e, run, d.caller)
 		return nil, context.Cause(ctx)
 	}
 }
@@ -128,10 +128,18 @@ func (s *service) deliverRest(c *rpc.Caller, a *audience, from int64) *delivery 
 }
 
 // giveUp cancels a call whose request has ended without an answer. When the server stops, the runner ends
-// what must end.
-func giveUp(ctx context.Context, run *tasks.Run) {
+// what must end; the next session of a client that reads tasks can find it (Runner.Earlier), since this one
+// has read nothing of it.
+func (s *service) giveUp(ctx context.Context, e *entry, run *tasks.Run, c *rpc.Caller) {
 	if !errors.Is(context.Cause(ctx), rpc.ErrShutdown) {
 		run.Cancel("cancelled by the client")
+		return
+	}
+	if e.traits.bounded || !s.fallbackListed(c) && !tasks.CanUse(c) {
+		return
+	}
+	if err := run.Keep(context.WithoutCancel(ctx)); err != nil && !errors.Is(err, tasks.ErrEnded) {
+		s.o.Log.Warn().Err(err).Str("taskId", run.ID()).Msg("an interrupted call is not kept")
 	}
 }
 

@@ -3,6 +3,8 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -90,10 +92,63 @@ func TestAStoppedTaskTellsWhy(t *testing.T) {
 	w.end()
 	w = newWitness(t, programCommand(t, flags...))
 	w.must(&result, "tools/call", map[string]any{"name": "get_task_result", "arguments": map[string]any{"task_id": id}})
-	if got := firstTextOf(&result); !strings.HasPrefix(got, "begun\nrunnel was stopped, as when the host closes the session; a tool with detach: true goes on\n[failed, ") || !result.IsError {
+	if got := firstTextOf(&result); !strings.HasPrefix(got, "begun\nrunnel was stopped, as when the host closes the session; a tool with detach: always goes on\n[failed, ") || !result.IsError {
 		t.Errorf("isError %t: %q", result.IsError, got)
 	}
 	w.end()
+}
+
+// A plain call that the end of its session stops can be read by the next session in the same directory, which
+// does not know its id. Sessions in other directories are not shown it.
+func TestAnInterruptedCallIsThereInTheNextSession(t *testing.T) {
+	t.Parallel()
+	here, state := t.TempDir(), t.TempDir()
+	ran := filepath.Join(here, "ran")
+	config := writeConfig(t, `tools: {build: {shell: '
+  for i in 1 2 3; do echo "[$i/4] compiled"; done; echo > `+ran+`; exec sleep 600'}}`)
+	session := func(dir string) *witness {
+		cmd := programCommand(t, append(config, "--state", state)...)
+		cmd.Dir = dir
+		return newWitness(t, cmd)
+	}
+	list := func(w *witness) string {
+		var result mcp.CallToolResult
+		w.must(&result, "tools/call", map[string]any{"name": "list_tasks"})
+		return firstTextOf(&result)
+	}
+	for n := range 2 {
+		w := session(here)
+		w.send("tools/call", map[string]any{"name": "build"})
+		for deadline := time.Now().Add(watchdog); os.Remove(ran) != nil; time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("the command did not run")
+			}
+		}
+		w.end()
+
+		w = session(here)
+		text := list(w)
+		lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+		if len(lines) != n+2 || !strings.Contains(lines[0], "earlier sessions") ||
+			!strings.Contains(lines[1], " build failed") {
+			t.Fatalf("list_tasks: %s", text)
+		}
+		id, _, _ := strings.Cut(lines[1], " ")
+		var result mcp.CallToolResult
+		arguments := map[string]any{"task_id": id, "after": 0}
+		w.must(&result, "tools/call", map[string]any{"name": "get_task_result", "arguments": arguments})
+		got := firstTextOf(&result)
+		if !result.IsError || !strings.HasPrefix(got, "[1/4] compiled\n[2/4] compiled\n[3/4] compiled\n") {
+			t.Errorf("isError %t: %s", result.IsError, got)
+		}
+		w.end()
+
+		w = session(t.TempDir())
+		if text := list(w); !strings.HasPrefix(text, "No tasks of this session.") {
+			t.Errorf("elsewhere: %s", text)
+		}
+		w.end()
+	}
 }
 
 // A call that a host waits for is seen by people from its start on, and can be cancelled. It counts as no

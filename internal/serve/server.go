@@ -3,6 +3,7 @@ package serve
 import (
 	"cmp"
 	"context"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -67,7 +68,9 @@ func (s *Setup) server(conf *config.Config, set *upstream.Set, store tasks.State
 
 // newRunner makes the runner of the config's owner.
 func (s *Setup) newRunner(conf *config.Config, store tasks.State, observer tasks.Observer, log zerolog.Logger) *tasks.Runner {
+	dir, _ := os.Getwd() // "" if that is unknown
 	return tasks.NewRunner(tasks.Options{
+		Dir:          dir,
 		State:        store,
 		Owner:        conf.Server.Owner,
 		TTL:          time.Duration(conf.Tasks.TTL),

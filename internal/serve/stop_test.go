@@ -100,7 +100,7 @@ func TestDeafToolsAreLeftBehind(t *testing.T) {
 			t.Errorf("ended with %v", failed)
 		}
 		for n, task := range list {
-			const stopped = "runnel was stopped, as when the host closes the session; a tool with detach: true goes on"
+			const stopped = "runnel was stopped, as when the host closes the session; a tool with detach: always goes on"
 			want := [...]string{"cancelled: cancelled by the client", "failed: " + stopped, "failed: " + stopped}[n]
 			task, err := store.Get(t.Context(), "local", task.ID)
 			if got := fmt.Sprintf("%s: %s", task.Status, task.StatusMessage); err != nil || got != want {
