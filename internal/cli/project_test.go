@@ -52,7 +52,14 @@ func TestConfigOfTheProject(t *testing.T) {
 	run("trust").is(t, exitFine, "tools: .*", "trusted until it changes: "+near)
 	run("call", "where", "--state", "memory").is(t, exitFine, filepath.Dir(near)+"\n", "")
 	run("config", "check").is(t, exitFine, near+".*", "")
+	if err := os.Mkdir("runnel.yaml", 0o700); err != nil { // which is not a config
+		t.Fatal(err)
+	}
 	for range 2 { // a directory is its file
+		run("call", "where", "--state", "memory").is(t, exitFine, filepath.Dir(near)+"\n", "")
+		run("call", "where", "--state", "memory", "--config", "..").is(t, exitFine, filepath.Dir(near)+"\n", "")
+		run("config", "check", "..").is(t, exitFine, "../runnel.yaml.*", "")
+		run("tools", "--config", repo).is(t, exitUsage, "", "--config: there is no config file "+file)
 		run("trust", "--remove", "..").is(t, exitFine, "", "no longer trusted: ../runnel.yaml")
 		run("trust", "..").is(t, exitFine, "tools: .*", "trusted until it changes: "+near)
 	}
@@ -76,7 +83,8 @@ func TestServerOfTheConfig(t *testing.T) {
 		const unused = `^runnel: \S*runnel.yaml is not used: it is not trusted yet. Read it, then run: runnel trust \S+\n`
 		run("tools", "--state", "memory").is(t, exitFailure, "", unused+"$")
 		run("tools", "--state", "memory", "-o", "json").is(t, exitFailure, `\{"tools":\[\]\}\n`, unused+"$")
-		run("tools", "--state", "memory", "--tool", "b=true").is(t, exitFine, "b .*", unused+"$") // which were asked for
+		run("tools", "--state", "memory", "--protocol=2025-06-18").is(t, exitFailure, "cancel_task .*", unused+"$") // runnel's own
+		run("tools", "--state", "memory", "--tool", "b=true").is(t, exitFine, "b .*", unused+"$")                   // which were asked for
 		run("tools", "a", "--state", "memory").is(t, exitFailure, "", unused+`runnel: there is no tool "a", nor any other, while the project's runnel.yaml is not used\n$`)
 		run("call", "a", "--state", "memory").is(t, exitFailure, "", unused+`runnel: there is no tool "a", nor any other, while the project's runnel.yaml is not used\n$`)
 		run("doctor", "--state", "memory").is(t, exitFailure, `.*WRONG  config: \S+ is not used: it is not trusted yet.*`, "")

@@ -65,7 +65,7 @@ speaks Streamable HTTP.`,
 			if err != nil {
 				return err
 			}
-			untrusted := len(list) == 0 && i.target.isSelf() && i.Untrusted() // which has been said
+			untrusted := i.target.isSelf() && i.Untrusted() && i.Tools+i.Upstreams+i.Classes == 0 // which has been said; runnel's own tools may be listed
 			switch output.Word {
 			case "json":
 				err = writeJSON(i.Stdout, mcp.ListToolsResult{Tools: append([]mcp.Tool{}, list...)}) // not null

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -48,10 +47,7 @@ A file that you name (--config, $RUNNEL_CONFIG) and the one in your own config d
 			}
 			file := config.Project()
 			if len(args) > 0 {
-				file = args[0]
-			}
-			if info, err := os.Stat(file); err == nil && info.IsDir() {
-				file = filepath.Join(file, config.FileName)
+				file = config.Within(args[0])
 			}
 			if remove {
 				if err := i.Trust().Remove(file); err != nil {

@@ -57,7 +57,7 @@ func (s *Setup) ReadConfigs(ctx context.Context) (conf *config.Config, file stri
 		s.secrets = &secrets.Current{}
 	}
 	var text []byte
-	file = s.Options.Config
+	file = config.Within(s.Options.Config)
 	if file == "" && s.Wrapped == nil {
 		project := config.Project()
 		if text, s.seen, left = s.Trust().read(project); s.seen != nil {

@@ -84,6 +84,7 @@ func (s *Setup) registry(conf *config.Config, whole bool) (set *upstream.Set, co
 			upstreams = append(upstreams, u)
 		}
 	}
+	s.Tools = len(sources)
 	s.Upstreams, s.Classes = len(upstreams), len(conf.Fleet.Classes)
 	for _, u := range upstreams {
 		errs = append(errs, set.Add(u))

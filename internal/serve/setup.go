@@ -37,7 +37,8 @@ type Setup struct {
 	front     httpserver.Options // the options of the HTTP server
 	owners    *owners            // the owners that come over HTTP; nil = HTTP is not served
 	untrusted *untrusted         // why the config file in the current directory was left out, if it was
-	Upstreams int                // their number, once the registry is made
+	Tools     int                // the number of tools of the config and the command line, once the registry is made
+	Upstreams int                // the number of upstreams, likewise
 	Classes   int                // the number of classes of workers whose tools are served, likewise
 
 	secrets *secrets.Current // the secrets of the newest registry; nil before the first config

@@ -63,7 +63,7 @@ func ShownPath(path string) string { return term.Quote(path) }
 // is not used. The returned text is the one that was checked: the file may have changed since.
 func (t Trust) read(file string) (text []byte, info os.FileInfo, left *untrusted) {
 	text, info, err := ReadRegular(file)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || info != nil && info.IsDir() {
 		return nil, nil, nil
 	}
 	path, placeErr := placeOf(file)

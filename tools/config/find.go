@@ -15,8 +15,9 @@ const FileName = "runnel.yaml"
 // none, it is FileName.
 func Project() string {
 	there := func(path string) bool { _, err := os.Lstat(path); return err == nil }
+	file := func(path string) bool { return there(path) && !isDir(path) }
 	dir, err := os.Getwd()
-	if err != nil || there(FileName) {
+	if err != nil || file(FileName) {
 		return FileName
 	}
 	found := FileName
@@ -26,11 +27,24 @@ func Project() string {
 			return FileName
 		}
 		dir = above
-		if path := filepath.Join(dir, FileName); found == FileName && there(path) {
+		if path := filepath.Join(dir, FileName); found == FileName && file(path) {
 			found = path
 		}
 	}
 	return found
+}
+
+// Within returns the config file that a path names: the file, or that of a directory.
+func Within(path string) string {
+	if isDir(path) {
+		return filepath.Join(path, FileName)
+	}
+	return path
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // Places returns the paths at which to look for a config file if none is named: in the working directory,
