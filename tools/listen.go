@@ -12,6 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"runnel/internal/term"
 	"runnel/partials"
 	"runnel/rpc"
 	httpserver "runnel/rpc/http"
@@ -56,7 +57,11 @@ func (s *Server) ListenAndServe(ctx context.Context, tools ...Tool) (err error) 
 			return err
 		}
 	}
-	log := zerolog.New(os.Stderr).Level(zerolog.WarnLevel).With().Timestamp().Logger()
+	var w io.Writer = os.Stderr
+	if term.IsTerminal(os.Stderr) {
+		w = term.LogWriter(w, os.Getenv("NO_COLOR") == "")
+	}
+	log := zerolog.New(w).Level(zerolog.WarnLevel).With().Timestamp().Logger()
 	if s.Log != nil {
 		log = *s.Log
 	}

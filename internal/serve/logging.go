@@ -19,7 +19,7 @@ func (s *Setup) Logger() zerolog.Logger {
 	}
 	w := zerolog.SyncWriter(s.Stderr)
 	if f := s.Options.logFormat.Word; f == "console" || f == "auto" && term.IsTerminal(s.Stderr) {
-		w = zerolog.ConsoleWriter{Out: w, NoColor: s.Getenv("NO_COLOR") != "" || !term.IsTerminal(s.Stderr)}
+		w = term.LogWriter(w, s.Getenv("NO_COLOR") == "" && term.IsTerminal(s.Stderr))
 	}
 	return zerolog.New(s.secrets.Writer(w)).Level(level).With().Timestamp().Logger()
 }

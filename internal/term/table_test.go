@@ -1,10 +1,13 @@
 package term
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/rs/zerolog"
 )
 
 func TestAge(t *testing.T) {
@@ -36,6 +39,19 @@ func TestWrap(t *testing.T) {
 					t.Errorf("%d, %d: %q", width, indent, line)
 				}
 			}
+		}
+	}
+}
+
+// A person reads the stack of a panic line by line, below the line of the log.
+func TestLogShowsStacks(t *testing.T) {
+	var shown bytes.Buffer
+	log := zerolog.New(LogWriter(&shown, false))
+	for range 2 {
+		shown.Reset()
+		log.Error().Str("tool", "count").Bytes("stack", []byte("goroutine 1 [running]:\nmain.main()\n\tmain.go:3 +0x1d\x1b\n")).Msg("tool panicked")
+		if want := " ERR tool panicked tool=count\ngoroutine 1 [running]:\nmain.main()\n main.go:3 +0x1d"; !strings.Contains(shown.String(), want) || strings.Contains(shown.String(), "\x1b") {
+			t.Errorf("%q", shown.String())
 		}
 	}
 }

@@ -1,12 +1,16 @@
 package term
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/rs/zerolog"
 
 	"runnel/rpc/mcp"
 	"runnel/tools/text"
@@ -22,6 +26,17 @@ func PrintableLines(s string) string { return text.PrintableLines(s) }
 // Plain makes a line of a tool's output harmless: without the escape sequences of a terminal, then as
 // Printable does.
 func Plain(s string) string { return Printable(string(text.StripANSI([]byte(s)))) }
+
+// LogWriter writes the lines of a zerolog log as text for a person. The stack of a panic is shown below its
+// line.
+func LogWriter(w io.Writer, colour bool) io.Writer {
+	return zerolog.ConsoleWriter{Out: w, NoColor: !colour, FieldsExclude: []string{"stack"}, FormatExtra: func(fields map[string]any, line *bytes.Buffer) error {
+		if stack, ok := fields["stack"].(string); ok {
+			line.WriteString("\n" + PrintableLines(strings.TrimRight(stack, "\n")))
+		}
+		return nil
+	}}
+}
 
 // Output makes a tool's output fit for its reader. On a Terminal, colours pass, and no other control sequence
 // or character that could move the cursor, write to the clipboard or ask the terminal something; elsewhere,
