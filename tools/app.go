@@ -61,13 +61,13 @@ func (s *service) startable(tool string) (title string, ok bool) {
 	return e.spec.Title, e.taskSupport() != mcp.TaskForbidden
 }
 
-func (s *service) startables() (names []string) {
+func (s *service) startables() (specs []mcp.Tool) {
 	s.registry.mu.RLock()
 	defer s.registry.mu.RUnlock()
 	for _, e := range s.registry.tools {
 		if e.taskSupport() != mcp.TaskForbidden {
-			names = append(names, e.spec.Name)
+			specs = append(specs, e.spec)
 		}
 	}
-	return names
+	return specs
 }

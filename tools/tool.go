@@ -94,7 +94,7 @@ type server interface {
 	startFor(ctx context.Context, c *rpc.Caller, tool string, arguments json.RawMessage) (*tasks.Run, error)
 	recentOf(ctx context.Context, c *rpc.Caller, tool string, arguments json.RawMessage) (id string, err error)
 	startable(tool string) (title string, ok bool)
-	startables() (names []string)
+	startables() (specs []mcp.Tool)
 	log() *zerolog.Logger
 }
 
@@ -173,9 +173,9 @@ func (c *Call) Outlives() bool { return c.outlives }
 // A page that shows tasks uses it to offer to run one again.
 func (c *Call) Startable(tool string) (title string, ok bool) { return c.server.startable(tool) }
 
-// Startables returns the names of the tools that Start can start.
+// Startables returns the tools that Start can start.
 // A page that shows tasks uses it to offer tools to run.
-func (c *Call) Startables() (names []string) { return c.server.startables() }
+func (c *Call) Startables() (specs []mcp.Tool) { return c.server.startables() }
 
 // keep makes the call's log readable after the call has ended, and reports whether it is.
 func (c *Call) keep(ctx context.Context) bool {

@@ -1,15 +1,18 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"runnel/tasks"
 	"runnel/tools"
 )
 
+// mineParams name a call.
 type mineParams struct {
 	Tool      string          `json:"tool"`
 	Arguments json.RawMessage `json:"arguments"`
@@ -34,6 +37,31 @@ func (v *view) cancel(ctx context.Context, in *tools.Call, p taskParams) (any, e
 	return v.show(ctx, in, &t, v.runner.Own()), nil
 }
 
+// tools implements view_tools: what can be run.
+func (v *view) tools(_ context.Context, in *tools.Call, _ struct{}) (any, error) {
+	type shownTool struct {
+		Name        string          `json:"name"`
+		Title       string          `json:"title,omitempty"`
+		Description string          `json:"description,omitempty"`
+		InputSchema json.RawMessage `json:"inputSchema"`
+	}
+	list := []shownTool{}
+	for _, t := range in.Startables() {
+		list = append(list, shownTool{t.Name, t.Title, t.Description, t.InputSchema})
+	}
+	slices.SortFunc(list, func(a, b shownTool) int { return cmp.Compare(a.Name, b.Name) })
+	return map[string][]shownTool{"tools": list}, nil
+}
+
+// run implements view_run.
+func (v *view) run(ctx context.Context, in *tools.Call, p mineParams) (any, error) {
+	run, err := in.Start(ctx, p.Tool, p.Arguments)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]string{"taskId": run.ID()}, nil
+}
+
 // again implements view_again.
 func (v *view) again(ctx context.Context, in *tools.Call, p taskParams) (any, error) {
 	t, err := v.runner.Head(ctx, p.TaskID)
@@ -43,9 +71,5 @@ func (v *view) again(ctx context.Context, in *tools.Call, p taskParams) (any, er
 	case t.Arguments == nil:
 		return nil, errors.New("the arguments of this task were not kept, so it cannot be run again: call the tool with its arguments")
 	}
-	run, err := in.Start(ctx, t.Tool, t.Arguments)
-	if err != nil {
-		return nil, err
-	}
-	return map[string]string{"taskId": run.ID()}, nil
+	return v.run(ctx, in, mineParams{t.Tool, t.Arguments})
 }

@@ -1,8 +1,9 @@
 package view
 
 import (
+	"cmp"
 	"context"
-	"slices"
+	"errors"
 	"time"
 
 	"runnel/rpc/mcp"
@@ -11,8 +12,9 @@ import (
 )
 
 const (
-	// listPage is how many tasks view_tasks shows at once.
-	listPage = 50
+	// listPage is how many tasks view_tasks shows, unless the page asks for another number, up to maxListPage.
+	listPage    = 50
+	maxListPage = 200
 	// maxListedArguments is the length up to which a list shows arguments, in bytes.
 	maxListedArguments = 2 << 10
 	// historyRuns is how many runs view_history shows.
@@ -20,37 +22,46 @@ const (
 )
 
 type tasksParams struct {
-	Cursor string `json:"cursor"` // the id of the last task of the page before
-	Tool   string `json:"tool"`
-	Status string `json:"status"` // running or ended
+	Cursor string   `json:"cursor"` // the id of the last task of the page before
+	Max    int      `json:"max"`
+	IDs    []string `json:"ids"` // only these, as far as they exist
 }
 
 // tasks implements view_tasks.
 func (v *view) tasks(ctx context.Context, in *tools.Call, p tasksParams) (any, error) {
-	page, more, err := v.runner.Last(ctx, listPage, p.Cursor, func(t *tasks.Task) bool {
-		return (p.Tool == "" || t.Tool == p.Tool) && (p.Status == "" || t.Status.Terminal() == (p.Status == "ended"))
-	})
-	if err != nil {
-		return nil, err
+	var page []tasks.Task
+	more := false
+	var err error
+	if len(p.IDs) == 0 {
+		page, more, err = v.runner.Last(ctx, cmp.Or(p.Max, listPage), p.Cursor, func(*tasks.Task) bool { return true })
+		if err != nil {
+			return nil, err
+		}
+	}
+	for _, id := range p.IDs {
+		t, err := v.runner.Head(ctx, id)
+		if errors.Is(err, tasks.ErrNotFound) {
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		page = append(page, t)
 	}
 	answer := struct {
 		Tasks      []shownTask `json:"tasks"`
 		NextCursor string      `json:"nextCursor,omitempty"`
-		Tools      []string    `json:"tools"`
-	}{[]shownTask{}, "", in.Startables()}
+	}{Tasks: []shownTask{}}
 	own := v.runner.Own()
 	for i := range page {
 		shown := v.show(ctx, in, &page[i], own)
 		if len(shown.Arguments) > maxListedArguments {
 			shown.Arguments = nil
 		}
-		answer.Tasks, answer.Tools = append(answer.Tasks, shown), append(answer.Tools, shown.Tool)
+		answer.Tasks = append(answer.Tasks, shown)
 	}
 	if more {
 		answer.NextCursor = page[len(page)-1].ID
 	}
-	slices.Sort(answer.Tools)
-	answer.Tools = slices.Compact(answer.Tools)
 	return answer, nil
 }
 

@@ -20,7 +20,8 @@ func App(runner *tasks.Runner) *tools.App {
 	const position = `{"type":"integer","minimum":0}`
 	return &tools.App{Page: resource, Tools: []tools.Tool{
 		tool("view_tasks", "List tasks, the newest first.",
-			`"cursor":{"type":"string"},"tool":{"type":"string"},"status":{"enum":["running","ended"]}`, "", v.tasks),
+			fmt.Sprintf(`"cursor":{"type":"string"},"max":{"type":"integer","minimum":1,"maximum":%d},"ids":{"type":"array","items":{"type":"string"},"maxItems":%[1]d}`, maxListPage),
+			"", v.tasks),
 		tool("view_task", "Get a task.", taskID, `"taskId"`, v.task),
 		tool("view_mine", "Find the task of a call that this client has made.",
 			`"tool":{"type":"string"},"arguments":{"type":"object"}`, "", v.mine),
@@ -33,6 +34,8 @@ func App(runner *tasks.Runner) *tools.App {
 		tool("view_history", "List the last runs of a tool.", `"tool":{"type":"string"}`, `"tool"`, v.history),
 		tool("view_times", "Get when the output of a task came, as pairs of milliseconds since its beginning and bytes.", taskID, `"taskId"`, v.times),
 		tool("view_cancel", "Cancel a task.", taskID, `"taskId"`, v.cancel),
+		tool("view_tools", "List the tools that can be run, with their schemas.", "", "", v.tools),
+		tool("view_run", "Run a tool as a task.", `"tool":{"type":"string"},"arguments":{"type":"object"}`, `"tool"`, v.run),
 		tool("view_again", "Run the tool of a task again, with the same arguments.", taskID, `"taskId"`, v.again),
 	}}
 }

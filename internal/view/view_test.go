@@ -235,7 +235,8 @@ func TestWhoSeesThePage(t *testing.T) {
 					return
 				}
 				want := []string{"list_tasks" + long, `paged {"ui":{"resourceUri":"ui://own/page"}}`, "say" + long, "start_task" + long,
-					"view_again" + app, "view_cancel" + app, "view_history" + app, "view_mine" + app, "view_output" + app, "view_search" + app, "view_task" + app, "view_tasks" + app, "view_times" + app}
+					"view_again" + app, "view_cancel" + app, "view_history" + app, "view_mine" + app, "view_output" + app, "view_run" + app, "view_search" + app, "view_task" + app, "view_tasks" + app,
+					"view_times" + app, "view_tools" + app}
 				if !slices.Equal(ui, want) {
 					t.Errorf("tools %q", ui)
 				}
@@ -357,26 +358,21 @@ func TestCancelAndAgain(t *testing.T) {
 	if o := get[output](c, "view_output", args{"taskId": again, "waitMs": 20000}); o.Text != "two\n" || string(o.Task.Arguments) != `{"n":7}` {
 		t.Errorf("%+v", o)
 	}
-	var list struct {
-		Tasks []shown
-		Tools []string
+	type listed struct {
+		Tasks      []shown
+		NextCursor string
 	}
-	for status, want := range map[string][]string{"": {again, id}, "running": {again}, "ended": {id}} {
-		a := args{"tool": "say"}
-		if status != "" {
-			a["status"] = status
+	for want, a := range map[string]args{again + id: {}, id: {"cursor": again}, again: {"ids": []string{again, "no-such-task"}}} {
+		ids := ""
+		for _, task := range get[listed](c, "view_tasks", a).Tasks {
+			ids += task.TaskID
 		}
-		list = get[struct {
-			Tasks []shown
-			Tools []string
-		}](c, "view_tasks", a)
-		var ids []string
-		for _, task := range list.Tasks {
-			ids = append(ids, task.TaskID)
+		if ids != want {
+			t.Errorf("%v: %s, want %s", a, ids, want)
 		}
-		if !slices.Equal(ids, want) || !slices.Equal(list.Tools, []string{"paged", "say"}) {
-			t.Errorf("%q: %+v", status, list)
-		}
+	}
+	if first := get[listed](c, "view_tasks", args{"max": 1}); len(first.Tasks) != 1 || first.NextCursor != again {
+		t.Errorf("%+v", first)
 	}
 	runs := get[struct {
 		Runs []struct {
@@ -386,6 +382,36 @@ func TestCancelAndAgain(t *testing.T) {
 	}](c, "view_history", args{"tool": "say"}).Runs
 	if len(runs) != 2 || runs[0].TaskID != again || runs[1].TaskID != id || runs[1].Status != "cancelled" {
 		t.Errorf("%+v", runs)
+	}
+	close(w.say)
+}
+
+// The page can run each tool that can be a task, by its schema.
+func TestRunsTools(t *testing.T) {
+	w := serve(t, tasks.Options{})
+	c := w.dial("2026-07-28", shows)
+	var offered []string
+	for _, tool := range get[struct {
+		Tools []struct {
+			Name        string
+			InputSchema json.RawMessage
+		}
+	}](c, "view_tools", nil).Tools {
+		offered = append(offered, fmt.Sprintf("%s %t", tool.Name, strings.Contains(string(tool.InputSchema), `"n"`)))
+	}
+	if !slices.Equal(offered, []string{"paged false", "say true"}) {
+		t.Errorf("%q", offered)
+	}
+	for range 2 {
+		id := get[struct{ TaskID string }](c, "view_run", args{"tool": "say", "arguments": args{"n": 5}}).TaskID
+		if task := get[shown](c, "view_task", args{"taskId": id}); task.Status != "working" || string(task.Arguments) != `{"n":5}` {
+			t.Errorf("%+v", task)
+		}
+		for want, wrong := range map[string]args{"unknown tool": {"tool": "none"}, `argument "n" must be an integer`: {"tool": "say", "arguments": args{"n": "x"}}, "cannot run as a task": {"tool": "view_run"}} {
+			if got := c.refused("view_run", wrong); !strings.Contains(got, want) {
+				t.Errorf("%v: %s", wrong, got)
+			}
+		}
 	}
 	close(w.say)
 }
@@ -606,7 +632,7 @@ func TestAnotherProcess(t *testing.T) {
 	if m := get[struct{ Matches []struct{ Line string } }](far, "view_search", args{"taskId": id, "pattern": "line [24]"}); len(m.Matches) != 2 {
 		t.Errorf("%+v", m)
 	}
-	if list := get[struct{ Tasks []shown }](far, "view_tasks", args{"status": "running"}).Tasks; len(list) != 1 || list[0].TaskID != id || list[0].LastLine != "line 4" || !list[0].CanRunAgain {
+	if list := get[struct{ Tasks []shown }](far, "view_tasks", args{"max": 1}).Tasks; len(list) != 1 || list[0].TaskID != id || list[0].LastLine != "line 4" || !list[0].CanRunAgain {
 		t.Errorf("%+v", list)
 	}
 	if task := get[shown](far, "view_cancel", args{"taskId": id}); task.Status != "cancelled" {

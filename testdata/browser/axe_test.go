@@ -51,8 +51,17 @@ tools:
 						t.Errorf("%s: %s", state, problem)
 					}
 				}
-				p.until("the list", `document.querySelectorAll("#tasks button").length === 2`)
+				p.until("the list", `document.querySelectorAll("#tasks .open").length === 2`)
 				check("the list")
+				p.click("#run")
+				p.until("the tools", `document.querySelectorAll("#tools li").length === 2`)
+				check("the tools")
+				p.click(`[aria-label="Run colours"]`)
+				check("a form")
+				p.click("#ask [data-close]")
+				if s == phone {
+					p.click("#back")
+				}
 				p.openTask("colours")
 				p.until("output", shown("pale navy grey"))
 				eval[chromedp.Void](p, `document.querySelectorAll("details").forEach(d => { d.open = true; })`)

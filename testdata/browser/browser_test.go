@@ -284,7 +284,7 @@ func shown(text string) string {
 // openTask opens the newest task of a tool, once it is there.
 func (p *page) openTask(tool string) {
 	p.t.Helper()
-	at := fmt.Sprintf(`[...document.querySelectorAll("#tasks button")].find(b => b.querySelector(".tool").firstChild.textContent === %q)`, tool)
+	at := fmt.Sprintf(`[...document.querySelectorAll("#tasks .open")].find(b => b.querySelector(".tool").firstChild.textContent === %q)`, tool)
 	p.until("the task "+tool, at+" !== undefined")
 	eval[chromedp.Void](p, at+".click()")
 }
@@ -292,7 +292,8 @@ func (p *page) openTask(tool string) {
 // find searches the output.
 func (p *page) find(pattern string) {
 	p.t.Helper()
-	p.do(chromedp.SetValue(chromedp.CSS("#pattern"), pattern), chromedp.Click(chromedp.CSS("#go")))
+	p.do(chromedp.SetValue(chromedp.CSS("#pattern"), pattern))
+	p.keysIn("#pattern", "\r")
 }
 
 // keysIn presses keys in an element.

@@ -54,7 +54,7 @@ func TestPictures(t *testing.T) {
 	}
 	p := open(t, u.url, "light", size{1180, 800})
 	u.call("test")
-	p.until("the run on top", `document.querySelectorAll("#tasks li").length === 10`)
+	p.until("the run on top", `list.tasks.length === 10`)
 	p.openTask("test")
 	p.until("output", shown("[2/24]"))
 	p.click("#cancel")

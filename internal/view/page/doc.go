@@ -6,7 +6,8 @@
 //	   │  in an MCP App: JSON-RPC over postMessage to the host, which passes it on
 //	   └─ in "runnel ui":  JSON-RPC over POST /mcp of the page's own origin, with the token of the address
 //
-//	main.js ─┬─▶ tasks.js      the list
+//	main.js ─┬─▶ tasks.js      the list: all tasks in memory, the rows in sight in the document
+//	         ├─▶ run.js        the tools of the config, each with a form
 //	         └─▶ task.js ─┬──▶ log.js ──▶ rows.js ──▶ ansi.js   output as it comes: text ─▶ lines ─▶ rows of a window
 //	                      ├──▶ timeline.js                      when output came
 //	                      └──▶ history.js                       how long the last runs took

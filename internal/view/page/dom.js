@@ -48,8 +48,6 @@ function size(bytes) {
   return `${unit && bytes < 10 ? bytes.toFixed(1) : Math.round(bytes)} ${["bytes", "KiB", "MiB", "GiB", "TiB"][unit]}`;
 }
 
-const clock = ms => new Date(ms).toLocaleTimeString();
-
 /** began says when a task was created: the time of day, or the date if that was another day. */
 function began(createdAt) {
   const day = new Date(createdAt);
@@ -72,3 +70,16 @@ const STATUS = {
 const ended = status => status === "completed" || status === "failed" || status === "cancelled";
 const statusWord = status => status === "working" ? "running" : plain(status, 30).replaceAll("_", " ");
 const statusClass = status => Object.hasOwn(STATUS, status) ? `is-${status}` : "";
+
+/** outcome splits a status message: a code, such as "exit code 1", and what was said, such as the last line. */
+function outcome(task) {
+  const [first, ...rest] = (task.statusMessage ?? "").trim().split(/\n+/);
+  const end = rest.at(-1) ?? "", line = task.lastLine ?? "";
+  if (task.status === "failed" && rest.length && first.length < 60) return {code: plain(first), said: plain(end.startsWith(line) ? end : line, 4000)};
+  if (task.status === "failed" && /^(exit code|signal) \S+$/.test(first)) return {code: plain(first), said: ""};
+  return {code: "", said: plain(task.statusMessage, 4000)};
+}
+
+/** given shows arguments in one line. */
+const given = args => Object.entries(args ?? {})
+  .map(([name, value]) => plain(`${name}=${typeof value === "string" && /^\S+$/.test(value) ? value : withEscapes(JSON.stringify(value))}`, 200)).join("  ");

@@ -2,7 +2,7 @@
 
 /** showHistory draws the runs, the newest at the right; open(id) opens one. */
 function showHistory(runs, current, open) {
-  const list = [...runs].reverse(), width = 1000, height = 100, step = width / Math.max(list.length, 20);
+  const list = [...runs].reverse(), width = 1000, height = 40, step = width / Math.max(list.length, 20);
   const longest = Math.max(1, ...list.map(run => run.durationMs));
   const count = {};
   for (const run of list) count[run.status] = (count[run.status] ?? 0) + 1;
@@ -20,7 +20,8 @@ function showHistory(runs, current, open) {
     if (run.status === "failed") picture.append(draw("path", {class: "failed", d: `M${x} ${Math.max(0, y - 5)}h${step * .76}v2h${-step * .76}z`})); // not by colour alone
   });
   at("plot").replaceChildren(picture);
-  say(at("runs-text"), text);
+  const short = Object.entries(count).map(([status, n]) => `${n} ${STATUS[status] ?? status}`);
+  say(at("runs-text"), [`${list.length} ${list.length === 1 ? "run" : "runs"}`, ...short, took.length > 1 && `median ${duration(took[took.length >> 1])}`].filter(Boolean).join(" · "));
   at("runs-body").replaceChildren(...runs.map(run => make("tr", {},
     make("td", {}, make("button", {type: "button", textContent: new Date(run.createdAt).toLocaleString(), onclick: () => open(run.taskId)})),
     make("td", {textContent: `${STATUS[run.status] ?? ""} ${statusWord(run.status)}`}),

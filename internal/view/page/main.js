@@ -39,9 +39,8 @@ function open(id) {
 
 function back() {
   if (door.app) return;
-  const id = view.id;
   if (matchMedia("(max-width: 44rem)").matches) open(null);
-  (list.items.get(id)?.button ?? at("tasks").querySelector("button"))?.focus();
+  list.focus();
 }
 
 const view = new TaskView(id => { open(id); at("task").focus(); }, trouble);
@@ -68,7 +67,7 @@ document.addEventListener("keydown", event => {
   const log = at("log"), rows = by => { log.scrollTop += by * rowHeight; };
   const keys = {
     j: () => inLog ? rows(1) : list.move(1), k: () => inLog ? rows(-1) : list.move(-1),
-    "/": () => at("pattern").focus(), n: () => view.step(1), N: () => view.step(-1),
+    "/": () => at(inLog ? "pattern" : "words").focus(), n: () => view.step(1), N: () => view.step(-1),
     f: () => { if (!at("follow").disabled) at("follow").click(); },
     c: () => view.cancel(), r: () => view.again(), "?": () => at("help").showModal(),
     g: () => { view.log.setFollow(false); view.log.start > 0 ? view.log.jump(0, 0) : log.scrollTo(0, 0); },
@@ -77,7 +76,7 @@ document.addEventListener("keydown", event => {
   if (inLog) Object.assign(keys, {Home: keys.g, End: keys.G});
   else Object.assign(keys, {ArrowDown: keys.j, ArrowUp: keys.k});
   const act = keys[event.key];
-  if (!act || !view.id && !["j", "k", "ArrowDown", "ArrowUp", "?"].includes(event.key)) return;
+  if (!act || !view.id && !["j", "k", "/", "ArrowDown", "ArrowUp", "?"].includes(event.key)) return;
   event.preventDefault();
   act();
 });
@@ -90,13 +89,16 @@ else {
   addEventListener("popstate", fromAddress);
   fromAddress();
   list.watch();
+  at("run").hidden = false;
+  at("run").onclick = () => { open(null); shows("task"); at("tools").querySelector("button")?.focus(); };
+  showTools(id => { open(id); at("log").focus(); }, trouble);
 }
 
 /** runApp runs the page as an MCP App: it shows the task of the host's call. */
 async function runApp() {
   root.classList.add("app");
   shows("task");
-  say(at("nothing"), "Waiting for the task to begin…");
+  at("nothing").replaceChildren("Waiting for the task to begin…");
   let context = {}, given, result = null, over = false;
   const apply = more => {
     Object.assign(context, more);

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
+	"regexp"
 	"sync"
 )
 
@@ -12,7 +13,12 @@ import (
 var sources embed.FS
 
 // scripts are put together in this order: while a file is loaded, it uses files before it.
-var scripts = []string{"dom.js", "door.js", "ansi.js", "rows.js", "log.js", "timeline.js", "history.js", "task.js", "tasks.js", "main.js"}
+var scripts = []string{
+	"dom.js", "door.js", "ansi.js", "rows.js", "log.js", "timeline.js", "history.js", "task.js", "tasks.js", "run.js", "main.js",
+}
+
+// comment matches a comment on lines of its own, which is left out of the page.
+var comment = regexp.MustCompile(`(?m)^ *(//.*|/\*\*.*\*/)\n`)
 
 // put returns the page in one piece, and the policy by which a browser runs nothing else.
 var put = sync.OnceValues(func() (html []byte, policy string) {
@@ -26,7 +32,7 @@ var put = sync.OnceValues(func() (html []byte, policy string) {
 	style := read("style.css")
 	script := []byte("\"use strict\";\n")
 	for _, name := range scripts {
-		script = append(append(script, read(name)...), '\n')
+		script = append(append(script, comment.ReplaceAll(read(name), nil)...), '\n')
 	}
 	html = bytes.Replace(read("index.html"), []byte("{{style}}"), style, 1)
 	html = bytes.Replace(html, []byte("{{script}}"), script, 1)

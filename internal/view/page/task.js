@@ -16,6 +16,13 @@ class TaskView {
     at("pattern").onkeydown = event => { if (event.key === "Enter" && !event.isComposing) this.search(); };
     at("previous").onclick = () => this.step(-1);
     at("next").onclick = () => this.step(1);
+    at("copy").onclick = () => this.carry(at("copy"), text => navigator.clipboard.writeText(text.join("")));
+    at("download").onclick = () => this.carry(at("download"), text => {
+      const url = URL.createObjectURL(new Blob(text, {type: "text/plain"}));
+      make("a", {href: url, download: `${this.task.tool.replace(/[^\w.-]+/g, "-")}-${this.id.slice(0, 8)}.log`}).click();
+      setTimeout(() => URL.revokeObjectURL(url), 60000);
+    });
+    at("download").hidden = door.app; // whose sandbox allows none
     at("pattern").oninput = () => { if (!at("pattern").value) this.forget(); };
   }
 
@@ -52,7 +59,7 @@ class TaskView {
         const answer = await door.call("view_output", {taskId: id, maxBytes: maxChunk, ...args, waitMs: first || lags ? 0 : door.patience}, signal);
         failures = 0;
         this.trouble(null);
-        sight(answer.task, answer.bytes);
+        this.timeline.sight(answer.task, answer.bytes);
         this.take(answer.task);
         if (first && !answer.start) log.came(answer);
         else if (first || lags) { log.reset(); log.live = !ended(answer.task.status); log.end = log.start = answer.start; log.came(answer); }
@@ -90,12 +97,10 @@ class TaskView {
     this.at = Date.now();
     const isOver = ended(task.status);
     say(at("name"), plain(task.title || task.tool));
-    say(at("badge"), `${STATUS[task.status] ?? ""} ${statusWord(task.status)}`);
     at("badge").className = `badge ${statusClass(task.status)}`;
-    const message = plain(task.statusMessage?.trim().replace(/\n+/, ": ")), // exit code 1: the last line
-      repeated = [task.lastLine, task.progress?.message].some(line => plain(line) === message);
-    say(at("message"), repeated ? "" : message);
-    at("given").hidden = !task.arguments || Object.keys(task.arguments).length === 0;
+    const {said} = outcome(task), repeated = task.status !== "failed" && [task.lastLine, task.progress?.message].some(line => plain(line) === said);
+    say(at("message"), repeated ? "" : said);
+    at("arguments").hidden = !task.arguments || Object.keys(task.arguments).length === 0;
     if (!before) say(at("arguments"), plainLines(withEscapes(JSON.stringify(task.arguments ?? {}, null, 2))));
     at("cancel").hidden = !task.canCancel || isOver;
     at("again").hidden = !task.canRunAgain;
@@ -125,9 +130,13 @@ class TaskView {
     const {task} = this;
     if (!task) return;
     const took = ended(task.status) ? task.durationMs : task.durationMs + Date.now() - this.at;
-    say(at("facts"), [`${ended(task.status) ? "took" : "for"} ${duration(took)}`, `began ${new Date(task.createdAt).toLocaleString()}`,
-      size(task.bytes ?? 0), task.where && `on ${plain(task.where)}`, task.host && `of ${plain(task.host)}`, task.title && task.title !== task.tool && plain(task.tool), door.app && !task.mine && "of another session", task.taskId]
-      .filter(Boolean).join(" · "));
+    say(at("badge"), [`${STATUS[task.status] ?? ""} ${statusWord(task.status)}`, outcome(task).code, duration(took)].filter(Boolean).join(" · "));
+    const full = ms => new Date(ms).toLocaleString([], {dateStyle: "full", timeStyle: "medium"});
+    const whole = [task.taskId, `began ${full(task.createdAt)}`, task.endedAt && `ended ${full(task.endedAt)}`, plain(task.tool)].filter(Boolean).join(" · ");
+    say(at("whole"), whole);
+    at("facts").title = at("badge").title = at("name").title = whole;
+    say(at("facts"), [began(task.createdAt), size(task.bytes ?? 0), task.where && `on ${plain(task.where)}`, task.host && `of ${plain(task.host)}`,
+      door.app && !task.mine && "of another session", given(task.arguments)].filter(Boolean).join(" · "));
     if (!ended(task.status) && Date.now() - this.plotted > 5000) this.history();
     this.timeline.draw(ended(task.status) ? task : {...task, durationMs: took});
   }
@@ -137,7 +146,7 @@ class TaskView {
     const {log} = this;
     if (!log.size) return say(at("where"), this.task && ended(this.task.status) ? "No output." : "No output yet.");
     const all = log.start === 0 && log.end >= log.size;
-    say(at("where"), all ? "" : `${size(log.position())} of ${size(log.size)} before the first row in sight; ${size(log.end - log.start)} in memory`);
+    say(at("where"), all ? "" : `${Math.floor(log.position() / log.size * 100)} % of ${size(log.size)}`);
   }
 
   async history() {
@@ -164,7 +173,8 @@ class TaskView {
       if (sure.returnValue !== "yes" || id !== this.id) return;
       announce("Cancelling");
       try {
-        this.take(await door.call("view_cancel", {taskId: id}));
+        const task = await door.call("view_cancel", {taskId: id});
+        if (id === this.id) this.take(task);
       } catch (e) { this.trouble(e, 10000); }
     };
     sure.showModal();
@@ -181,6 +191,30 @@ class TaskView {
       this.trouble(e, 10000);
     } finally {
       at("again").disabled = false;
+    }
+  }
+
+  /** carry reads the whole output, without its escape sequences, and gives it to take. */
+  async carry(button, take) {
+    const {id} = this, {signal} = this.stop, texts = [], word = button.textContent;
+    button.disabled = true;
+    try {
+      for (let after = 0, rest = "", more = true; more;) {
+        const answer = await door.call("view_output", {taskId: id, after, maxBytes: 4 * maxChunk}, signal);
+        more = answer.next > after && answer.next < answer.bytes;
+        after = answer.next;
+        const text = rest + answer.text, whole = more ? text.lastIndexOf("\n") + 1 : text.length; // an escape sequence ends in its line
+        texts.push(unstyled(text.slice(0, whole)));
+        rest = text.slice(whole);
+        say(button, `${Math.floor(after / Math.max(1, answer.bytes) * 100)} %`);
+      }
+      await take(texts);
+      announce("Done");
+    } catch (e) {
+      if (e.name !== "AbortError") this.trouble(e, 10000);
+    } finally {
+      button.disabled = false;
+      say(button, word);
     }
   }
 
@@ -250,5 +284,8 @@ class TaskView {
 const withEscapes = json => json.replace(/[\p{Cf}\p{Zl}\p{Zp}]/gu,
   hidden => hidden.split("").map(unit => "\\u" + unit.charCodeAt(0).toString(16).padStart(4, "0")).join(""));
 
+/** unstyled is a text of several lines without escape sequences; of lines that were overwritten, the last state. */
+const unstyled = text => text.split("\n").map(line => parse(line.replace(/\r$/, "").replace(/.*\r/, ""), PLAIN).runs.map(run => run.text).join("")).join("\n");
+
 /** plainLines is plain for text of several lines. */
-const plainLines = text => text.slice(0, 20000).split("\n").map(line => parse(line, PLAIN).runs.map(run => run.text).join("")).join("\n");
+const plainLines = text => unstyled(text.slice(0, 20000));

@@ -1,0 +1,112 @@
+package browser
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// The list shows the arguments of each task, makes one row of equal runs, and its filters count.
+func TestListOfTasks(t *testing.T) {
+	t.Parallel()
+	u := start(t, `
+tools:
+  check:
+    input: {path: {type: string, default: .}}
+    shell: 'echo checked; [ "$path" != bad ]'
+  other:
+    shell: 'echo other'
+`)
+	for _, path := range []string{"good", "good", "good", "bad", "bad", "good"} {
+		u.call("check", "path="+path)()
+	}
+	u.call("other")()
+	p := open(t, u.url, "light", desktop)
+	rows := func(want ...string) {
+		t.Helper()
+		p.until(fmt.Sprintf("%q", want), fmt.Sprintf(`[...document.querySelectorAll("#tasks li")].map(e => e.querySelector(".tool").firstChild.textContent + " " + e.querySelector(".args").textContent + " " + e.querySelector(".more-runs").textContent).join("|") === %q`, strings.Join(want, "|")))
+	}
+	chips := func(want string) {
+		t.Helper()
+		p.until(want, fmt.Sprintf(`[...document.querySelectorAll("#chips button")].map(e => e.textContent).join(" ") === %q`, want))
+	}
+	choose := func(id, value string) {
+		t.Helper()
+		eval[chromedp.Void](p, fmt.Sprintf(`(e => { e.value = %q; e.oninput?.(); e.onchange?.(); })(document.getElementById(%q))`, value, id))
+	}
+	all := []string{"other  ×1", "check path=good ×1", "check path=bad ×2", "check path=good ×3"}
+	rows(all...)
+	chips("all 7 running 0 failed 2")
+	for range 2 {
+		p.click("#tasks li:nth-child(4) .more-runs")
+		rows("other  ×1", "check path=good ×1", "check path=bad ×2", "check path=good ×3", "check path=good ×1", "check path=good ×1")
+		p.click("#tasks li:nth-child(4) .more-runs")
+		rows(all...)
+		p.click("#chips button:nth-child(3)")
+		rows("check path=bad ×2")
+		choose("words", "GOOD")
+		rows()
+		chips("all 4 running 0 failed 0")
+		p.click("#chips button:nth-child(1)")
+		rows("check path=good ×4")
+		choose("words", "")
+		choose("tool", "other")
+		rows("other  ×1")
+		chips("all 1 running 0 failed 0")
+		choose("tool", "")
+		rows(all...)
+	}
+	if names := eval[string](p, `[...document.getElementById("tool").options].map(o => o.textContent).join(" ")`); names != "any tool check (6) other (1)" {
+		t.Errorf("tools: %s", names)
+	}
+	if last := eval[string](p, `document.querySelectorAll("#tasks li")[2].querySelector(".last").textContent`); !strings.HasPrefix(last, "exit code 1") {
+		t.Errorf("a failed task says %q", last)
+	}
+}
+
+// An empty page offers the tools of the config, each with a form from its schema; what is left blank is not
+// given.
+func TestRunATool(t *testing.T) {
+	t.Parallel()
+	u := start(t, `
+tools:
+  plain:
+    description: Needs nothing
+    shell: 'echo plain'
+  form:
+    description: Needs much
+    input:
+      text: {type: string, description: What to say}
+      n: {type: integer, minimum: 1, maximum: 9, default: 3}
+      loud: {type: boolean}
+      level: {type: string, enum: [low, high], default: high}
+      words: {type: array, items: {type: string}}
+    required: [text]
+    shell: 'echo "$text"'
+`)
+	p := open(t, u.url, "light", desktop)
+	p.until("the tools", `document.querySelectorAll("#tools li").length === 2`)
+	if said := p.text("#nothing"); !strings.Contains(said, "Needs nothing") {
+		t.Errorf("%q", said)
+	}
+	for range 2 {
+		p.click(`[aria-label="Run form"]`)
+		p.until("the form, with the focus in it", `document.getElementById("ask").open && document.activeElement === document.querySelector("#fields input, #fields select")`)
+		p.click("#ask-run")
+		p.until("what is missing", `document.getElementById("ask-wrong").textContent.includes("text")`)
+		eval[chromedp.Void](p, `(() => { const fill = (name, value) => { const label = [...document.querySelectorAll("#fields label")].find(l => l.textContent === name); document.getElementById(label.htmlFor).value = value; };
+			fill("text", "hello there"); fill("words", "one\ntwo words"); fill("n", "4"); })()`)
+		p.click("#ask-run")
+		p.until("the run", `!document.getElementById("ask").open && view.task && `+status+`.includes("completed") && `+shown("hello there"))
+		if args := eval[string](p, `JSON.stringify(Object.fromEntries(Object.entries(view.task.arguments).sort()))`); args != `{"level":"high","n":4,"text":"hello there","words":["one","two words"]}` {
+			t.Errorf("arguments %s", args)
+		}
+		p.click("#run")
+		p.until("the tools again", `document.getElementById("nothing").offsetParent !== null`)
+	}
+	p.click(`[aria-label="Run plain"]`)
+	p.click("#ask-run")
+	p.until("the run without arguments", `!document.getElementById("ask").open && view.task && `+status+`.includes("completed") && `+shown("plain"))
+}
