@@ -2,28 +2,22 @@ package nats
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/synadia-io/orbit.go/jetstreamext"
 
 	"runnel/tasks"
 	"runnel/tasks/engine"
 )
 
-// admit refuses a task beyond the limits of its owner, unless it is hidden. If two processes start one at the
-// same moment, it may admit both.
+// admit stores the mark of a task, unless the task is beyond the limits of its owner; hidden ones are not
+// limited.
 func (sp *space) admit(ctx context.Context, r *engine.Record) error {
 	if r.Task.Ending || r.Stored.Hidden {
-		return nil
-	}
-	if limit := sp.Limits.MaxLive; limit > 0 {
-		live, err := sp.subjects(ctx, sp.name, sp.marks("*", "*", false))
-		if err != nil {
-			return err
-		}
-		if len(live) >= limit {
-			return tasks.ErrTooManyLive
-		}
+		return sp.putMark(ctx, r)
 	}
 	if limit := sp.Limits.MaxStartsPerMinute; limit > 0 {
 		made, err := sp.direct(ctx, func(ctx context.Context) (answer, error) {
@@ -37,5 +31,34 @@ func (sp *space) admit(ctx context.Context, r *engine.Record) error {
 			return tasks.ErrTooManyStarts
 		}
 	}
-	return nil
+	if sp.Limits.MaxLive <= 0 {
+		return sp.putMark(ctx, r)
+	}
+	for {
+		last, err := sp.newest(ctx, sp.marks("*", "*", false)) // before the count
+		if err != nil {
+			return err
+		}
+		marks, err := sp.subjects(ctx, sp.name, sp.marks("*", "*", false))
+		if err != nil {
+			return err
+		}
+		others := map[string]bool{}
+		for _, subject := range marks {
+			if id, _, _ := strings.Cut(strings.TrimPrefix(subject, sp.root+"live."), "."); id != r.ID { // an earlier try's
+				others[id] = true
+			}
+		}
+		if len(others) >= sp.Limits.MaxLive {
+			return tasks.ErrTooManyLive
+		}
+		var sequence uint64
+		if last != nil {
+			sequence = last.Sequence
+		}
+		err = sp.putMark(ctx, r, jetstream.WithExpectLastSequenceForSubject(sequence, sp.marks("*", "*", false)))
+		if !errors.Is(err, tasks.ErrFenced) { // otherwise another task was marked since
+			return err
+		}
+	}
 }

@@ -80,8 +80,8 @@ func (sp *space) Waiting(ctx context.Context) ([]string, error) {
 }
 
 // putMark stores a mark.
-func (sp *space) putMark(ctx context.Context, r *engine.Record) error {
-	_, err := sp.publish(ctx, nats.NewMsg(sp.marks(r.ID, r.Stored.Keeper, r.Stored.Hidden)), sp.expiring(&r.Task))
+func (sp *space) putMark(ctx context.Context, r *engine.Record, o ...jetstream.PublishOpt) error {
+	_, err := sp.publish(ctx, nats.NewMsg(sp.marks(r.ID, r.Stored.Keeper, r.Stored.Hidden)), append(o, sp.expiring(&r.Task))...)
 	return err
 }
 

@@ -53,10 +53,7 @@ func (sp *space) Write(ctx context.Context, r *engine.Record, wasHidden bool) er
 
 // prepare stores what belongs to a record that is hidden, or becomes visible: its mark and its variables.
 func (sp *space) prepare(ctx context.Context, r *engine.Record) error {
-	if err := sp.admit(ctx, r); err != nil {
-		return err
-	}
-	if err := sp.putMark(ctx, r); err != nil || len(r.Variables) == 0 {
+	if err := sp.admit(ctx, r); err != nil || len(r.Variables) == 0 {
 		return err
 	}
 	_, err := sp.publish(ctx, &nats.Msg{Subject: sp.subject(r.ID, "variables"), Header: rollup, Data: r.Variables}, sp.expiring(&r.Task))
