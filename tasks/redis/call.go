@@ -64,7 +64,11 @@ func (sp *space) call(ctx context.Context, script, id string, left time.Duration
 	case err != nil:
 		return "", refused(err)
 	case said == "removed":
-		return "", engine.Removed(sp.root + "*")
+		sp.Log.Error().Str("owner", sp.Owner).Msg("the server of the state has lost what it had stored: " + sp.root + "* begins again, and its tasks are lost")
+		if _, err := sp.call(ctx, "open", "", 0); err != nil {
+			return "", err
+		}
+		return sp.call(ctx, script, id, left, args...)
 	case said == "newer":
 		return "", engine.Newer(sp.root + "*")
 	case said == "fenced":
@@ -85,8 +89,9 @@ func (sp *space) try(ctx context.Context, ask func() rueidis.RedisResult) (rueid
 		err := answer.Error()
 		refusal, said := rueidis.IsRedisErr(err)
 		switch {
-		case err == nil || said && refusal.IsNil():
-			return answer.ToMessage()
+		case err == nil || rueidis.IsRedisNil(err):
+			message, _ := answer.ToMessage() // nil for a key that is not there
+			return message, nil
 		case said && !passes(refusal.Error()):
 			return rueidis.RedisMessage{}, refused(err)
 		case errors.Is(err, rueidis.ErrClosing):

@@ -3,6 +3,15 @@
 local fresh, hidden, write, record, variables = ARGV[5] == '1', ARGV[6] == '1', tonumber(ARGV[7]), ARGV[8], ARGV[9]
 local most_live, most_starts = tonumber(ARGV[10]), tonumber(ARGV[11])
 local keeper = redis.call('HGET', task, 'keeper')
+
+local function next_place()
+	if redis.call('EXISTS', root .. 'last') == 0 then -- the first task, or the server has dropped it
+		local newest = redis.call('ZREVRANGEBYSCORE', root .. 'tasks', '9007199254740990', '0', 'WITHSCORES', 'LIMIT', 0, 1)
+		redis.call('SET', root .. 'last', newest[2] and string.format('%.0f', newest[2]) or '0')
+	end
+	return redis.call('INCR', root .. 'last')
+end
+
 if fresh then
 	if redis.call('EXISTS', task) == 1 then
 		return keeper == me and 'ok' or 'fenced' -- ok: this is not the first try
@@ -21,13 +30,13 @@ if not hidden and (fresh or redis.call('HEXISTS', task, 'hidden') == 1) then -- 
 	end
 	redis.call('ZADD', root .. 'starts', string.format('%.0f', now()), id)
 	redis.call('PEXPIRE', root .. 'starts', 60000)
-	redis.call('ZADD', root .. 'tasks', redis.call('INCR', root .. 'last'), id)
+	redis.call('ZADD', root .. 'tasks', next_place(), id)
 	redis.call('HSET', root .. 'live', id, me)
 	redis.call('HDEL', root .. 'hidden', id)
 	redis.call('HDEL', task, 'hidden')
 	if variables ~= '' then redis.call('HSET', task, 'variables', variables) end
 elseif fresh then
-	redis.call('ZADD', root .. 'tasks', redis.call('INCR', root .. 'last'), id)
+	redis.call('ZADD', root .. 'tasks', next_place(), id)
 	redis.call('HSET', root .. 'hidden', id, me)
 	redis.call('HSET', task, 'hidden', '1')
 end

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"math"
 	"strconv"
 	"strings"
 
@@ -95,41 +96,82 @@ func (sp *space) each(ctx context.Context, ids []string, command func(b rueidis.
 // someTasks is how many tasks are read at once.
 const someTasks = 1000
 
-// List implements engine.Store.
-func (sp *space) List(ctx context.Context, after uint64, n int) ([]engine.Place, error) {
-	if after > 0 {
-		answer, err := sp.read(ctx, func(b rueidis.Builder) rueidis.Completed { return b.Get().Key(sp.root + "last").Build() })
+// List implements engine.Store. Entries of the index that runnel cannot have made are skipped.
+func (sp *space) List(ctx context.Context, after uint64, n int) (places []engine.Place, err error) {
+	for from := float64(after); len(places) == 0; {
+		scores, err := sp.index(ctx, from, n)
 		if err != nil {
 			return nil, err
 		}
-		if last, _ := answer.AsUint64(); after > last {
+		last, err := sp.lastPlace(ctx) // after the index was read: no task in it has a later place
+		if err != nil {
+			return nil, err
+		}
+		if after > last {
 			return nil, tasks.ErrCursor
 		}
+		var ids []string
+		for _, score := range scores {
+			from = score.Score
+			if from != math.Trunc(from) || from > float64(last) || !engine.IsToken(score.Member) {
+				sp.Log.Error().Str("owner", sp.Owner).Str("key", sp.root+"tasks").Str("entry", score.Member).Float64("score", from).
+					Msg("the state is damaged: an entry of its index is skipped, which runnel has not made (ZREM removes it)")
+				continue
+			}
+			ids = append(ids, score.Member)
+			places = append(places, engine.Place{Number: uint64(from)})
+		}
+		found, err := sp.records(ctx, ids)
+		if err != nil {
+			return nil, err
+		}
+		for i := range places {
+			places[i].Record = found[i]
+		}
+		if len(scores) == 0 || math.IsInf(from, 1) {
+			break
+		}
 	}
+	return places, nil
+}
+
+// index returns up to n entries of the index after a score.
+func (sp *space) index(ctx context.Context, from float64, n int) ([]rueidis.ZScore, error) {
 	answer, err := sp.read(ctx, func(b rueidis.Builder) rueidis.Completed {
-		return b.Zrangebyscore().Key(sp.root+"tasks").Min("("+strconv.FormatUint(after, 10)).Max("+inf").Withscores().Limit(0, int64(min(n, someTasks))).Build()
+		return b.Zrangebyscore().Key(sp.root+"tasks").Min("("+strconv.FormatFloat(from, 'f', -1, 64)).Max("+inf").Withscores().
+			Limit(0, int64(min(n, someTasks))).Build()
 	})
 	if err != nil {
 		return nil, err
 	}
-	scores, err := answer.AsZScores()
-	if err != nil {
-		return nil, err
-	}
-	ids := make([]string, len(scores))
-	for i := range scores {
-		ids[i] = scores[i].Member
-	}
-	found, err := sp.records(ctx, ids)
-	if err != nil {
-		return nil, err
-	}
-	places := make([]engine.Place, len(scores))
-	for i, score := range scores {
-		places[i] = engine.Place{Number: uint64(score.Score), Record: found[i]}
-	}
-	return places, nil
+	return answer.AsZScores()
 }
+
+// lastPlace returns the place of the newest task. If the server has dropped the counter, it is that of the
+// last entry of the index which runnel can have made.
+func (sp *space) lastPlace(ctx context.Context) (uint64, error) {
+	answer, err := sp.read(ctx, func(b rueidis.Builder) rueidis.Completed { return b.Get().Key(sp.root + "last").Build() })
+	if err != nil {
+		return 0, err
+	}
+	if last, err := answer.AsUint64(); err == nil {
+		return last, nil
+	}
+	answer, err = sp.read(ctx, func(b rueidis.Builder) rueidis.Completed {
+		return b.Zrevrangebyscore().Key(sp.root+"tasks").Max(mostPlace).Min("0").Withscores().Limit(0, 1).Build()
+	})
+	if err != nil {
+		return 0, err
+	}
+	newest, err := answer.AsZScores()
+	if err != nil || len(newest) == 0 {
+		return 0, err
+	}
+	return uint64(newest[0].Score), nil
+}
+
+// mostPlace is the highest score that is a whole number for certain, less one.
+const mostPlace = "9007199254740990"
 
 // Outcome implements engine.Store.
 func (sp *space) Outcome(ctx context.Context, r *engine.Record) ([]byte, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/redis/rueidis"
@@ -14,20 +15,31 @@ import (
 
 // These errors tell people why a server cannot store or answer.
 
+// inScript is what an error in a script says about the script: its line comes before the reason, its hash
+// after it.
+var inScript = regexp.MustCompile(`@?user_script:\d+:\s*| script: [0-9a-f]+, on @user_script:\d+\.?|Error running script.*?: `)
+
 // refused turns a refusal into an error that says what the user can do.
-func refused(err error) error {
-	said := err.Error() // an error in a script comes with more before it, and after
+func refused(refusal error) error {
+	said := refusal.Error()
+	scripted := inScript.MatchString(said)
+	said = inScript.ReplaceAllString(said, "")
+	var err error
 	switch {
 	case strings.Contains(said, "OOM "):
-		return tasks.Trouble{Err: fmt.Errorf("the state is full: wait for tasks to expire, prune some (runnel tasks prune), or give the server more memory (maxmemory): %w", err)}
+		err = fmt.Errorf("%w: wait for tasks to expire, prune some (runnel tasks prune), or give the server more memory (maxmemory): %s", engine.ErrNoRoom, said)
 	case strings.Contains(said, "MISCONF"):
-		return tasks.Trouble{Err: fmt.Errorf("the server cannot save the state to its disk, and takes nothing more: make room there: %w", err)}
+		err = fmt.Errorf("the server cannot save the state to its disk, and takes nothing more: make room there: %s", said)
 	case strings.Contains(said, "NOPERM") || strings.Contains(said, "ACL failure") || strings.Contains(said, "user executing the script can't"):
-		return tasks.Trouble{Err: fmt.Errorf("the state refuses it to this user: \"runnel help states\" says what its ACL must allow: %w", err)}
+		err = fmt.Errorf("the state refuses it to this user: \"runnel help states\" says what its ACL must allow: %s", said)
 	case strings.HasPrefix(said, "NOAUTH") || strings.HasPrefix(said, "WRONGPASS"):
-		return tasks.Trouble{Err: fmt.Errorf("the state asks for other credentials: name a file with USER PASSWORD by ?creds=FILE or RUNNEL_REDIS_CREDS: %w", err)}
+		err = fmt.Errorf("the state asks for other credentials: name a file with USER PASSWORD by ?creds=FILE or RUNNEL_REDIS_CREDS: %s", said)
+	case scripted:
+		err = fmt.Errorf("something other than runnel has changed the keys of the state: delete the damaged one, or use another prefix (?prefix=NAME): %s", said)
+	default:
+		err = fmt.Errorf("the state refuses it: %s", said)
 	}
-	return tasks.Trouble{Err: fmt.Errorf("the state refuses it: %w", err)}
+	return tasks.Trouble{Err: err}
 }
 
 // unconnected explains why the connection failed.

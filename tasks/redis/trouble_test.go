@@ -68,6 +68,52 @@ func TestPoisoned(t *testing.T) {
 	}
 }
 
+// Damaged entries of the index of tasks are skipped and named in the log, and so is the loss of its counter.
+func TestPoisonedIndex(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	var log bytes.Buffer
+	state := newState(t, s, func(o *Options) { o.Log = zerolog.New(&log) })
+	statetest.Put(t, state, statetest.Working("a"), statetest.Working("b"))
+	for _, score := range []string{"1e300", "+inf", "1.5", "9007199254740991", "77"} {
+		do(t, state, "ZADD", "runnel:local:tasks", score, "forged"+score)
+		for _, n := range []int{1, 10} {
+			if got := statetest.IDs(t, state, n); !slices.Equal(got, []string{"a", "b"}) {
+				t.Errorf("with %s, pages of %d: %v", score, n, got)
+			}
+		}
+		if !strings.Contains(log.String(), "forged"+score) {
+			t.Errorf("%s is not named: %s", score, &log)
+		}
+		do(t, state, "ZREM", "runnel:local:tasks", "forged"+score)
+	}
+	do(t, state, "DEL", "runnel:local:last") // evicted, for example
+	for _, n := range []int{1, 10} {
+		if got := statetest.IDs(t, state, n); !slices.Equal(got, []string{"a", "b"}) {
+			t.Errorf("without the counter, pages of %d: %v", n, got)
+		}
+	}
+	statetest.Put(t, state, statetest.Working("c"))
+	if got := statetest.IDs(t, state, 2); !slices.Equal(got, []string{"a", "b", "c"}) {
+		t.Errorf("after the counter was lost: %v", got)
+	}
+}
+
+// An error in a script says what to do, and names no script.
+func TestScriptErrorsAreReadable(t *testing.T) {
+	t.Parallel()
+	state := newState(t, startServer(t))
+	statetest.Put(t, state, statetest.Working("a"))
+	do(t, state, "DEL", "runnel:local:tasks")
+	do(t, state, "SET", "runnel:local:tasks", "no set")
+	for _, id := range []string{"b", "c"} {
+		err := state.Put(t.Context(), statetest.Working(id))
+		if err == nil || strings.Contains(err.Error(), "script") || !strings.Contains(err.Error(), "delete the damaged one") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
 // A damaged task of a process that is gone is ended once, whatever stands there.
 func TestPoisonedOrphan(t *testing.T) {
 	t.Parallel()
