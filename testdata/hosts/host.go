@@ -15,8 +15,25 @@ type Host struct {
 	// Start writes the host's files and returns its arguments and environment.
 	Start func(s Start) (args, env []string)
 
+	// Terminal is how a person uses it; nil = this is not tried.
+	Terminal *Terminal
+
 	// Cannot says why a scenario is not for this host. README.md has the same as a table.
 	Cannot map[string]string
+}
+
+// A Terminal is what differs when a person uses a host: in a terminal, again and again.
+type Terminal struct {
+	Tasks  bool          // it is a host with tasks there
+	Args   []string      // instead of the headless ones
+	Again  []string      // more arguments, which go on with the last session
+	Settle func(s Start) // writes what makes it ask nothing at the start; nil = nothing has to be written
+	Ready  string        // what its screen shows when it takes a prompt
+	Stop   []string      // the keys that stop a call
+	Daemon string        // what is in the command lines of its processes that outlive the terminal; "" = none do
+	Accept []string      // the keys that accept a question; nil = it never asks one
+
+	Cannot map[string]string // as Host.Cannot, for sittings
 }
 
 // Start is what a host is started with.
@@ -52,12 +69,19 @@ func (s Start) mcpServers(more object) object {
 var Hosts = []Host{
 	{
 		Name: "claude-code", Program: "@anthropic-ai/claude-code-*/claude", Short: true, Start: claudeCode,
+		Terminal: &Terminal{Tasks: true, Again: []string{"--continue"}, Settle: Start.settled, Ready: `❯`,
+			Stop: []string{"Escape"}, Accept: []string{"Enter"}},
 	},
 	{
 		Name: "claude-code-2.1.197", Program: "@anthropic-ai/claude-code-*/claude", Start: claudeCode,
 	},
 	{
 		Name: "codex", Program: "@openai/codex-*/vendor/*/bin/codex", Short: true,
+		Terminal: &Terminal{
+			Args: []string{"--dangerously-bypass-approvals-and-sandbox"}, Ready: `›`, Stop: []string{"Escape"},
+			Daemon: "app-server",
+			Again:  []string{"resume", "--last"},
+		},
 		Start: func(s Start) (args, env []string) {
 			s.write(".codex/config.toml", `
 model = "scripted"
@@ -81,6 +105,14 @@ enabled = false
 	},
 	{
 		Name: "gemini", Program: ".bin/gemini",
+		Terminal: &Terminal{
+			Args: []string{"--yolo", "--skip-trust", "-m", "gemini-2.5-flash"}, Ready: `Type your message`,
+			Stop: []string{"Escape"}, Again: []string{"--resume"},
+			Cannot: map[string]string{
+				"stop": "Escape ends its own wait: it sends the server no notifications/cancelled",
+				"five": "asks its user whether five equal calls are a loop",
+			},
+		},
 		Start: func(s Start) (args, env []string) {
 			s.write(".gemini/settings.json", encode(with(s.mcpServers(object{"trust": true}), object{
 				"security":  object{"auth": object{"selectedType": "gemini-api-key"}},

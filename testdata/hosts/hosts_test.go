@@ -322,13 +322,23 @@ func TestReadme(t *testing.T) {
 		if !strings.Contains(string(readme), "| "+h.Name+" | `") {
 			t.Errorf("README.md lacks %s", h.Name)
 		}
-		for name, why := range h.Cannot {
-			if !slices.ContainsFunc(Scenarios, func(s Scenario) bool { return s.Name == name }) {
-				t.Errorf("%s cannot do %s, which is not a scenario", h.Name, name)
+		rows := func(host string, cannot map[string]string, known func(name string) bool) {
+			for name, why := range cannot {
+				if !known(name) {
+					t.Errorf("%s cannot do %s, which is not a scenario", host, name)
+				}
+				if row := "| " + host + " | " + name + " | " + why + " |"; !strings.Contains(string(readme), row) {
+					t.Errorf("README.md lacks: %s", row)
+				}
 			}
-			if row := "| " + h.Name + " | " + name + " | " + why + " |"; !strings.Contains(string(readme), row) {
-				t.Errorf("README.md lacks: %s", row)
-			}
+		}
+		rows(h.Name, h.Cannot, func(name string) bool {
+			return slices.ContainsFunc(Scenarios, func(s Scenario) bool { return s.Name == name })
+		})
+		if h.Terminal != nil {
+			rows(h.Name+"-terminal", h.Terminal.Cannot, func(name string) bool {
+				return slices.ContainsFunc(sittings, func(s sitting) bool { return s.name == name })
+			})
 		}
 	}
 }

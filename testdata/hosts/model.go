@@ -29,6 +29,7 @@ type Model struct {
 	results   []Result        // those of the longest conversation
 	called    []Call          // the calls of the script that they answer
 	notes     []string        // what its host says of tasks in the background
+	asked     int             // requests with tools
 	strangers map[string]bool // requests that no model answers
 	trace     io.Writer
 }
@@ -107,6 +108,13 @@ func (m *Model) Notes() []string {
 	return slices.Clone(m.notes)
 }
 
+// Asked returns how often a host has asked what comes next.
+func (m *Model) Asked() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.asked
+}
+
 // Strangers returns the places other than the model where the host went: "CONNECT example.com:443".
 func (m *Model) Strangers() []string {
 	m.mu.Lock()
@@ -172,6 +180,7 @@ func (m *Model) next(c conversation) (string, []toolCall) {
 
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.asked++
 	if len(c.notes) > len(m.notes) {
 		m.notes = c.notes
 	}

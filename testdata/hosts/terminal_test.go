@@ -7,10 +7,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // A terminal is a real one (tmux) in which a person would use a host.
@@ -85,12 +87,6 @@ func (term *terminal) kill() {
 	}
 }
 
-// typed is what a person types, line by line.
-func (term *terminal) typed(text string) {
-	term.keys("-l", text)
-	term.keys("Enter")
-}
-
 // settled is the file of a Claude Code that has been used before: it asks nothing at the start.
 func (s Start) settled() {
 	s.write(".claude.json", encode(object{
@@ -102,13 +98,15 @@ func (s Start) settled() {
 	s.write(".claude/settings.json", encode(object{"permissions": object{"allow": []string{"mcp__runnel"}}, "spinnerTipsEnabled": false}))
 }
 
-// A sitting is what a person does at a terminal in which Claude Code runs.
+// A sitting is what a person does at a terminal in which a host runs.
 type sitting struct {
 	name   string
 	config string // DIR stands for a directory of the run's own
 	flags  []string
-	calls  int // of the tool, which is the only one
-	do     func(s *seat)
+	tasks  bool // only hosts with tasks play it
+	plain  bool // only the others play it
+	play   func(s *seat, results []Result) []Call
+	do     func(s *seat) // nil: wait until the model has ended
 	check  func(s *seat)
 	golden bool
 }
@@ -117,67 +115,135 @@ type sitting struct {
 type seat struct {
 	*Run
 	*terminal
-	program string
-	after   atomic.Int32 // requests of the host after the last call
+	argv  []string
+	after atomic.Int32 // requests of the host after the last call
+	since atomic.Int32 // results that the model had when the host was started again; -1 = not yet known
+	again atomic.Bool  // the host was started again
+}
+
+// calls calls the only tool a number of times, one after the other.
+func calls(n int) func(*seat, []Result) []Call {
+	return func(s *seat, results []Result) []Call {
+		if len(results) >= n {
+			s.after.Add(1)
+			return nil
+		}
+		return []Call{{Tool: "script"}}
+	}
 }
 
 // failingLong fails with more than Claude Code shows of an error.
 const failingLong = `i=1; while [ $i -le 400 ]; do echo "main.go:$i: error $i of the compiler, in words"; i=$((i+1)); done; exit 2`
 
+// pidFile is how a command says who it is.
+const pidFile = `echo $$ $PPID > DIR/pids.new; mv DIR/pids.new DIR/pids;`
+
 var sittings = []sitting{
 	{
-		name: "quick", calls: 1, golden: true,
+		name: "quick", golden: true, play: calls(1),
 		config: `tools: {script: {description: Runs the script, shell: "sleep 1; echo hello from the script"}}`,
 		check: func(s *seat) {
-			s.readsWhole(0, "hello from the script\n")
+			s.readsAll(0, "hello from the script\n")
 			if n := s.after.Load(); n != 1 {
 				s.Errorf("%d requests of the model after the call", n)
 			}
 		},
 	},
 	{
-		name: "failing", calls: 1, // where it is cut depends on how long it took
+		name: "failing", play: calls(1), // where it is cut depends on how long it took
 		config: `tools: {script: {description: Runs the script, shell: '` + failingLong + `'}}`,
 		check:  func(s *seat) { s.readsFailure(s.text(0)) },
 	},
 	{
-		name: "failing-task", calls: 1, flags: []string{"--immediate-wait", "100ms"},
+		name: "failing-task", tasks: true, play: calls(1), flags: []string{"--immediate-wait", "100ms"},
 		config: `tools: {script: {description: Runs the script, shell: 'sleep 2; ` + failingLong + `'}}`,
 		do:     func(s *seat) { s.awaitNote() },
 		check:  func(s *seat) { s.readsFailure(strings.Join(s.Notes, "\n")) },
 		golden: true,
 	},
 	{
-		name: "five", calls: 5, golden: true,
+		name: "long", plain: true, golden: true, flags: syncWait,
+		config: strings.Replace(buildConfig, "build:", "script:", 1),
+		play: func(s *seat, results []Result) []Call {
+			if len(results) == 0 {
+				return []Call{{Tool: "script"}}
+			}
+			s.release()
+			return next(results, nil)
+		},
+		check: func(s *seat) {
+			for n := range 40 {
+				s.readsOnce(fmt.Sprintf("[%d/40] compiling package %d\n", n+1, n+1))
+			}
+		},
+	},
+	{
+		name: "huge", golden: true, play: calls(1),
+		config: `tools: {script: {description: Runs the script, command: [seq, "1", "200000"]}}`,
+		check: func(s *seat) {
+			s.reads(0, "1\n2\n3\n")
+			s.reads(0, " bytes left out: ")
+			s.reads(0, "runnel://tasks/")
+			s.reads(0, "\n200000")
+			s.within(40 << 10)
+		},
+	},
+	{
+		name: "silent", golden: true, play: calls(1),
+		config: `tools: {script: {description: Runs the script, command: ["true"]}}`,
+		check:  func(s *seat) { s.reads(0, "exit code 0") },
+	},
+	{
+		name: "five", golden: true, play: calls(5),
 		config: `tools: {script: {description: Runs the script, shell: "echo the same"}}`,
 		check: func(s *seat) {
 			for n := range 5 {
-				s.readsWhole(n, "the same\n")
+				s.readsAll(n, "the same\n")
 			}
 		},
 	},
 	{
-		name: "stop", calls: 1,
+		name: "question", golden: true, play: calls(1),
+		config: `tools: {script: {description: Runs the script, shell: "echo deployed", confirm: "Deploy to production?"}}`,
+		do: func(s *seat) {
+			if s.Host.Terminal.Accept != nil {
+				s.waits(`Deploy to production\?`)
+				s.keys(s.Host.Terminal.Accept...)
+			}
+			s.waits(regexp.QuoteMeta(ended))
+		},
+		check: func(s *seat) {
+			if s.Host.Terminal.Accept != nil {
+				s.readsAll(0, "deployed\n")
+			} else if !strings.Contains(s.text(0), "confirm") && !strings.Contains(s.text(0), "deployed") {
+				s.Errorf("the model read %q", s.text(0))
+			}
+		},
+	},
+	{
+		name: "stop", play: calls(1),
 		config: strings.Replace(waitConfig, "wait:", "script:", 1),
 		do: func(s *seat) {
 			command := s.command()
-			s.keys("Escape")
-			if !eventually(goneLimit, func() bool { return errors.Is(syscall.Kill(-command, 0), syscall.ESRCH) }) {
-				s.Errorf("the command lives %v after Escape:\n%s", goneLimit, s.screen())
+			ended := func() bool { return errors.Is(syscall.Kill(-command, 0), syscall.ESRCH) }
+			for _, key := range s.Host.Terminal.Stop {
+				s.keys(key)
+				eventually(time.Second, ended) // a second key counts when the screen has asked for it
+			}
+			if !eventually(stopLimit, ended) {
+				s.Errorf("the command lives %v after the keys that stop it:\n%s", stopLimit, s.screen())
+				_ = syscall.Kill(-command, syscall.SIGKILL)
 			}
 		},
 	},
 	{
-		name: "restart", calls: 1, flags: []string{"--immediate-wait", "100ms"},
-		config: `tools: {script: {description: Runs the script, shell: '
-  echo $$ $PPID > DIR/pids.new; mv DIR/pids.new DIR/pids;
+		name: "restart-task", tasks: true, play: calls(1), flags: []string{"--immediate-wait", "100ms"},
+		config: `tools: {script: {description: Runs the script, shell: '` + pidFile + `
   while [ ! -e DIR/go ]; do sleep 0.1; done; i=1; while [ $i -le 25 ]; do echo "[$i/25] a line"; i=$((i+1)); done'}}`,
 		do: func(s *seat) {
 			s.command()
 			s.waits(ended)
-			s.kill()
-			s.run(s.program, "--continue")
-			s.waits("❯")
+			s.restart()
 			s.release()
 			s.awaitNote()
 		},
@@ -190,13 +256,52 @@ var sittings = []sitting{
 		},
 		golden: true,
 	},
+	{
+		// A plain call ends with its host; what it has printed until then is there.
+		name: "restart", plain: true,
+		config: `tools: {script: {description: Runs the script, shell: '
+  i=1; while [ $i -le 25 ]; do echo "[$i/25] a line"; i=$((i+1)); done; ` + pidFile + ` sleep 1000'}}`,
+		play: func(s *seat, results []Result) []Call {
+			if !s.again.Load() {
+				return []Call{{Tool: "script"}}
+			}
+			s.since.CompareAndSwap(-1, int32(len(results)))
+			switch len(results) - int(s.since.Load()) {
+			case 0:
+				return []Call{{Tool: "list_tasks"}}
+			case 1:
+				if id := taskID(results[len(results)-1].Text); id != "" {
+					return []Call{{"get_task_result", object{"task_id": id, "after": 0}}}
+				}
+			}
+			return nil
+		},
+		do: func(s *seat) {
+			command := s.command()
+			s.restart()
+			if !eventually(goneLimit, func() bool { return errors.Is(syscall.Kill(-command, 0), syscall.ESRCH) }) {
+				s.Errorf("the command lives %v after its host", goneLimit)
+				_ = syscall.Kill(-command, syscall.SIGKILL)
+			}
+			s.submit("Go on.")
+			s.waits(regexp.QuoteMeta(ended))
+		},
+		check: func(s *seat) {
+			for n := range 25 {
+				s.reads(len(s.Results)-1, fmt.Sprintf("[%d/25] a line\n", n+1))
+			}
+		},
+	},
 }
+
+// stopLimit is how long what a person stops may live: the grace of a command, and a second.
+const stopLimit = 6 * time.Second
 
 // command waits until the command runs, and returns its process group.
 func (s *seat) command() int {
 	s.Helper()
 	name := filepath.Join(s.Dir, "pids")
-	if !eventually(runLimit, func() bool { _, err := os.Stat(name); return err == nil }) {
+	if !eventually(runLimit, func() bool { return exists(name) }) {
 		s.Fatalf("the command did not start:\n%s", s.screen())
 	}
 	b, err := os.ReadFile(name)
@@ -207,6 +312,40 @@ func (s *seat) command() int {
 	return group
 }
 
+// endDaemon kills the processes of a host that outlive its terminal.
+func (s *seat) endDaemon() {
+	for pid, command := range left(s.start.Home) {
+		if daemon := s.Host.Terminal.Daemon; daemon != "" && strings.Contains(command, daemon) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+}
+
+// restart kills the host in the middle of its work, and goes on with the session.
+func (s *seat) restart() {
+	s.Helper()
+	s.kill()
+	s.endDaemon()
+	s.since.Store(-1)
+	s.again.Store(true)
+	s.run(append(s.argv, s.Host.Terminal.Again...)...)
+	s.waits(s.Host.Terminal.Ready)
+}
+
+// submit is a prompt: it is typed, and sent until the host asks its model.
+func (s *seat) submit(text string) {
+	s.Helper()
+	before := s.Model.Asked()
+	s.keys("-l", text)
+	s.waits(regexp.QuoteMeta(text))
+	if !eventually(runLimit, func() bool {
+		s.keys("Enter") // a host may take one right after the text for a part of it
+		return eventually(3*time.Second, func() bool { return s.Model.Asked() > before })
+	}) {
+		s.Fatalf("the model is not asked:\n%s", s.screen())
+	}
+}
+
 // awaitNote waits until the model has read that something in the background has ended.
 func (s *seat) awaitNote() {
 	s.Helper()
@@ -215,9 +354,12 @@ func (s *seat) awaitNote() {
 	}
 }
 
-func (s *seat) readsWhole(i int, want string) {
+// wrapping is what a host may add to a result.
+const wrapping = 200
+
+func (s *seat) readsAll(i int, want string) {
 	s.Helper()
-	if got := s.raw(i); got != want && got != strings.TrimSuffix(want, "\n") {
+	if got := s.text(i); !strings.Contains(got, strings.TrimSuffix(want, "\n")) || len(got) > len(want)+wrapping {
 		s.Errorf("the model read %q for call %d, not %q", got, i, want)
 	}
 }
@@ -231,23 +373,35 @@ func (s *seat) readsFailure(text string) {
 	}
 }
 
-// TestTerminal is Claude Code as a person uses it, in a terminal: there it is a host with tasks, and headless
-// it is not.
+// TestTerminal is hosts as a person uses them, in a terminal. There Claude Code is a host with tasks, and
+// headless it is not.
 func TestTerminal(t *testing.T) {
 	if testing.Short() {
-		t.Skip("two minutes, in make hosts")
+		t.Skip("minutes, in make hosts")
 	}
-	h := Hosts[0]
-	program := install(t, h)
-	for _, sit := range sittings {
-		t.Run(sit.name, func(t *testing.T) {
-			t.Parallel()
-			sit.play(t, h, program)
+	for _, h := range Hosts {
+		if h.Terminal == nil {
+			continue
+		}
+		t.Run(h.Name, func(t *testing.T) {
+			program := install(t, h)
+			for _, sit := range sittings {
+				if sit.tasks && !h.Terminal.Tasks || sit.plain && h.Terminal.Tasks {
+					continue
+				}
+				t.Run(sit.name, func(t *testing.T) {
+					if why := h.Terminal.Cannot[sit.name]; why != "" {
+						t.Skip(why)
+					}
+					t.Parallel()
+					sit.sit(t, h, program)
+				})
+			}
 		})
 	}
 }
 
-func (sit sitting) play(t *testing.T, h Host, program string) {
+func (sit sitting) sit(t *testing.T, h Host, program string) {
 	binary, err := filepath.Abs(*runnel)
 	if err != nil {
 		t.Fatal(err)
@@ -267,29 +421,27 @@ func (sit sitting) play(t *testing.T, h Host, program string) {
 	run := &Run{T: t, Host: h, Dir: dir}
 	config := start.write("runnel.yaml", strings.ReplaceAll(sit.config, "DIR", dir))
 	start.Server = append([]string{binary, "--config", config, "--state", filepath.Join(dir, "state")}, sit.flags...)
-	_, trace := traces(t, h, Scenario{Name: sit.name})
-	s := &seat{Run: run, program: program}
-	run.Model, err = Serve(func(results []Result) []Call {
-		if len(results) >= sit.calls {
-			s.after.Add(1)
-			return nil
-		}
-		return []Call{{Tool: "script"}}
-	}, trace)
+	screen, trace := traces(t, h, Scenario{Name: sit.name})
+	s := &seat{Run: run}
+	run.Model, err = Serve(func(results []Result) []Call { return sit.play(s, results) }, trace)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer run.Model.Close()
 	start.URL = run.Model.URL
-	_, env := claudeCode(start)
-	start.settled()
-	env = append(append(start.environment(os.Getenv("PATH")), env...), "TERM=xterm-256color")
-	s.terminal = newTerminal(t, start, env)
+	_, env := h.Start(start)
+	if h.Terminal.Settle != nil {
+		h.Terminal.Settle(start)
+	}
+	own := slices.DeleteFunc(start.environment(os.Getenv("PATH")), func(v string) bool { return strings.HasPrefix(v, "CI=") })
+	s.terminal = newTerminal(t, start, append(append(own, env...), "TERM=xterm-256color"))
 	defer sweep(run, start.Home, binary)
-	defer func() { _, _ = s.tmux("kill-server") }()
-	s.run(program)
-	s.waits(`❯`)
-	s.typed(Prompt)
+	defer func() { _, _ = s.tmux("kill-server"); s.endDaemon() }()
+	defer func() { fmt.Fprintln(screen, s.screen()) }()
+	s.argv = argv(program, h.Terminal.Args...)
+	s.run(s.argv...)
+	s.waits(h.Terminal.Ready)
+	s.submit(Prompt)
 	if sit.do != nil {
 		sit.do(s)
 	} else {
