@@ -1,11 +1,16 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
 
 	"runnel/partials"
 	"runnel/rpc/mcp"
@@ -146,4 +151,21 @@ func TestEndedIsNotOffered(t *testing.T) {
 	if !errors.Is(err, tasks.ErrFenced) || queue.waits != 0 {
 		t.Errorf("it waits again: %d, %v", queue.waits, err)
 	}
+}
+
+// A state that does not answer is named in the log at the first failure, and each minute.
+func TestDeadStateIsNamedEachMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		sp := &Space{process: &process{Options: Options{Log: zerolog.New(&log)}}}
+		sp.ctx, sp.stop = context.WithCancel(t.Context())
+		sp.all.Go(func() {
+			sp.every(RenewInterval, func(context.Context) error { return errors.New("start it with -js") }, "keeping the lease")
+		})
+		time.Sleep(3 * time.Minute)
+		sp.Stop()
+		if n := strings.Count(log.String(), "start it with -js"); n != 3 {
+			t.Errorf("named %d times in three minutes: %s", n, &log)
+		}
+	})
 }

@@ -13,7 +13,8 @@ import (
 
 // every calls do at an interval until Close.
 func (sp *Space) every(interval time.Duration, do func(context.Context) error, what string) {
-	failed := 0 // consecutive failures: only the first is logged, since a state that is unreachable often stays so
+	failed := 0 // consecutive failures: a state that is unreachable often stays so, and one line a minute is enough
+	var logged time.Time
 	next := time.NewTicker(interval)
 	defer next.Stop()
 	for {
@@ -28,8 +29,9 @@ func (sp *Space) every(interval time.Duration, do func(context.Context) error, w
 			sp.Log.Info().Int("failed", failed).Msg(what + " succeeds again")
 			failed = 0
 		case err != nil:
-			if failed++; failed == 1 {
-				sp.Log.Warn().Err(err).Msg(what)
+			if failed++; failed == 1 || time.Since(logged) >= time.Minute {
+				logged = time.Now()
+				sp.Log.Warn().Err(err).Int("failed", failed).Msg(what)
 			}
 		}
 	}
