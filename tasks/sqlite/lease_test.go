@@ -142,7 +142,7 @@ func TestTaskEndedByOthers(t *testing.T) {
 		says string
 	}{
 		"recovered": {"UPDATE task SET keeper = NULL, status = 'failed', message = 'its runnel is gone', outcome = CAST('{\"result\":{\"content\":[],\"isError\":true}}' AS BLOB)", "its runnel is gone"},
-		"deleted":   {"DELETE FROM task", tasks.ErrFenced.Error()},
+		"deleted":   {"DELETE FROM task", "the state no longer has the task"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log logBuffer
