@@ -8,6 +8,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"runnel/internal/signal"
 	"runnel/rpc/mcp"
 )
 
@@ -21,7 +22,7 @@ type incoming struct {
 	maxBytes int64 // limit for the params of all running requests
 	cause    error // the cause that ends the context of a cancelled request
 
-	room chan struct{} // holds a value after a slot became free, or after close; capacity 1
+	room signal.Wake // sent after a slot became free, and after close
 
 	mu      sync.Mutex
 	byID    map[string]*call
@@ -166,7 +167,7 @@ func (f *incoming) freeSlots(slots int) {
 	defer f.mu.Unlock()
 	f.slots -= slots
 	f.moved = time.Now()
-	trySend(f.room, struct{}{})
+	f.room.Send()
 }
 
 // leave notes that the handler of an admitted request has returned.
@@ -185,7 +186,7 @@ func (f *incoming) close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.closed = true
-	trySend(f.room, struct{}{})
+	f.room.Send()
 }
 
 // wait waits until no handler runs or ctx ends, and returns how many still run.

@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/sourcegraph/jsonrpc2"
 
+	"runnel/internal/signal"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 )
@@ -88,7 +89,7 @@ func (p *peer) start() {
 func newPeer(lines func() ([]byte, error), out Output, maxLine, maxInFlight int, log zerolog.Logger) *peer {
 	p := &peer{log: log, eof: io.EOF, started: make(chan struct{}), sendTurn: make(chan struct{}, 1), drained: make(chan struct{}), lines: lines, maxLine: maxLine, arrived: map[uint64]*call{}}
 	p.input, p.endInput = context.WithCancelCause(context.Background())
-	p.incoming = incoming{max: maxInFlight, maxBytes: inFlightLines * int64(maxLine), cause: ErrCancelled, room: make(chan struct{}, 1), byID: map[string]*call{}, streams: map[string]bool{}}
+	p.incoming = incoming{max: maxInFlight, maxBytes: inFlightLines * int64(maxLine), cause: ErrCancelled, room: signal.NewWake(), byID: map[string]*call{}, streams: map[string]bool{}}
 	p.outgoing = outgoing{log: log, waiting: map[uint64]*request{}}
 	p.w = newWriter(out, p.incoming.freeSlots, log)
 	p.to = p.w

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/sourcegraph/jsonrpc2"
 
+	"runnel/internal/pause"
 	"runnel/rpc/mcp"
 )
 
@@ -79,4 +81,27 @@ func (p *peer) unanswered(ctx context.Context, req *request, err error) error {
 		return fmt.Errorf("%w: %w", ErrClosed, context.Cause(req.w.failed))
 	}
 	return err
+}
+
+// ListPace is the shortest time between two notifications that a list has changed: a client reads the list
+// again after each one. Whatever leads to such a notification need not be faster.
+const ListPace = time.Second
+
+// Announce calls tell when changed receives a value, at most once per [ListPace]: changes in between are
+// combined. It returns when ctx ends or tell fails. Use it with the channel of a Watch to send list_changed
+// notifications to a client.
+func Announce(ctx context.Context, changed <-chan struct{}, tell func() error) {
+	for {
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+		if tell() != nil {
+			return
+		}
+		if !pause.For(ctx, ListPace) {
+			return
+		}
+	}
 }

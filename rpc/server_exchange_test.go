@@ -11,12 +11,13 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"runnel/internal/signal"
 	"runnel/rpc/mcp"
 )
 
 // noted is an output that keeps its lines. Until it is open, it takes nothing.
 type noted struct {
-	open Latch
+	open signal.Latch
 
 	mu    sync.Mutex
 	lines []string

@@ -356,3 +356,11 @@ func (w *writer) failTurns() {
 		t.over(err)
 	}
 }
+
+// trySend wakes the goroutine that receives from a channel of capacity 1, now or when it next does.
+func trySend(c chan<- bool, value bool) {
+	select {
+	case c <- value:
+	default:
+	}
+}

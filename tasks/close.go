@@ -7,13 +7,13 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"runnel/rpc"
+	"runnel/internal/signal"
 )
 
 // counter is a sync.WaitGroup to which may be added while somebody waits: a WaitGroup may panic then.
 type counter struct {
 	count atomic.Int64
-	none  rpc.Broadcast
+	none  signal.Broadcast
 }
 
 func (c *counter) Add() { c.count.Add(1) }

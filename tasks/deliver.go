@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"runnel/internal/signal"
 	"runnel/partials"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
@@ -11,9 +12,9 @@ import (
 
 // deliveries write a run's output to its client.
 type deliveries struct {
-	expected int       // still to be started
-	running  int       // that have not yet written the last of the output
-	drained  rpc.Latch // all of it is written
+	expected int          // still to be started
+	running  int          // that have not yet written the last of the output
+	drained  signal.Latch // all of it is written
 }
 
 // Delivering starts a delivery: the caller writes the task's output to a client, and calls delivered when it

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"runnel/rpc"
+	"runnel/internal/signal"
 	"runnel/rpc/mcp"
 	"runnel/tools/secrets"
 )
@@ -40,8 +40,8 @@ type Run struct {
 	spec    Spec
 	secrets *secrets.Set // nil = none
 
-	taken  bool      // the task is that of another process, which follows it (publish.go); set before the run begins
-	worked rpc.Latch // the work has returned, here or where the task runs, and the log is closed
+	taken  bool         // the task is that of another process, which follows it (publish.go); set before the run begins
+	worked signal.Latch // the work has returned, here or where the task runs, and the log is closed
 
 	// changing is held from a change of the status or the variables until that change is stored and
 	// announced, so that everyone sees the same order. It is taken before mu, and held across I/O.

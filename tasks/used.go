@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"runnel/internal/signal"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 )
@@ -12,8 +13,8 @@ type usedKey struct{}
 
 // Used returns the latch that is set when the caller's session uses tasks, by a task method or by a
 // task-augmented call. Use it for what only such a client expects.
-func Used(c *rpc.Caller) *rpc.Latch {
-	return c.SessionValue(usedKey{}, func() any { return &rpc.Latch{} }).(*rpc.Latch)
+func Used(c *rpc.Caller) *signal.Latch {
+	return c.SessionValue(usedKey{}, func() any { return &signal.Latch{} }).(*signal.Latch)
 }
 
 // CanUse reports whether the caller has shown that it can use tasks.

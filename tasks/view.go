@@ -4,8 +4,8 @@ import (
 	"context"
 	"sync"
 
+	"runnel/internal/signal"
 	"runnel/partials"
-	"runnel/rpc"
 	"runnel/rpc/mcp"
 )
 
@@ -18,7 +18,7 @@ type View struct {
 	segments *partials.Segments
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
-	changes  rpc.Broadcast // of the status and the questions
+	changes  signal.Broadcast // of the status and the questions
 
 	mu    sync.Mutex
 	phase stage[phase] // of a View without a Run: running, and ended when its task has ended or is not followed any more

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"runnel/rpc"
+	"runnel/internal/signal"
 )
 
 // WallClock is a wall clock that can go on while the monotonic one stands still, as when a machine sleeps.
@@ -20,7 +20,7 @@ func TestAlarm(t *testing.T) {
 		var clock WallClock
 		var rang atomic.Int32
 		ring := func() { rang.Add(1) }
-		var going, over rpc.Latch
+		var going, over signal.Latch
 		setAlarm(clock.Now, clock.Now().Add(time.Hour), going.IsSet, ring)
 		setAlarm(clock.Now, clock.Now().Add(time.Hour), going.IsSet, ring).Stop()
 		setAlarm(clock.Now, clock.Now(), going.IsSet, ring)

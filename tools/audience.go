@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"runnel/internal/signal"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
@@ -20,15 +21,15 @@ type audience struct {
 	run     *tasks.Run // set by Begin
 	current atomic.Pointer[delivery]
 	turn    chan struct{}   // holds an element for each open question; its capacity is the limit
-	placed  rpc.Latch       // it is known which process runs the call
-	known   rpc.Latch       // the client knows the task
+	placed  signal.Latch    // it is known which process runs the call
+	known   signal.Latch    // the client knows the task
 	left    atomic.Bool     // the client was told to come back for the task, and no longer waits for the call
 	far     tasks.FarClient // in a worker, instead of a caller
 	relays  bool            // see Traits.Relays
 	apart   bool            // the call runs in another process, or tries to; set before it begins
 
 	mu        sync.Mutex
-	end       rpc.Latch      // set when the task has ended
+	end       signal.Latch   // set when the task has ended
 	questions sync.WaitGroup // the open questions
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"runnel/internal/signal"
 	"runnel/partials"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
@@ -46,7 +47,7 @@ type delivery struct {
 	elsewhere bool // the result does not answer this request. Set when the pump has stopped
 
 	mu     sync.Mutex // also taken on the writer's goroutine, so nothing may wait under it
-	begun  rpc.Latch
+	begun  signal.Latch
 	silent bool                    // nothing more is written
 	told   bool                    // the ending was written, including what the result has beyond the output
 	held   []mcp.Task              // statuses from before begun

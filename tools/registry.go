@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"runnel/rpc"
+	"runnel/internal/signal"
 )
 
 // fallbackPrefix keeps the fallback tools apart from other tools with their names.
@@ -18,7 +18,7 @@ const fallbackPrefix = "runnel_"
 // Registry holds the tools that clients can call, sorted by name: those that were added, and those that have
 // joined. Fill one with Add and pass it to Serve.
 type Registry struct {
-	changes rpc.Broadcast // sent when the list changes
+	changes signal.Broadcast // sent when the list changes
 
 	mu       sync.RWMutex
 	own      []*entry      // those that were added
@@ -126,7 +126,7 @@ func (r *Registry) Join(tools []Tool) (changed bool, leftOut []Tool) {
 
 // Changes announces changes of the list.
 // Send on it when something else has changed what clients see of the list.
-func (r *Registry) Changes() *rpc.Broadcast { return &r.changes }
+func (r *Registry) Changes() *signal.Broadcast { return &r.changes }
 
 // Replace replaces the tools in the list, except the fallback tools, by those of another registry. Running
 // calls continue. It reports whether clients see a difference, and if so notifies those that listen.

@@ -3,6 +3,7 @@ package tools
 import (
 	"context"
 
+	"runnel/internal/signal"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
@@ -57,7 +58,7 @@ func (s *service) tellUsed(ctx context.Context, c *rpc.Caller) {
 
 // Announce tells a session about changes of a list as long as the session is open. Use it for lists that are
 // served in addition to the tools.
-func Announce(runner *tasks.Runner, c *rpc.Caller, method string, list *rpc.Broadcast) {
+func Announce(runner *tasks.Runner, c *rpc.Caller, method string, list *signal.Broadcast) {
 	changed, stop := list.Watch()
 	runner.Go(func(ctx context.Context) {
 		defer stop()

@@ -12,6 +12,7 @@ import (
 var rooms = map[string][]string{
 	"runnel/internal/system":          {}, // what Unix and Windows do in different ways; all may import it
 	"runnel/internal/shorten":         {}, // text made shorter between characters; all may import it
+	"runnel/internal/signal":          {}, // what has happened is told; all may import it
 	"runnel/internal/pause":           {}, // a wait that ends with its context; all may import it
 	"runnel/rpc/mcp":                  {},
 	"runnel/rpc/rawjson":              {}, // JSON text looked at without decoding it
@@ -93,7 +94,7 @@ func TestImportsPointDownwards(t *testing.T) {
 		for _, path := range imports {
 			first, _, _ := strings.Cut(path, "/")
 			switch {
-			case path == "runnel/internal/system", path == "runnel/internal/shorten", path == "runnel/internal/pause":
+			case path == "runnel/internal/system", path == "runnel/internal/shorten", path == "runnel/internal/pause", path == "runnel/internal/signal":
 			case first == "runnel" && allowed != nil && !slices.Contains(allowed, path):
 				t.Errorf("%s imports %s", room, path)
 			case room == "runnel/rpc/mcp" && strings.Contains(first, "."):

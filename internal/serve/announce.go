@@ -98,8 +98,5 @@ func (w *worker) offerers() (list []tasks.Offerer) {
 
 // change makes announce announce the worker again.
 func (w *worker) change() {
-	select {
-	case w.changed <- struct{}{}:
-	default:
-	}
+	w.changed.Send()
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"runnel/internal/pause"
+	"runnel/internal/signal"
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
 	"runnel/tools"
@@ -46,7 +47,7 @@ type worker struct {
 
 	leaving <-chan struct{} // closed when it takes no more tasks
 	slots   chan struct{}   // holds an element for each task that runs
-	changed chan struct{}   // capacity 1
+	changed signal.Wake
 	all     sync.WaitGroup
 
 	mu      sync.Mutex
@@ -105,7 +106,7 @@ func (s *Setup) Work(ctx context.Context, o WorkOptions) error {
 	}
 	w := &worker{
 		queue: queue, host: host, set: set, of: of, ofUpstream: ofUpstream, runners: map[string]*tasks.Runner{}, metrics: m, secrets: s.secrets, log: log,
-		leaving: ctx.Done(), slots: make(chan struct{}, o.Slots), changed: make(chan struct{}, 1), missing: map[string]bool{},
+		leaving: ctx.Done(), slots: make(chan struct{}, o.Slots), changed: signal.NewWake(), missing: map[string]bool{},
 		self: tasks.Worker{Host: host, PID: os.Getpid(), Classes: classes, Slots: o.Slots},
 	}
 	set.ServeOthers()

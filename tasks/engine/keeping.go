@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"runnel/internal/pause"
+	"runnel/internal/signal"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
 )
@@ -18,7 +19,7 @@ const flushAgain = time.Second
 func (sp *Space) keeping(r *Record) *keeping {
 	k := &keeping{
 		sp: sp, id: r.ID, log: r.Log, segments: r.Segments, numbers: r.Merge,
-		due: make(chan struct{}, 1), hurry: make(chan struct{}, 1), record: r,
+		due: signal.NewWake(), hurry: signal.NewWake(), record: r,
 	}
 	k.Output = sp.Output(r.ID, k.end.Load)
 	k.ctx, k.stop = context.WithCancel(sp.ctx)
@@ -41,10 +42,7 @@ func (k *keeping) Due(full bool) {
 	if full {
 		wake = k.hurry
 	}
-	select {
-	case wake <- struct{}{}:
-	default:
-	}
+	wake.Send()
 }
 
 // run writes output as it comes, until the task has ended.

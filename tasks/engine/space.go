@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"runnel/internal/signal"
 	"runnel/partials"
 	"runnel/tasks"
 )
@@ -189,8 +190,8 @@ type keeping struct {
 	numbers  bool // segments get their numbers as they are stored
 	end      atomic.Int64
 
-	due   chan struct{} // capacity 1: there is something to write
-	hurry chan struct{} // capacity 1: there is much to write
+	due   signal.Wake // there is something to write
+	hurry signal.Wake // there is much to write
 	ctx   context.Context
 	stop  context.CancelFunc
 

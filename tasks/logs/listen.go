@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 
+	"runnel/internal/signal"
 	"runnel/partials"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
@@ -23,7 +24,7 @@ type subscription struct {
 	meta   json.RawMessage // the _meta with the subscription's id
 	agreed mcp.SubscriptionFilter
 
-	acknowledged    rpc.Latch
+	acknowledged    signal.Latch
 	ending, endless sync.WaitGroup // the feeds that end with their task, and the others
 }
 
@@ -117,7 +118,7 @@ func (l *subscription) watchAll(ctx context.Context, wanted *mcp.SubscriptionFil
 }
 
 // watchList announces changes of a list.
-func (l *subscription) watchList(ctx context.Context, method string, list *rpc.Broadcast) {
+func (l *subscription) watchList(ctx context.Context, method string, list *signal.Broadcast) {
 	changed, stop := list.Watch()
 	l.feed(ctx, &l.endless, stop, func(ctx context.Context) {
 		rpc.Announce(ctx, changed, func() error { return l.notify(ctx, method, nil) })

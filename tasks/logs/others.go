@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"runnel/internal/signal"
 	"runnel/partials"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
@@ -14,7 +15,7 @@ import (
 // Options of Serve.
 type Options struct {
 	Pump   partials.PumpOptions // how output is delivered on a subscription
-	Tools  *rpc.Broadcast       // changes of the list of tools
+	Tools  *signal.Broadcast    // changes of the list of tools
 	Page   *Page                // the page of the app; nil = none
 	Others Others               // resources of other servers; nil = none
 }
@@ -61,7 +62,7 @@ type Others interface {
 	Subscribe(ctx context.Context, c *rpc.Caller, uri string, tell func(params json.RawMessage)) (stop func(), err error)
 
 	// Changes announces changes of the lists of prompts and of resources.
-	Changes() (prompts, resources *rpc.Broadcast)
+	Changes() (prompts, resources *signal.Broadcast)
 }
 
 // hasOthers reports whether there are resources of other servers for the client c.

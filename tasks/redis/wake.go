@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"runnel/internal/signal"
 	"runnel/tasks/engine"
 )
 
@@ -72,30 +73,23 @@ func (s *connection) leave(c *channel, name string) {
 
 // hearing receives from a task's channel.
 type hearing struct {
-	heard chan struct{} // capacity 1
+	heard signal.Wake
 	stop  context.CancelFunc
 	ended chan struct{}
 }
 
 // Hear implements engine.Store.
 func (sp *space) Hear(ctx context.Context, id string) (engine.Hearing, error) {
-	h := &hearing{heard: make(chan struct{}, 1), ended: make(chan struct{})}
+	h := &hearing{heard: signal.NewWake(), ended: make(chan struct{})}
 	ctx, h.stop = context.WithCancel(ctx)
 	go func() {
 		defer close(h.ended)
 		s, name := sp.server, sp.root+"wake:"+id
 		defer s.leave(s.enter(name), name)
-		began := rueidis.WithOnSubscriptionHook(ctx, func(rueidis.PubSubSubscription) { h.tell() }) // what was stored before that was missed
-		_ = s.client.Receive(began, s.client.B().Subscribe().Channel(name).Build(), func(rueidis.PubSubMessage) { h.tell() })
+		began := rueidis.WithOnSubscriptionHook(ctx, func(rueidis.PubSubSubscription) { h.heard.Send() }) // what was stored before that was missed
+		_ = s.client.Receive(began, s.client.B().Subscribe().Channel(name).Build(), func(rueidis.PubSubMessage) { h.heard.Send() })
 	}()
 	return h, nil
-}
-
-func (h *hearing) tell() {
-	select {
-	case h.heard <- struct{}{}:
-	default:
-	}
 }
 
 // Wait implements engine.Hearing.

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"runnel/internal/signal"
 	"runnel/internal/system"
 )
 
@@ -21,7 +22,7 @@ import (
 type writer struct {
 	o    Options
 	db   *sql.DB
-	wake chan struct{} // capacity 1
+	wake signal.Wake
 	done chan struct{} // closed when the goroutine has ended
 
 	mu       sync.Mutex
@@ -31,7 +32,7 @@ type writer struct {
 	waiting  bool  // a timer of flushDelay runs, which sets now
 	stopping bool
 
-	sweepSoon chan struct{} // capacity 1: asks the sweeper to come early
+	sweepSoon signal.Wake // asks the sweeper to come early
 
 	// Owned by the goroutine.
 	tx       *transaction
@@ -72,7 +73,7 @@ func openWriter(file string, info os.FileInfo, o Options) (*writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &writer{o: o, db: db, wake: make(chan struct{}, 1), done: make(chan struct{}), sweepSoon: make(chan struct{}, 1)}
+	w := &writer{o: o, db: db, wake: signal.NewWake(), done: make(chan struct{}), sweepSoon: signal.NewWake()}
 	ctx := context.Background()
 	c, err := db.Conn(ctx)
 	if err != nil {
@@ -100,7 +101,7 @@ func (w *writer) do(j job) error {
 	}
 	w.jobs = append(w.jobs, j)
 	w.mu.Unlock()
-	w.poke()
+	w.wake.Send()
 	return <-answer
 }
 
@@ -116,24 +117,17 @@ func (w *writer) flush(output job, now bool) bool {
 	switch {
 	case now:
 		w.now = true
-		w.poke()
+		w.wake.Send()
 	case !w.waiting:
 		w.waiting = true
 		time.AfterFunc(flushDelay, func() {
 			w.mu.Lock()
 			w.now, w.waiting = true, false
 			w.mu.Unlock()
-			w.poke()
+			w.wake.Send()
 		})
 	}
 	return true
-}
-
-func (w *writer) poke() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
 }
 
 // close returns when everything that has come is written.
@@ -141,7 +135,7 @@ func (w *writer) close() error {
 	w.mu.Lock()
 	w.stopping = true
 	w.mu.Unlock()
-	w.poke()
+	w.wake.Send()
 	<-w.done
 	return w.db.Close()
 }
@@ -219,10 +213,7 @@ func (w *writer) makeRoom() bool {
 
 // callSweeper asks for a sweep soon.
 func (w *writer) callSweeper() {
-	select {
-	case w.sweepSoon <- struct{}{}:
-	default:
-	}
+	w.sweepSoon.Send()
 }
 
 func (w *writer) answer(jobs []job, err error) {

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"runnel/internal/signal"
 	"runnel/partials/tracker"
 	"runnel/rpc"
 )
@@ -16,7 +17,7 @@ import (
 type Call struct {
 	o       Options
 	tracker *tracker.Tracker
-	changed chan struct{}      // capacity 1: a message about the call has come
+	changed signal.Wake        // a message about the call has come
 	early   chan resultOrError // capacity 1: the answer to awaitResult
 	awaits  sync.Once
 
@@ -76,11 +77,4 @@ func (c *Call) end(stop func()) {
 	c.mu.Unlock()
 	stop()
 	c.background.Wait()
-}
-
-func (c *Call) wake() {
-	select {
-	case c.changed <- struct{}{}:
-	default:
-	}
 }

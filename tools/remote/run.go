@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 
+	"runnel/internal/signal"
 	"runnel/partials/tracker"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
@@ -13,12 +14,12 @@ import (
 
 // New prepares a call; Run makes it.
 func New(o Options) *Call {
-	c := &Call{o: o, changed: make(chan struct{}, 1), early: make(chan resultOrError, 1), answered: map[string]bool{}}
+	c := &Call{o: o, changed: signal.NewWake(), early: make(chan resultOrError, 1), answered: map[string]bool{}}
 	c.tracker = tracker.New(tracker.Options{
 		Token:    o.Token,
 		Content:  o.Content,
 		Gap:      o.Gap,
-		Missing:  c.wake,
+		Missing:  c.changed.Send,
 		NoErrors: o.NoErrors,
 	})
 	return c
@@ -35,7 +36,7 @@ func (c *Call) Notification(method string, params json.RawMessage) bool {
 		var t mcp.DetailedTask
 		_ = rawjson.Unmarshal(params, &t) // a member of the wrong type reads as absent
 		c.state(&t)
-		c.wake()
+		c.changed.Send()
 	}
 	return true
 }
@@ -119,7 +120,7 @@ func (c *Call) send(ctx context.Context, call *Params, params json.RawMessage) (
 		case first <- kind:
 		default:
 		}
-		c.wake()
+		c.changed.Send()
 		return kind == tracker.AnswerSegments || kind == tracker.AnswerHandle && call.Task != nil && call.Task.ResponseModes != nil
 	}})
 	if err == nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"runnel/internal/pause"
+	"runnel/internal/signal"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
@@ -36,8 +37,8 @@ type link struct {
 	changed map[string]chan struct{} // by the method of a list, capacity 1: it has changed
 
 	forwards forwards
-	ready    rpc.Latch   // set when calls may come (prepare)
-	asked    atomic.Bool // the server has sent a request
+	ready    signal.Latch // set when calls may come (prepare)
+	asked    atomic.Bool  // the server has sent a request
 
 	ended context.Context // its cause is how the server ended; only the first call of end counts
 	end   context.CancelCauseFunc

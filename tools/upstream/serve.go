@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"runnel/internal/signal"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
@@ -238,7 +239,7 @@ func (s *Set) Read(ctx context.Context, c *rpc.Caller, uri string, params json.R
 }
 
 // Changes returns the broadcasts for changes of the lists of prompts and of resources.
-func (s *Set) Changes() (prompts, resources *rpc.Broadcast) {
+func (s *Set) Changes() (prompts, resources *signal.Broadcast) {
 	return &s.promptChanges, &s.resourceChanges
 }
 

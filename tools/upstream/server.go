@@ -11,6 +11,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"runnel/internal/signal"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
@@ -36,9 +37,9 @@ type Server struct {
 
 	// answered has a latch for initialize and for each list by its method, set once the server has answered
 	// it. All are set if the first start fails.
-	answered map[string]*rpc.Latch
-	late     rpc.Latch  // it has taken long to start: lists do not wait any more
-	keeping  sync.Mutex // held while the catalog is stored
+	answered map[string]*signal.Latch
+	late     signal.Latch // it has taken long to start: lists do not wait any more
+	keeping  sync.Mutex   // held while the catalog is stored
 	diary    diary
 
 	// Owned by the Set, and guarded by its lock.
@@ -70,10 +71,10 @@ func New(name string, conf config.Upstream, env config.Base, log zerolog.Logger)
 		clashes:    map[string]bool{},
 		changed:    make(chan struct{}),
 		down:       errors.New("it has not started yet: try again later"),
-		answered:   map[string]*rpc.Latch{initialize: {}},
+		answered:   map[string]*signal.Latch{initialize: {}},
 	}
 	for _, kind := range listKinds {
-		u.answered[kind.method] = &rpc.Latch{}
+		u.answered[kind.method] = &signal.Latch{}
 	}
 	u.client = shown(nil, u.version)
 	u.ctx, u.end = context.WithCancelCause(context.Background())

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"runnel/internal/signal"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
@@ -19,7 +20,7 @@ import (
 type session struct {
 	first atomic.Pointer[rpc.Caller] // the first caller, whose capabilities the servers see; nil: nobody has called
 	open  atomic.Pointer[rpc.Caller] // the client of the handshake era, if there is one
-	opens rpc.Latch                  // set after open
+	opens signal.Latch               // set after open
 	level atomic.Value               // a string, the lowest level of log messages that servers send; nil: nobody has set it
 	hops  hops
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"runnel/internal/signal"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tools"
@@ -36,7 +37,7 @@ type Set struct {
 	// before anything is asked.
 	Fleet func(ctx context.Context)
 
-	promptChanges, resourceChanges rpc.Broadcast // sent when its lists change
+	promptChanges, resourceChanges signal.Broadcast // sent when its lists change
 
 	mu      sync.RWMutex // taken before that of Tools
 	servers []*Server    // by name
@@ -285,7 +286,7 @@ func (s *Set) learn(u *Server, told bool, change func(*catalog)) *catalog {
 
 // join makes the lists from those of the servers, and puts the servers' tools into a registry. It returns the
 // broadcasts of the lists in which clients see a difference. s.mu is held.
-func (s *Set) join(registry *tools.Registry) (changed []*rpc.Broadcast) {
+func (s *Set) join(registry *tools.Registry) (changed []*signal.Broadcast) {
 	before := s.lists
 	s.lists = joinLists(s.servers)
 	var list []tools.Tool
@@ -317,7 +318,7 @@ func (s *Set) join(registry *tools.Registry) (changed []*rpc.Broadcast) {
 }
 
 // tell announces which lists have changed, if anybody has seen one.
-func (s *Set) tell(changed []*rpc.Broadcast) {
+func (s *Set) tell(changed []*signal.Broadcast) {
 	for _, b := range changed {
 		if s.shown.Load() {
 			b.Send()
@@ -361,7 +362,7 @@ func (s *Set) Replace(with *Set) {
 	changed := s.join(with.Tools)
 	told := s.Tools.Replace(with.Tools)
 	if !slices.Equal(before, next) { // a new server starts when clients ask for the list, as they do after a notification
-		changed = []*rpc.Broadcast{&s.promptChanges, &s.resourceChanges}
+		changed = []*signal.Broadcast{&s.promptChanges, &s.resourceChanges}
 		if !told {
 			changed = append(changed, s.Tools.Changes())
 		}
