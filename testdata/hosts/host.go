@@ -206,6 +206,11 @@ enabled = false
 	},
 	{
 		Name: "qwen", Program: "@qwen-code/qwen-code/cli.js", // its bin waits for this one without heeding signals
+		Terminal: &Terminal{
+			Args: []string{"--yolo", "-m", "scripted"}, Ready: `Type your message`,
+			Stop: []string{"Escape"}, Again: []string{"--continue"},
+			Cannot: map[string]string{"five": "asks its user whether five equal calls are a loop"},
+		},
 		Start: func(s Start) (args, env []string) {
 			s.write(".qwen/settings.json", encode(with(s.mcpServers(object{"trust": true}), object{
 				"security":  object{"auth": object{"selectedType": "openai"}},
