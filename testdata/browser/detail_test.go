@@ -33,7 +33,7 @@ tools:
 		if said := p.text("#message"); !strings.HasSuffix(said, "to the last word") || eval[bool](p, `(e => e.scrollWidth > e.clientWidth)(document.getElementById("message"))`) {
 			t.Errorf("%v: the last line is %q", s, said)
 		}
-		if share := eval[float64](p, `document.getElementById("log").clientHeight / innerHeight`); share < .55 || s.width > 1000 && s.height > 800 && share < .66 {
+		if share := eval[float64](p, `document.getElementById("log").clientHeight / innerHeight`); share < .5 || s.width > 1000 && s.height > 800 && share < .66 {
 			t.Errorf("%v: the log has %.2f of the screen", s, share)
 		}
 	}
