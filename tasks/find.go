@@ -206,32 +206,31 @@ func (r *Runner) ownIDs(before string) (ids []string, err error) {
 	return ids, nil
 }
 
-// lastIDs returns the ids of at least the last n wanted tasks of the owner before another task.
+// lastIDs returns the ids of at least the last n wanted tasks of the owner before another task, the newest
+// last.
 func (r *Runner) lastIDs(ctx context.Context, n int, before string, wanted func(*Task) bool) (ids []string, err error) {
 	const page = 200
-	for cursor := ""; ; {
-		var some []Task
-		if some, cursor, err = r.List(ctx, cursor, page); err != nil {
+	for first := true; ; first = false {
+		some, err := r.o.State.Newest(ctx, r.o.Owner, before, max(n, page))
+		if errors.Is(err, ErrCursor) && !first {
+			some, err = nil, nil // the task was deleted, and those that are older before it
+		}
+		if err != nil {
 			return nil, err
 		}
 		for i := range some {
-			if some[i].ID == before {
-				return ids, nil
+			before = some[i].ID
+			if v := r.view(before); v != nil {
+				some[i] = v.live()
 			}
-			if !wanted(&some[i]) {
-				continue
-			}
-			if ids = append(ids, some[i].ID); len(ids) >= 2*n {
-				ids = append(ids[:0], ids[len(ids)-n:]...)
+			if wanted(&some[i]) {
+				ids = append(ids, before)
 			}
 		}
-		if cursor != "" {
-			continue
+		if len(some) < max(n, page) || len(ids) >= n {
+			slices.Reverse(ids)
+			return ids, nil
 		}
-		if before != "" {
-			return nil, ErrCursor
-		}
-		return ids, nil
 	}
 }
 

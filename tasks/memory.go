@@ -127,6 +127,27 @@ func (m *Memory) List(_ context.Context, owner, cursor string, n int) ([]Task, s
 	return page, "", nil
 }
 
+// Newest implements State.
+func (m *Memory) Newest(_ context.Context, owner, before string, n int) (page []Task, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	end := len(m.order)
+	if before != "" {
+		s := m.tasks[before]
+		if s == nil || s.Owner != owner {
+			return nil, ErrCursor
+		}
+		end = m.index(s.number)
+	}
+	now := m.now()
+	for k := end - 1; k >= 0 && len(page) < n; k-- {
+		if s := m.order[k]; s.Owner == owner && !s.Expired(now) {
+			page = append(page, s.Task)
+		}
+	}
+	return page, nil
+}
+
 // Delete implements State.
 func (m *Memory) Delete(_ context.Context, owner, id string) error {
 	m.mu.Lock()

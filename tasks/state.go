@@ -26,6 +26,9 @@ type State interface {
 	// List returns up to n of an owner's tasks in the order of their creation, and the cursor for the rest,
 	// "" if there is none. The cursor of the first page is "". Outcomes, logs and segments may be missing.
 	List(ctx context.Context, owner, cursor string, n int) ([]Task, string, error)
+	// Newest returns up to n of an owner's tasks, newest first: if before is not "", only those older than
+	// that task. It fails with ErrCursor if that task is unknown. The tasks are as List returns them.
+	Newest(ctx context.Context, owner, before string, n int) ([]Task, error)
 	// Delete deletes a task. A state deletes expired tasks by itself.
 	Delete(ctx context.Context, owner, id string) error
 	// SetVariables merges a patch (MergeVariables) into the variables of a task that has not ended, wherever

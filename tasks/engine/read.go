@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 
 	"runnel/partials"
@@ -89,6 +90,30 @@ func (sp *Space) outcome(ctx context.Context, r *Record) error {
 		return nil
 	}
 	return err
+}
+
+// Newest implements tasks.State. It reads the list from its beginning.
+func (s *State) Newest(ctx context.Context, owner, before string, n int) ([]tasks.Task, error) {
+	var last []tasks.Task
+	for cursor := ""; ; {
+		page, next, err := s.List(ctx, owner, cursor, someTasks)
+		if err != nil {
+			return nil, err
+		}
+		at := slices.IndexFunc(page, func(t tasks.Task) bool { return t.ID == before })
+		if at >= 0 {
+			page = page[:at]
+		}
+		last = append(last, page...)
+		last = slices.Clone(last[max(len(last)-n, 0):])
+		if at >= 0 || next == "" && before == "" {
+			slices.Reverse(last)
+			return last, nil
+		}
+		if cursor = next; cursor == "" {
+			return nil, tasks.ErrCursor
+		}
+	}
 }
 
 // List implements tasks.State. A cursor is the place of the last task.

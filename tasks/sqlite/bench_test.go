@@ -75,6 +75,13 @@ func BenchmarkSQLiteGrowth(b *testing.B) {
 				}
 			}
 		})
+		b.Run(fmt.Sprintf("%d/newest", stored), func(b *testing.B) {
+			for b.Loop() {
+				if page, err := s.Newest(context.Background(), "local", "", 200); err != nil || len(page) != min(stored, 200) {
+					b.Fatal(len(page), err)
+				}
+			}
+		})
 		b.Run(fmt.Sprintf("%d/expire", stored), func(b *testing.B) {
 			i := 0
 			for b.Loop() {

@@ -3,6 +3,9 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"math"
+	"slices"
 
 	"runnel/partials"
 	"runnel/tasks"
@@ -92,16 +95,7 @@ func (s *State) List(ctx context.Context, owner, cursor string, n int) ([]tasks.
 	if err != nil {
 		return nil, "", err
 	}
-	page, err := d.list(ctx, owner, after, n+1)
-	for i := range page {
-		if d.orphaned(page[i].keeper) {
-			if err = d.recover(page[i].keeper); err != nil {
-				return nil, "", err
-			}
-			page, err = d.list(ctx, owner, after, n+1)
-			break
-		}
-	}
+	page, err := d.list(ctx, "number > ? AND "+d.o.visible()+" ORDER BY number LIMIT ?", owner, after, d.o.Now().UnixNano(), n+1)
 	if err != nil {
 		return nil, "", err
 	}
@@ -110,23 +104,55 @@ func (s *State) List(ctx context.Context, owner, cursor string, n int) ([]tasks.
 		page = page[:n]
 		next = s.cursors.seal(page[n-1].number)
 	}
-	list := make([]tasks.Task, len(page))
-	for i := range page {
-		list[i] = page[i].Task
-	}
-	return list, next, nil
+	return tasksOf(page), next, nil
 }
 
-func (d *database) list(ctx context.Context, owner string, after int64, n int) ([]row, error) {
-	var page []row
-	err := d.each(ctx, func(scan func(...any) error) error {
-		r, err := scanTask(scan)
-		page = append(page, r)
-		if r.damage != "" {
-			d.tell(r.number, r.ID, r.damage)
+// Newest implements tasks.State.
+func (s *State) Newest(ctx context.Context, owner, before string, n int) ([]tasks.Task, error) {
+	d, err := s.open()
+	if err != nil {
+		return nil, err
+	}
+	end := int64(math.MaxInt64)
+	if before != "" {
+		r, err := d.row(ctx, owner, before, "NULL", d.o.Now().UnixNano())
+		if errors.Is(err, tasks.ErrNotFound) {
+			return nil, tasks.ErrCursor
+		} else if err != nil {
+			return nil, err
 		}
-		return err
-	}, "SELECT "+taskColumns+" FROM task WHERE owner = ? AND number > ? AND "+d.o.visible()+" ORDER BY number LIMIT ?",
-		owner, after, d.o.Now().UnixNano(), n)
-	return page, err
+		end = r.number
+	}
+	page, err := d.list(ctx, "number < ? AND "+d.o.visible()+" ORDER BY number DESC LIMIT ?", owner, end, d.o.Now().UnixNano(), n)
+	return tasksOf(page), err
+}
+
+func tasksOf(rows []row) []tasks.Task {
+	list := make([]tasks.Task, len(rows))
+	for i := range rows {
+		list[i] = rows[i].Task
+	}
+	return list
+}
+
+// list reads the tasks of an owner that a condition chooses, after a check that their keepers live.
+func (d *database) list(ctx context.Context, condition string, arguments ...any) (page []row, err error) {
+	for again := true; ; again = false {
+		page = nil
+		err = d.each(ctx, func(scan func(...any) error) error {
+			r, err := scanTask(scan)
+			page = append(page, r)
+			if r.damage != "" {
+				d.tell(r.number, r.ID, r.damage)
+			}
+			return err
+		}, "SELECT "+taskColumns+" FROM task WHERE owner = ? AND "+condition, arguments...)
+		at := slices.IndexFunc(page, func(r row) bool { return d.orphaned(r.keeper) })
+		if err != nil || at < 0 || !again {
+			return page, err
+		}
+		if err = d.recover(page[at].keeper); err != nil {
+			return nil, err
+		}
+	}
 }

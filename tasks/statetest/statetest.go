@@ -64,6 +64,25 @@ func pages(t *testing.T, s tasks.State) {
 			t.Fatalf("pages of %d: got %v, want %v", n, got, want)
 		}
 	}
+	for before, from := "", len(want); ; from-- {
+		page, err := s.Newest(t.Context(), owner, before, 3)
+		got := []string{}
+		for _, task := range slices.Backward(page) {
+			got = append(got, task.ID)
+		}
+		if expected := want[max(from-3, 0):from]; err != nil || !slices.Equal(got, expected) {
+			t.Fatalf("the newest before %q: %v, %v; want %v", before, got, err, expected)
+		}
+		if from == 0 {
+			break
+		}
+		before = want[from-1]
+	}
+	for _, unknown := range []string{"unknown", "task4"} { // which is another owner's
+		if _, err := s.Newest(t.Context(), owner, unknown, 3); !errors.Is(err, tasks.ErrCursor) {
+			t.Errorf("before %s: %v, want ErrCursor", unknown, err)
+		}
+	}
 	for i := range 20 {
 		if err := s.Delete(t.Context(), owner, fmt.Sprint("task", i)); err != nil {
 			t.Fatal(err)
