@@ -1,70 +1,29 @@
-// Package tasks runs work as tasks: durable handles with a status, an outcome and a log
-// (https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks).
+// Package tasks says what a task is: a durable handle with a status, an outcome and a log
+// (https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks), and what a state that keeps
+// tasks must do. Package run runs them, and package methods answers clients about them.
 //
-// A call that a client waits for and a call with a handle are both a Run; they differ only in whether the
-// task is stored, and in what the client gets. The terms are the specification's: the receiver (runnel) runs
-// a task for the requestor (the client).
-//
-//	Runner.Start ─▶ Run ─▶ Work ─ writes ─▶ Log ─ Deliver ─▶ the client
-//	                 │                       │
-//	                 │ finish: drained,      │ Back
-//	                 ▼ stored, announced     ▼
-//	               State ◀─────────────── output
-//	                 │
-//	                 ▼ Watch, Heed
-//	              View of a task that another process runs; requests of other processes
+//	package run ─▶ State ◀─ Historian, Queue: what a state may do besides
+//	                 ▲
+//	                 │ in memory (Memory), or packages sqlite, nats, redis and dynamodb
 //
 // Words:
 //
 //	State   where tasks are kept: in memory, or where several processes share them
 //	keeper  the process that runs a task, and the only one that may change it
-//	Run     a task that this process runs
-//	View    a task as this process sees it, whether it runs here or elsewhere; every Run has one
-//	handle  the id of a task, once a client knows it; a run without a handle is a call that a client waits for
-//	hidden  kept by the state, but not found by clients: a run without a handle
-//	abort   to end a run as failed before its work has returned
+//	hidden  kept by the state, but not found by clients: a call that a client waits for
 //	fenced  ended by another process, which believed that the keeper was gone
 //	offer   to let a task wait for a worker, a runnel that takes the tasks of others (queue.go)
-//	note    a member of a task's variables that only runnel reads and writes (notes.go)
+//	note    a member of a task's variables that only runnel reads and writes (variables.go)
 //
-// Goroutines:
-//
-//   - One for each Run, from Start until the work has returned; Runner.Close cancels it. A Run that hands its task to another process
-//     (detach.go) follows it from then on, until the task's end or Runner.Close.
-//   - One for each followed task of another process (follow.go), until the task's end, its last follower's release, or Runner.Close.
-//   - Those that Run.Deliver starts end with the run.
-//   - A waiting tasks/result has one that looks for questions, and one for each question that it asks (relay.go).
-//   - While a task runs, one looks from time to time at its output and its progress (times.go).
-//   - In a process that has taken a task, each open question has one that waits for its answer (publish.go).
-//   - While this process runs a task that others can see, one looks for their requests (requests.go), and one ends each task that they want
-//     ended. These, and those that Runner.Go starts, end with Runner.Close.
-//   - A state on disk has its own (package sqlite).
-//
-// Locks: Run.changing, which may be held across I/O; then View.answering, then View.mu or Runner.mu, but not
-// both.
+// It has no goroutine, except the timers of a Memory. Its only lock is Memory.mu.
 //
 // Where things stand:
 //
-//	which status may follow which           checkMove (task.go)
-//	what differs between the eras           handshake.go, stateless.go; what they share: methods.go
-//	a task's ttl is decided                 Runner.ttl (start.go); what a call asks for is read in package tools
-//	it has expired                          Run.expire (end.go), Task.Expired (task.go); a stored one is deleted by its state
-//	owners are kept apart                   Runner.get, Runner.List (find.go): a state finds only tasks of the owner
-//	a task is stored before its handle      Runner.admit (start.go)
-//	the last partial comes before the end   Run.finishWith (work.go): Run.awaitDelivery (deliver.go), then Run.finish (end.go)
-//	the same, where a task is aborted       Run.deliverRest (deliver.go)
-//	no partial comes after the end          Run.stop (end.go)
-//	no answer shows it working after that   Runner.beforeTheEnd (handshake.go), View.end (view.go)
-//	a task elsewhere is followed            View.watchUntilEnd (follow.go)
-//	a task is handed to a worker            Run.Offer (queue.go); which worker runs it: State.Take
-//	another process asks for a cancel       Runner.cancelElsewhere (follow.go) there, Runner.watchRequests (requests.go) here
-//	questions and progress from elsewhere   publish.go and times.go where the task runs, notes.go where it is followed
-//	a worker takes an offer                 Take of package tools, Runner.Take (detach.go), State.Take
-//	a lease is lost                         found by each state, reported by State.Heed; Runner.watchRequests (requests.go) ends the run
-//	the keeper of a task is gone            recover of packages sqlite and engine; Task.FailOrphan (stored.go)
-//	a dead worker's task is retried         Space.recover of package engine
-//	the end that others stored counts       Runner.fencedEnd (settle.go)
-//	too many tasks, or requests for them    Runner.addLive, Runner.limited (limits.go); over all processes by each state (see its doc.go)
-//	one process reports an end to people    notice.go
-//	secrets are kept out of a task's end    Done.hide (hide.go), from Run.finishWith; out of its log: package tools
+//	which status may follow which       CheckMove (task.go)
+//	a task has expired                  Task.Expired (task.go); its state deletes it
+//	how a task is stored, and checked   stored.go; a followed one is brought up to date by Task.Update (newer.go)
+//	how a task goes on the wire         wire.go; an error gets its code in WireError (errors.go)
+//	the keeper of a task is gone        recover of packages sqlite and engine; Task.FailOrphan (stored.go)
+//	a dead worker's task is retried     Space.recover of package engine
+//	a lease is lost                     found by each state, reported by State.Heed
 package tasks

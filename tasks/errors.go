@@ -32,15 +32,6 @@ var (
 	ErrAsked = errors.New("the process that runs the task was asked to cancel it, but has not done so")
 )
 
-// These are the reasons why a run ends before its work has returned.
-var (
-	errCancelled  = errors.New("cancelled")
-	errExpired    = errors.New("expired")
-	errClosed     = errors.New("runnel was stopped, as when the host closes the session; a tool with detach: always goes on")
-	errUnfollowed = errors.New("not followed any more")
-	errLost       = errors.New("the state has lost the task")
-)
-
 // Trouble is an error of a state, worded for a user who has to do something about it. Clients get its text,
 // too; that of other errors is only logged.
 // A state returns it where the user can do something about it, such as a full disk.

@@ -18,7 +18,7 @@ func TestRemains(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	text, _ := mcp.TextOf(lastOutput(t.Context(), log)[0])
+	text, _ := mcp.TextOf(LastOutput(t.Context(), log)[0])
 	if want := fmt.Sprintf("[... %d bytes left out ...]\n", 200<<10-maxLastOutput) + strings.Repeat(line, maxLastOutput>>10); text != want {
 		t.Errorf("%d bytes %.100q, want %d bytes %.100q", len(text), text, len(want), want)
 	}

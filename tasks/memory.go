@@ -18,7 +18,7 @@ const maxMemory = 64 << 20
 // Memory is a State in the memory of one process, and ends with it. Use it where tasks need not outlive the
 // process.
 type Memory struct {
-	now func() time.Time // time.Now, except in tests
+	Now func() time.Time // time.Now, except in tests
 
 	mu    sync.Mutex
 	tasks map[string]*inMemory
@@ -41,7 +41,7 @@ type inMemory struct {
 
 // NewMemory makes an empty state.
 // Use it for a process that keeps its tasks to itself.
-func NewMemory() *Memory { return &Memory{now: time.Now, tasks: map[string]*inMemory{}} }
+func NewMemory() *Memory { return &Memory{Now: time.Now, tasks: map[string]*inMemory{}} }
 
 // Put implements State.
 func (m *Memory) Put(_ context.Context, t Task) error {
@@ -58,7 +58,7 @@ func (m *Memory) Put(_ context.Context, t Task) error {
 	}
 	s.Task = t
 	if t.Status.Terminal() && s.end == nil {
-		s.bytes = weight(&t)
+		s.bytes = Weight(&t)
 		m.held += s.bytes
 		s.end = m.ended.PushBack(s)
 		s.expiry = time.AfterFunc(time.Until(t.CreatedAt.Add(t.TTL)), func() { _ = m.Delete(context.Background(), t.Owner, t.ID) })
@@ -74,7 +74,7 @@ func (m *Memory) Get(_ context.Context, owner, id string) (Task, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.tasks[id]
-	if s == nil || s.Owner != owner || s.Expired(m.now()) {
+	if s == nil || s.Owner != owner || s.Expired(m.Now()) {
 		return Task{}, ErrNotFound
 	}
 	return s.Task, nil
@@ -111,7 +111,7 @@ func (m *Memory) List(_ context.Context, owner, cursor string, n int) ([]Task, s
 			return nil, "", ErrCursor
 		}
 	}
-	now := m.now()
+	now := m.Now()
 	var page []Task
 	var shown uint64
 	for _, s := range m.order[m.index(after+1):] {
@@ -139,7 +139,7 @@ func (m *Memory) Newest(_ context.Context, owner, before string, n int) (page []
 		}
 		end = m.index(s.number)
 	}
-	now := m.now()
+	now := m.Now()
 	for k := end - 1; k >= 0 && len(page) < n; k-- {
 		if s := m.order[k]; s.Owner == owner && !s.Expired(now) {
 			page = append(page, s.Task)
@@ -211,8 +211,8 @@ func (m *Memory) index(number uint64) int {
 	return i
 }
 
-// weight returns how much memory an ended task takes, in bytes.
-func weight(t *Task) int64 {
+// Weight returns how much memory an ended task takes, in bytes.
+func Weight(t *Task) int64 {
 	const record = 512
 	n := record + t.Log.Held()
 	if t.Outcome.Result != nil {

@@ -32,6 +32,10 @@ func TestMemoryHidesWhatHasExpired(t *testing.T) {
 		if _, err := m.Get(context.Background(), "local", "short"); !errors.Is(err, tasks.ErrNotFound) {
 			t.Errorf("an expired task: got %v, want ErrNotFound", err)
 		}
+		synctest.Wait()
+		if m.Held() != 0 {
+			t.Errorf("held %d bytes of it", m.Held())
+		}
 		if got := statetest.IDs(t, m, 10); !slices.Equal(got, []string{"mine"}) {
 			t.Errorf("listed: %v", got)
 		}

@@ -83,23 +83,5 @@ type Offerer struct {
 	Class string `json:"runnel/class"`
 }
 
-// Offer hands the task to a worker. The work calls it before it writes anything to the log, and must return
-// if Offer returns nil, as with Detach: the Run then follows the task, or ends if this process is a worker
-// that gives the task back.
-func (r *Run) Offer(ctx context.Context, o Offer) error {
-	queue, ok := r.runner.o.State.(Queue)
-	if !ok {
-		return ErrNoQueue
-	}
-	err := r.handOver(ctx, offered, func() error { return queue.Offer(context.WithoutCancel(ctx), r.runner.o.Owner, r.id, o) })
-	if err == nil && r.taken { // the process that made the call follows it
-		r.cancel(errUnfollowed)
-	}
-	return err
-}
-
-// gaveBack reports whether this worker has given the task back, so that another process reports its end.
-func (r *Run) gaveBack() bool { return r.taken && r.away() }
-
 // ErrNoQueue refuses to offer a task where the State is not a Queue.
 var ErrNoQueue = errors.New("this state has no workers: keep tasks in one that has, such as --state nats://HOST")

@@ -1,6 +1,9 @@
 package tasks
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // State keeps tasks: in the memory of one process ([Memory]), or where several processes find them. Its
 // methods may be called by several goroutines at once. Package statetest tests a state against this contract.
@@ -64,4 +67,42 @@ type State interface {
 
 	// Close stores what is not yet stored, and releases the state.
 	Close() error
+}
+
+// Defaults of a Runner (package run) and a State, and of how calls are answered (package tools). Those of a
+// config file are the same.
+const (
+	DefaultOwner         = "local"
+	DefaultTTL           = time.Hour
+	DefaultMaxTTL        = 24 * time.Hour
+	DefaultPollInterval  = 2 * time.Second
+	DefaultMaxLive       = 100
+	DefaultMaxState      = 4 << 30
+	DefaultSyncWait      = 50 * time.Second // the most common hosts give up after 60 s
+	DefaultImmediateWait = 100 * time.Millisecond
+	DefaultHeartbeat     = 10 * time.Second
+)
+
+// History limits what a state keeps of the calls that have ended without a handle. The zero value keeps none.
+type History struct {
+	Calls int           // of an owner; the oldest are forgotten first
+	Age   time.Duration // since they began
+	Log   int           // bytes of the end of each one's output, and of its result
+}
+
+// Historian is a State that keeps such calls.
+// Implement it in a state that people look at.
+type Historian interface {
+	History() History
+	// Record stores calls of one owner that have ended, whether Hide has stored them or not. They need not
+	// survive a loss of power.
+	Record(calls ...Task) error
+}
+
+// Limits are how much one owner may do. A state counts the tasks of all its processes; each process counts
+// the requests of the client that it serves.
+type Limits struct {
+	MaxLive              int // tasks with a handle that have not ended; 0 = DefaultMaxLive
+	MaxStartsPerMinute   int // 0 = no limit
+	MaxRequestsPerSecond int // task methods; 0 = no limit
 }

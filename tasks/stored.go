@@ -94,11 +94,11 @@ func isLine(b []byte) bool { return utf8.Valid(b) && bytes.IndexByte(b, '\n') < 
 // it has an outcome. A state calls it on everything that it reads.
 func (t *Task) CheckStored(kept, stored bool) error {
 	for _, s := range []*string{&t.StatusMessage, &t.Worker} {
-		*s = clip(strings.ToValidUTF8(*s, "�"))
+		*s = Clip(strings.ToValidUTF8(*s, "�"))
 	}
 	switch {
 	case !t.Status.Terminal() && t.Status != mcp.TaskWorking && t.Status != mcp.TaskInputRequired:
-		return fmt.Errorf("its status is %q", clip(string(t.Status)))
+		return fmt.Errorf("its status is %q", Clip(string(t.Status)))
 	case !t.Status.Terminal() && !kept:
 		return errors.New("it is working, but no process runs it")
 	case t.Status.Terminal() && !stored:
@@ -138,9 +138,9 @@ func (t *Task) FailOrphan(ctx context.Context) {
 // EndUnkept ends a task that no process runs: the result is the end of its output, t.Log, and the message.
 // A state calls it for a task that waits for a worker.
 func (t *Task) EndUnkept(ctx context.Context, status mcp.TaskStatus, message string) {
-	t.Status, t.StatusMessage = status, clip(message)
+	t.Status, t.StatusMessage = status, Clip(message)
 	last := mcp.Text(t.StatusMessage)
-	t.Outcome = &Outcome{Result: &mcp.CallToolResult{IsError: true, Content: append(lastOutput(ctx, t.Log), last)}}
+	t.Outcome = &Outcome{Result: &mcp.CallToolResult{IsError: true, Content: append(LastOutput(ctx, t.Log), last)}}
 	t.Segments = partials.NewSegments(t.Log)
 	t.Segments.Finish(partials.Ending{Rest: []mcp.ContentBlock{last}, IsError: true})
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // Task is the record of one task: a State keeps it, and every answer about the task is made from it.
-// Runner.Get and State.Get return one.
+// State.Get returns one.
 type Task struct {
 	ID            string
 	Owner         string
@@ -31,7 +31,7 @@ type Task struct {
 	Segments      *partials.Segments
 	Variables     json.RawMessage // an object (variables.go); nil if there are none
 	Arguments     json.RawMessage // of the call; they do not change; nil if they are not known
-	Progress      Progress        // the last that the tool has reported; stored as a note (notes.go)
+	Progress      Progress        // the last that the tool has reported; stored as a note (variables.go)
 	Times         Times           // when the output came; stored as a note, too
 	Merge         bool            // the result is the merged segments (SEP-1905 streaming)
 	Detached      bool            // a supervisor or a worker runs it, which outlives runnel
@@ -66,8 +66,8 @@ var transitions = map[mcp.TaskStatus][]mcp.TaskStatus{
 	mcp.TaskCancelled:     nil,
 }
 
-// checkMove returns an error if a task must not change from one status to the other.
-func checkMove(from, to mcp.TaskStatus) error {
+// CheckMove returns an error if a task must not change from one status to the other.
+func CheckMove(from, to mcp.TaskStatus) error {
 	if slices.Contains(transitions[from], to) {
 		return nil
 	}
@@ -94,4 +94,44 @@ func NewID(now time.Time) string {
 // MaxStatusMessage limits statusMessage, in bytes: every status repeats it.
 const MaxStatusMessage = 2 << 10
 
-func clip(message string) string { return shorten.Clip(message, MaxStatusMessage) }
+// Clip shortens a message to MaxStatusMessage bytes.
+func Clip(message string) string { return shorten.Clip(message, MaxStatusMessage) }
+
+// Sample says how many bytes of output a task had at an age.
+// Times hold them.
+type Sample struct {
+	At    time.Duration
+	Bytes int64
+}
+
+// Times are samples of a task's output, in order: one for each time at which it had grown. Between two
+// samples far apart the task was silent.
+type Times []Sample
+
+// MarshalJSON encodes the samples as they are stored: milliseconds and bytes in turn, each as the difference
+// from the sample before.
+func (s Times) MarshalJSON() ([]byte, error) {
+	numbers := make([]int64, 0, 2*len(s))
+	at, bytes := int64(0), int64(0)
+	for _, sample := range s {
+		ms := sample.At.Milliseconds()
+		numbers = append(numbers, ms-at, sample.Bytes-bytes)
+		at, bytes = ms, sample.Bytes
+	}
+	return json.Marshal(numbers)
+}
+
+// UnmarshalJSON decodes what MarshalJSON has encoded. Damaged samples read as none.
+func (s *Times) UnmarshalJSON(text []byte) error {
+	var numbers []int64
+	if json.Unmarshal(text, &numbers) != nil {
+		return nil
+	}
+	var sample Sample
+	for n := 0; n+1 < len(numbers) && numbers[n] >= 0 && numbers[n+1] > 0; n += 2 {
+		sample.At += time.Duration(numbers[n]) * time.Millisecond
+		sample.Bytes += numbers[n+1]
+		*s = append(*s, sample)
+	}
+	return nil
+}

@@ -30,8 +30,8 @@ func CheckVariables(patch json.RawMessage) error {
 		return rpc.Errorf(mcp.CodeInvalidParams, "%v", err)
 	}
 	for it := rawjson.Over(patch); it.Next(); {
-		if strings.HasPrefix(string(it.Name), notePrefix) {
-			return rpc.Errorf(mcp.CodeInvalidParams, "%.100q: names that begin with %s are reserved for runnel: use another one", it.Name, notePrefix)
+		if strings.HasPrefix(string(it.Name), NotePrefix) {
+			return rpc.Errorf(mcp.CodeInvalidParams, "%.100q: names that begin with %s are reserved for runnel: use another one", it.Name, NotePrefix)
 		}
 	}
 	return nil
@@ -51,7 +51,7 @@ func MergeVariables(current, patch json.RawMessage) (json.RawMessage, error) {
 
 func mergeVariables(current, patch json.RawMessage) (json.RawMessage, error) {
 	merged, set := map[string]json.RawMessage{}, map[string]json.RawMessage{}
-	if !hasNotes(patch) || json.Unmarshal(patch, &set) != nil || !onlyNotes(set) {
+	if !HasNotes(patch) || json.Unmarshal(patch, &set) != nil || !onlyNotes(set) {
 		if err := checkVariables(patch); err != nil {
 			return nil, err
 		}
@@ -74,7 +74,7 @@ func mergeVariables(current, patch json.RawMessage) (json.RawMessage, error) {
 	encoded, err := json.Marshal(merged)
 	if err == nil && len(encoded) > maxVariables { // progress and times go first: people and questions need the rest
 		maps.DeleteFunc(merged, func(name string, _ json.RawMessage) bool {
-			return strings.HasPrefix(name, notePrefix) && !strings.HasPrefix(name, questionPrefix) && !strings.HasPrefix(name, answerPrefix)
+			return strings.HasPrefix(name, NotePrefix) && !strings.HasPrefix(name, QuestionPrefix) && !strings.HasPrefix(name, AnswerPrefix)
 		})
 		encoded, err = json.Marshal(merged)
 	}
@@ -124,4 +124,62 @@ func checkVariables(patch json.RawMessage) error {
 			return errors.New("the variables are not a JSON object")
 		}
 	}
+}
+
+// A process that has taken a task has no client. It stores questions and progress as notes: members of the
+// task's variables with names that begin with NotePrefix. Every state keeps and announces them. Followers of
+// the task read the questions, and answer them with notes. People and tools see the variables without notes
+// (OwnVariables), and cannot set notes (CheckVariables).
+//
+//	runnel/question/KEY  set by the process that runs the task: an open question
+//	runnel/answer/KEY    set by a follower: the first answer counts
+//	runnel/progress      set by the process that runs the task: its progress
+//	runnel/times         set by the process that runs the task: when its output came
+//	runnel/dir           there from the start: the directory of the process that made the task
+//
+// Every process sets the last three for the tasks that it runs, so that others see them, now or later. From a
+// task's second attempt on, KEY, progress and times begin with "attempt-N-": a worker that was believed dead
+// may still write, and is ignored. Package run reads and writes them.
+const (
+	NotePrefix     = "runnel/"
+	QuestionPrefix = NotePrefix + "question/"
+	AnswerPrefix   = NotePrefix + "answer/"
+	DirNote        = NotePrefix + "dir"
+)
+
+// HasNotes reports whether there may be notes among variables. Most tasks have none, and their variables need
+// not be decoded.
+func HasNotes(variables json.RawMessage) bool {
+	return bytes.Contains(variables, []byte(`"`+NotePrefix))
+}
+
+// OwnVariables returns variables without notes; nil if nothing is left.
+func OwnVariables(variables json.RawMessage) json.RawMessage {
+	if !HasNotes(variables) {
+		return variables
+	}
+	var members map[string]json.RawMessage
+	if json.Unmarshal(variables, &members) != nil {
+		return nil
+	}
+	for name := range members {
+		if strings.HasPrefix(name, NotePrefix) {
+			delete(members, name)
+		}
+	}
+	if len(members) == 0 {
+		return nil
+	}
+	return rawjson.Encode(members)
+}
+
+// onlyNotes reports whether a patch sets notes and nothing else: the limits of variables do not apply to
+// notes.
+func onlyNotes(patch map[string]json.RawMessage) bool {
+	for name := range patch {
+		if !strings.HasPrefix(name, NotePrefix) {
+			return false
+		}
+	}
+	return len(patch) > 0
 }

@@ -31,3 +31,36 @@ func TestVariablesOfManyNames(t *testing.T) {
 		}
 	}
 }
+
+// Names of runnel's own are nobody else's to set.
+func TestNotesAreRunnelsOwn(t *testing.T) {
+	for patch, ok := range map[string]bool{
+		`{"runnel/answer/question-1":{"result":{"action":"accept"}}}`:     false,
+		`{"a":1,"\u0072unnel/progress":{}}`:                               false,
+		`{"a":"\"runnel/progress\""}`:                                     true,
+		`{"runnel":1}`:                                                    true,
+		`{"a":` + strings.Repeat("[", 20) + strings.Repeat("]", 20) + `}`: false,
+	} {
+		if err := tasks.CheckVariables(json.RawMessage(patch)); (err == nil) != ok {
+			t.Errorf("%s: %v", patch, err)
+		}
+	}
+	if got := tasks.OwnVariables(json.RawMessage(`{"a":"\"runnel/progress\"","runnel/progress":{}}`)); string(got) != `{"a":"\"runnel/progress\""}` {
+		t.Errorf("%s", got)
+	}
+}
+
+// Notes that are only shown make room for the variables of people, which may take all of it.
+func TestNotesMakeRoom(t *testing.T) {
+	const limit = 1 << 20
+	text := strings.Repeat(`,"`+strings.Repeat("x", 1<<15)+`"`, 31)
+	full := fmt.Appendf(nil, `{"a":[%s]}`, text[1:])
+	noted, err := tasks.MergeVariables(full, []byte(`{"runnel/times":[1,2],"runnel/progress":{"done":1}}`))
+	if err != nil || len(noted) <= len(full) {
+		t.Fatalf("with notes: %d bytes: %v", len(noted), err)
+	}
+	rest := fmt.Sprintf(`{"b":"%s"}`, strings.Repeat("y", limit-len(full)-len(`,"b":""`)))
+	if merged, err := tasks.MergeVariables(noted, []byte(rest)); err != nil || len(merged) != limit {
+		t.Fatalf("%d bytes of %d: %v", len(merged), limit, err)
+	}
+}

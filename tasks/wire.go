@@ -9,8 +9,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// wire returns the task as a client of 2025-11-25 sees it.
-func (t *Task) wire(pollInterval time.Duration) mcp.Task {
+// Wire returns the task as a client of 2025-11-25 sees it.
+func (t *Task) Wire(pollInterval time.Duration) mcp.Task {
 	ttl := t.TTL.Milliseconds()
 	return mcp.Task{
 		TaskID:        t.ID,
@@ -23,13 +23,9 @@ func (t *Task) wire(pollInterval time.Duration) mcp.Task {
 	}
 }
 
-// Wire returns a task as a status notification shows it.
-// Use it for a client of the handshake era.
-func (r *Runner) Wire(t *Task) mcp.Task { return t.wire(r.o.PollInterval) }
-
 // Shown returns the task as tasks/get shows it.
 func (t *Task) Shown() mcp.Task {
-	shown := t.wire(0)
+	shown := t.Wire(0)
 	shown.Meta = WithVariables(nil, t, 0)
 	return shown
 }
@@ -45,7 +41,7 @@ func (t *Task) Result() (*mcp.CallToolResult, error) {
 		result.Content = nil // otherwise Unmarshal would overwrite the items of the outcome and the segments
 		merged, cut, err := t.Segments.Merged(maxMerged)
 		if err != nil {
-			return nil, unreadable(err)
+			return nil, Unreadable(err)
 		}
 		if err := json.Unmarshal(merged, &result.Content); err != nil {
 			panic("internal error: merged segments: " + err.Error())
@@ -58,8 +54,8 @@ func (t *Task) Result() (*mcp.CallToolResult, error) {
 	return result, nil
 }
 
-// unreadable is the error for output that is kept, but cannot be read at the moment.
-func unreadable(err error) error {
+// Unreadable is the error for output that is kept, but cannot be read at the moment.
+func Unreadable(err error) error {
 	return rpc.Errorf(mcp.CodeInternalError, "the output of the task cannot be read; try again later: %v", err)
 }
 
@@ -99,4 +95,26 @@ func with(meta map[string]any, name string, value any) map[string]any {
 	}
 	meta[name] = value
 	return meta
+}
+
+// The log of each task is a resource, which package logs serves.
+const (
+	LogPrefix = "runnel://tasks/"
+	LogSuffix = "/log"
+	LogType   = "text/plain"
+)
+
+// LogURI returns the URI of a task's log: runnel://tasks/ID/log.
+func LogURI(id string) string { return LogPrefix + id + LogSuffix }
+
+// LinkLog returns a content item that links to a task's whole log.
+func LinkLog(t *Task) mcp.ContentBlock {
+	link, err := json.Marshal(struct {
+		Type string `json:"type"`
+		mcp.Resource
+	}{"resource_link", mcp.Resource{URI: LogURI(t.ID), Name: t.Tool + "-" + t.ID, Description: "The whole output", MimeType: LogType}})
+	if err != nil {
+		panic("internal error: encoding a link: " + err.Error())
+	}
+	return link
 }

@@ -7,7 +7,8 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
-	"runnel/tasks"
+	"runnel/tasks/methods"
+	"runnel/tasks/run"
 )
 
 // callStateless answers tools/call of the stateless era. The server decides: a call that finishes soon is
@@ -21,7 +22,7 @@ func (s *service) callStateless(ctx context.Context, c *rpc.Caller, params json.
 	}
 	if e.taskSupport() == mcp.TaskRequired && !s.o.RequiredFallthrough {
 		// "If a server is unable to service a request [...] without returning CreateTaskResult"
-		if err := tasks.NeedTasks(c); err != nil {
+		if err := methods.NeedTasks(c); err != nil {
 			return nil, err
 		}
 	}
@@ -36,7 +37,7 @@ func (s *service) callStateless(ctx context.Context, c *rpc.Caller, params json.
 	if err != nil {
 		return nil, err
 	}
-	spec := tasks.Spec{Handle: task, Variables: variables, Late: canTask(c, e) || !e.traits.bounded}
+	spec := run.Spec{Handle: task, Variables: variables, Late: canTask(c, e) || !e.traits.bounded}
 	if _, err := s.start(ctx, e, p.Arguments, d, spec); err != nil {
 		return nil, err
 	}

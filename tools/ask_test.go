@@ -9,7 +9,7 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
-	"runnel/tasks"
+	"runnel/tasks/run"
 )
 
 // A question that comes when the input has ended is not asked at all: nobody hears of one that is withdrawn
@@ -41,7 +41,7 @@ func TestNothingIsAskedAfterTheEndOfTheInput(t *testing.T) {
 				},
 			})
 			srv := rpc.NewServer(&rpc.Options{Drain: -1})
-			runner := tasks.NewRunner(tasks.Options{})
+			runner := run.NewRunner(run.Options{})
 			Serve(srv, registry, runner, ServeOptions{})
 			const line = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"tool","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{},"sampling":{}}}}}`
 			var out bytes.Buffer

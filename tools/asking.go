@@ -13,6 +13,7 @@ import (
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
+	"runnel/tasks/run"
 )
 
 // ask asks the user.
@@ -30,7 +31,7 @@ func (a *audience) ask(ctx context.Context, q Question) (Answer, error) {
 	s := a.run.Secrets()
 	q.Message, q.Schema = shorten.Clip(s.String(q.Message), maxQuestion), s.JSON(q.Schema)
 	params := rawjson.Encode(mcp.ElicitParams{Message: q.Message, RequestedSchema: q.Schema})
-	question := &tasks.Question{Request: mcp.InputRequest{Method: "elicitation/create", Params: params}, Message: q.Message, Check: q.check}
+	question := &run.Question{Request: mcp.InputRequest{Method: "elicitation/create", Params: params}, Message: q.Message, Check: q.check}
 	response, err := a.putForm(ctx, question)
 	if refused, ok := errors.AsType[*rpc.Error](err); ok { // by the client, or by the runnel that should have asked it
 		switch err = errors.New(refused.Message); {
@@ -51,7 +52,7 @@ func (a *audience) ask(ctx context.Context, q Question) (Answer, error) {
 }
 
 // putForm asks the user by a form, and returns the answer as it came.
-func (a *audience) putForm(ctx context.Context, q *tasks.Question) (json.RawMessage, error) {
+func (a *audience) putForm(ctx context.Context, q *run.Question) (json.RawMessage, error) {
 	c := a.caller() // nil in a worker
 	if q.Sent = c != nil && !c.Version.Stateless; !q.Sent {
 		return a.put(ctx, q, nil)
@@ -94,7 +95,7 @@ func (a *audience) pass(ctx context.Context, method string, params json.RawMessa
 	case !handshake && len(params) > maxAsked/maxTurns:
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "%s: the params have %d bytes: the limit is %d", method, len(params), maxAsked/maxTurns)
 	}
-	question := &tasks.Question{Request: mcp.InputRequest{Method: method, Params: params}, Message: "waits for the client: " + method}
+	question := &run.Question{Request: mcp.InputRequest{Method: method, Params: params}, Message: "waits for the client: " + method}
 	if !form {
 		return a.put(ctx, question, nil)
 	}
@@ -117,7 +118,7 @@ func (a *audience) handedOver(c *rpc.Caller) bool {
 
 // put opens a question when its turn comes, and closes it when it is answered or nobody can answer it any
 // more. If request is set, it also asks the client at once.
-func (a *audience) put(ctx context.Context, q *tasks.Question, request func(context.Context) (json.RawMessage, error)) (response json.RawMessage, err error) {
+func (a *audience) put(ctx context.Context, q *run.Question, request func(context.Context) (json.RawMessage, error)) (response json.RawMessage, err error) {
 	select {
 	case a.turn <- struct{}{}:
 		defer func() { <-a.turn }()
@@ -139,7 +140,7 @@ func (a *audience) put(ctx context.Context, q *tasks.Question, request func(cont
 }
 
 // open opens a question, which a.questions then waits for.
-func (a *audience) open(q *tasks.Question) error {
+func (a *audience) open(q *run.Question) error {
 	select {
 	case <-a.unreachable(): // otherwise the client could still learn of the question before it is withdrawn
 		return errNobody
@@ -160,7 +161,7 @@ func (a *audience) open(q *tasks.Question) error {
 }
 
 // await waits for the answer, wherever it comes from.
-func (a *audience) await(ctx context.Context, q *tasks.Question, request func(context.Context) (json.RawMessage, error)) (response json.RawMessage, err error) {
+func (a *audience) await(ctx context.Context, q *run.Question, request func(context.Context) (json.RawMessage, error)) (response json.RawMessage, err error) {
 	var late <-chan time.Time
 	if a.caller() == nil {
 		late = time.After(parkedTTL)

@@ -9,6 +9,7 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/run"
 )
 
 // audience is the client of a call. In the stateless era a call may be answered with questions, and continue
@@ -18,7 +19,7 @@ import (
 // called: some hosts only ever call tasks/get. In the stateless era the server writes no requests: the
 // question is in the answer to the call, or in its task.
 type audience struct {
-	run     *tasks.Run // set by Begin
+	run     *run.Run // set by Begin
 	current atomic.Pointer[delivery]
 	turn    chan struct{}   // holds an element for each open question; its capacity is the limit
 	placed  signal.Latch    // it is known which process runs the call
@@ -33,16 +34,16 @@ type audience struct {
 	questions sync.WaitGroup // the open questions
 }
 
-// Begin implements tasks.Client.
-func (a *audience) Begin(run *tasks.Run) {
+// Begin implements run.Client.
+func (a *audience) Begin(run *run.Run) {
 	a.run = run
 	a.current.Load().open()
 }
 
-// Status implements tasks.Client.
+// Status implements run.Client.
 func (a *audience) Status(t mcp.Task) { a.current.Load().status(t) }
 
-// Silence implements tasks.Client.
+// Silence implements run.Client.
 func (a *audience) Silence() {
 	a.current.Load().silence()
 	a.withdraw()

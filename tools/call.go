@@ -11,6 +11,8 @@ import (
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
+	"runnel/tasks/methods"
+	"runnel/tasks/run"
 )
 
 // call answers tools/call of the handshake era. Every call runs as a task, and differs only in the answer:
@@ -29,7 +31,7 @@ func (s *service) call(ctx context.Context, c *rpc.Caller, params json.RawMessag
 	}
 	d := s.deliver(c, false, chooseSpelling(c, false, ""))
 	d.params = p.Raw
-	if _, err := s.start(ctx, e, p.Arguments, d, tasks.Spec{Late: !e.traits.bounded}); err != nil {
+	if _, err := s.start(ctx, e, p.Arguments, d, run.Spec{Late: !e.traits.bounded}); err != nil {
 		return nil, err
 	}
 	return s.answer(ctx, e, p, d)
@@ -54,7 +56,7 @@ func (s *service) augmented(c *rpc.Caller, e *entry, p *mcp.CallToolParams) (boo
 
 // callTask answers a task-augmented call.
 func (s *service) callTask(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.CallToolParams) (any, error) {
-	tasks.Used(c).Set()
+	methods.Used(c).Set()
 	mode, fallback := chooseMode(e, p.Task.ResponseModes)
 	d := s.deliver(c, true, chooseSpelling(c, true, mode))
 	d.params = p.Raw
@@ -66,7 +68,7 @@ func (s *service) callTask(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.
 	if err != nil {
 		return nil, err
 	}
-	run, err := s.start(ctx, e, p.Arguments, d, tasks.Spec{Handle: true, TTL: ttl, Variables: variables, Merge: mode == mcp.ModeStreaming})
+	run, err := s.start(ctx, e, p.Arguments, d, run.Spec{Handle: true, TTL: ttl, Variables: variables, Merge: mode == mcp.ModeStreaming})
 	if err != nil {
 		return nil, err
 	}

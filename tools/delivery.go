@@ -13,6 +13,7 @@ import (
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
+	"runnel/tasks/run"
 )
 
 // delivery sends a client what happens to a call, through one request. It goes through four steps:
@@ -31,7 +32,7 @@ type delivery struct {
 	o        *ServeOptions
 
 	// Set by open.
-	run      *tasks.Run
+	run      *run.Run
 	ctx      context.Context    // ends when nothing more may be written
 	end      context.CancelFunc // ends ctx
 	progress *partials.Progress // nil: no token. Only used on the writer's goroutine
@@ -93,7 +94,7 @@ func (d *delivery) open() {
 		d.reader, d.dialect = log.NewTail(), d.progress
 	case byStatus:
 		d.reader, d.dialect = log.NewTail(), statusDialect(c.Head(), d.run)
-		o.Pace, o.Sparse = max(o.Pace, tasks.LinePace), true
+		o.Pace, o.Sparse = max(o.Pace, run.LinePace), true
 	}
 	if d.reader == nil {
 		d.reader = log.NewReader(d.from)

@@ -11,6 +11,7 @@ import (
 	"runnel/partials"
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
+	"runnel/tasks/run"
 )
 
 // Detach hands the call over to a supervisor, which makes the tool again from tool (encoded as JSON) and runs
@@ -108,12 +109,12 @@ func (c *Call) tellWaiting() {
 
 // Take runs a detached or offered call in this process, which is its supervisor or worker. work describes the
 // process to people.
-func Take(ctx context.Context, runner *tasks.Runner, call *Detached, t Tool, work []byte, log zerolog.Logger) (*tasks.Run, error) {
+func Take(ctx context.Context, runner *run.Runner, call *Detached, t Tool, work []byte, log zerolog.Logger) (*run.Run, error) {
 	e := newEntry(t)
 	s := &service{runner: runner, taken: *call, o: ServeOptions{Log: log}}
 	d := s.deliver(nil, false, byResult)
 	d.audience.far = call.Client
-	spec := s.spec(e, call.Arguments, d, tasks.Spec{})
+	spec := s.spec(e, call.Arguments, d, run.Spec{})
 	run, err := runner.Take(ctx, call.TaskID, work, spec)
 	if err != nil {
 		return nil, err

@@ -59,15 +59,15 @@
 //	what tools/list shows              service.list, Registry.list (list.go), service.fallbackHidden (fallback.go)
 //	where the eras differ              service.call (call.go), service.callStateless (answer.go), dress.go; more in packages rpc and tasks
 //	what a version can hold            dress.go
-//	a call asks for a ttl              ttl (callparams.go); package tasks decides
+//	a call asks for a ttl              ttl (callparams.go); package run decides
 //	a call continues elsewhere         Call.Detach, Call.Offer, and Take there (detached.go)
 //	a call takes too long              service.patience (answer.go), service.handOver (handover.go)
-//	a running call gets a handle       Run.Promote of package tasks: service.answerSoon (answer.go), service.handOver (handover.go), service.recentOf (app.go)
+//	a running call gets a handle       Run.Promote of package run: service.answerSoon (answer.go), service.handOver (handover.go), service.recentOf (app.go)
 //	a question reaches the client      audience.ask (asking.go); as the answer to a call: service.park (answer.go)
 //	a worker asks the client           audience.Asked (relay.go)
 //	which dialect carries the output   chooseSpelling (spelling.go)
 //	a lost stream is resumed           mark.go, rejoin.go
-//	secrets are masked                 Output.Write, Output.Content (output.go), Call.hide (outcome.go), textStream.Write (package command); the end: package tasks
-//	no output after the end            delivery.silence (delivery.go); the order is package tasks'
+//	secrets are masked                 Output.Write, Output.Content (output.go), Call.hide (outcome.go), textStream.Write (package command); the end: package run
+//	no output after the end            delivery.silence (delivery.go); the order is package run's
 //	output is shortened for a model    package text; fit.go bounds the length of a line
 package tools

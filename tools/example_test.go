@@ -15,6 +15,8 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/methods"
+	"runnel/tasks/run"
 	"runnel/tasks/sqlite"
 	"runnel/tools"
 	"runnel/tools/config"
@@ -37,9 +39,9 @@ func ExampleListenAndServe() {
 // A server with other options.
 func ExampleServe() {
 	var registry tools.Registry
-	server, runner := rpc.NewServer(&rpc.Options{Instructions: "Call echo."}), tasks.NewRunner(tasks.Options{TTL: 24 * 60 * 60 * 1e9})
+	server, runner := rpc.NewServer(&rpc.Options{Instructions: "Call echo."}), run.NewRunner(run.Options{TTL: 24 * 60 * 60 * 1e9})
 	defer runner.Close()
-	runner.Register(server)
+	methods.Register(server, runner)
 	options := tools.DefaultServeOptions()
 	options.FallbackTools = "never"
 	tools.Serve(server, &registry, runner, options)
@@ -192,7 +194,7 @@ func Example_wrap() {
 	if err := errors.Join(set.Tools.Add(count), set.Add(other)); err != nil {
 		log.Fatal(err)
 	}
-	client, stop := connect(nil, rpc.DialOptions{}, func(server *rpc.Server, runner *tasks.Runner) {
+	client, stop := connect(nil, rpc.DialOptions{}, func(server *rpc.Server, runner *run.Runner) {
 		set.Serve(server, runner, false, tools.DefaultServeOptions())
 	})
 	defer stop()
@@ -271,15 +273,15 @@ func dial(tool tools.Tool, state tasks.State, o rpc.DialOptions) (client *rpc.Cl
 	if err := registry.Add(tool); err != nil {
 		log.Fatal(err)
 	}
-	return connect(state, o, func(server *rpc.Server, runner *tasks.Runner) {
+	return connect(state, o, func(server *rpc.Server, runner *run.Runner) {
 		tools.Serve(server, &registry, runner, tools.DefaultServeOptions())
 	})
 }
 
 // connect makes a server in this process, and connects a client to it. stop ends both.
-func connect(state tasks.State, o rpc.DialOptions, serve func(*rpc.Server, *tasks.Runner)) (client *rpc.Client, stop func()) {
-	server, runner := rpc.NewServer(nil), tasks.NewRunner(tasks.Options{State: state})
-	runner.Register(server)
+func connect(state tasks.State, o rpc.DialOptions, serve func(*rpc.Server, *run.Runner)) (client *rpc.Client, stop func()) {
+	server, runner := rpc.NewServer(nil), run.NewRunner(run.Options{State: state})
+	methods.Register(server, runner)
 	serve(server, runner)
 	requests, in := io.Pipe()
 	answers, out := io.Pipe()

@@ -10,6 +10,8 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/methods"
+	"runnel/tasks/run"
 )
 
 // fallbackTools returns the tools by which a model uses tasks through a host that has none. If another tool
@@ -77,7 +79,7 @@ func (s *service) startTask(ctx context.Context, in *Call, p *fallbackParams) (*
 }
 
 // startFor starts a tool as a task for a client.
-func (s *service) startFor(ctx context.Context, c *rpc.Caller, tool string, arguments json.RawMessage) (*tasks.Run, error) {
+func (s *service) startFor(ctx context.Context, c *rpc.Caller, tool string, arguments json.RawMessage) (*run.Run, error) {
 	e := s.lookup(ctx, c, tool)
 	if e == nil {
 		return nil, fmt.Errorf("unknown tool: %q", tool)
@@ -93,7 +95,7 @@ func (s *service) startFor(ctx context.Context, c *rpc.Caller, tool string, argu
 	}
 	d := s.deliver(c, false, byResult)
 	d.audience.left.Store(true)
-	run, err := s.start(ctx, e, arguments, d, tasks.Spec{Handle: true})
+	run, err := s.start(ctx, e, arguments, d, run.Spec{Handle: true})
 	if err != nil {
 		return nil, err
 	}
@@ -116,5 +118,5 @@ func (s *service) cancelTask(ctx context.Context, in *Call, p *fallbackParams) (
 
 // fallbackHidden reports whether a client's list leaves out the fallback tools, because it can use tasks.
 func (s *service) fallbackHidden(c *rpc.Caller) bool {
-	return s.o.FallbackTools != "always" && tasks.CanUse(c)
+	return s.o.FallbackTools != "always" && methods.CanUse(c)
 }

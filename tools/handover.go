@@ -10,6 +10,7 @@ import (
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
+	"runnel/tasks/run"
 	"runnel/tools/schema"
 )
 
@@ -66,7 +67,7 @@ func (s *service) handOver(ctx context.Context, e *entry, d *delivery) *mcp.Call
 }
 
 // howToResume tells a model how to continue a call that is handed over, with what it can call.
-func (s *service) howToResume(c *rpc.Caller, run *tasks.Run) string {
+func (s *service) howToResume(c *rpc.Caller, run *run.Run) string {
 	running := fmt.Sprintf("%s is still running, as task %s.", run.Task().Tool, run.ID())
 	switch {
 	case s.fallbackListed(c):

@@ -18,6 +18,8 @@ import (
 	httpserver "runnel/rpc/http"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/methods"
+	"runnel/tasks/run"
 )
 
 // DefaultServeOptions returns the options of an empty config file. Start from them to change some for
@@ -70,9 +72,9 @@ func (s *Server) ListenAndServe(ctx context.Context, tools ...Tool) (err error) 
 	}
 	info := mcp.Implementation{Name: cmp.Or(s.Name, strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")), Version: cmp.Or(s.Version, "0")}
 	server := rpc.NewServer(&rpc.Options{Info: info, Instructions: s.Instructions, Log: log})
-	runner := tasks.NewRunner(tasks.Options{State: s.State, Log: log})
+	runner := run.NewRunner(run.Options{State: s.State, Log: log})
 	defer runner.Close()
-	runner.Register(server)
+	methods.Register(server, runner)
 	options := DefaultServeOptions()
 	options.Log = log
 	Serve(server, registry, runner, options)
@@ -86,7 +88,7 @@ func (s *Server) ListenAndServe(ctx context.Context, tools ...Tool) (err error) 
 }
 
 // serveHTTP serves over HTTP until ctx ends.
-func (s *Server) serveHTTP(ctx context.Context, server *rpc.Server, registry *Registry, runner *tasks.Runner, log zerolog.Logger) error {
+func (s *Server) serveHTTP(ctx context.Context, server *rpc.Server, registry *Registry, runner *run.Runner, log zerolog.Logger) error {
 	if !httpserver.Loopback(s.HTTP) {
 		return fmt.Errorf("address %s: only one of this machine, such as 127.0.0.1:8080, may be served without tokens and TLS; package rpc/http has both", s.HTTP)
 	}

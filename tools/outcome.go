@@ -11,12 +11,13 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/run"
 )
 
 // run calls the tool. Mistakes that a model can correct (bad arguments, a tool's plain error) become a result
 // with isError: "Input validation errors" are tool execution errors, which "contain actionable feedback that
 // language models can use to self-correct" (2025-11-25 server/tools, "Error Handling").
-func (e *entry) run(ctx context.Context, in *Call, log *partials.Log, report func(p tasks.Progress, params json.RawMessage)) *tasks.Done {
+func (e *entry) run(ctx context.Context, in *Call, log *partials.Log, report func(p tasks.Progress, params json.RawMessage)) *run.Done {
 	out := NewOutput(ctx, log, nil)
 	out.report = report
 	if !e.extra { // what a fallback tool shows was masked when it was stored, and a pattern may match the ids of tasks
@@ -28,13 +29,13 @@ func (e *entry) run(ctx context.Context, in *Call, log *partials.Log, report fun
 }
 
 // outcome is the outcome of a tool call.
-func (c *Call) outcome(ctx context.Context, out *Output, result *mcp.CallToolResult, err error) *tasks.Done {
+func (c *Call) outcome(ctx context.Context, out *Output, result *mcp.CallToolResult, err error) *run.Done {
 	wire, isWire := errors.AsType[*rpc.Error](err)
 	switch {
 	case isWire:
-		return &tasks.Done{Err: wire}
+		return &run.Done{Err: wire}
 	case errors.Is(err, ErrCannotAsk) && c.caller != nil && c.caller.Version.Stateless && !c.CanAsk():
-		return &tasks.Done{Err: need(c.caller, "elicitation/create", nil)}
+		return &run.Done{Err: need(c.caller, "elicitation/create", nil)}
 	case err != nil:
 		result = mcp.ErrorResult(err.Error())
 	case result == nil:
@@ -62,7 +63,7 @@ func (c *Call) outcome(ctx context.Context, out *Output, result *mcp.CallToolRes
 		t := c.run.Task()
 		result.Content = append(result.Content, tasks.LinkLog(&t))
 	}
-	return &tasks.Done{Result: result, Status: c.Said.Status, Rest: c.Said.Rest, Masked: true}
+	return &run.Done{Result: result, Status: c.Said.Status, Rest: c.Said.Rest, Masked: true}
 }
 
 // written returns what was written to the output as the result. Of a longer output it is the beginning, with
@@ -120,12 +121,12 @@ func (c *Call) hide(out *Output, result *mcp.CallToolResult) *mcp.CallToolResult
 	}
 	const ownID = "\uFDD0" // stands for the task's id until the secrets are masked: a pattern may match it where the result says how to get the rest
 	if c.Said.Rest != nil {
-		rest := tasks.HideContent(s, replaced(*c.Said.Rest, c.run.ID(), ownID))
+		rest := run.HideContent(s, replaced(*c.Said.Rest, c.run.ID(), ownID))
 		c.Said.Rest = new(replaced(rest, ownID, c.run.ID()))
 	}
 	masked := *result
 	masked.Content = replaced(result.Content, c.run.ID(), ownID)
-	masked = *tasks.HideResult(s, &masked)
+	masked = *run.HideResult(s, &masked)
 	masked.Content = replaced(masked.Content, ownID, c.run.ID())
 	return &masked
 }

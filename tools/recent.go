@@ -6,7 +6,7 @@ import (
 	"weak"
 
 	"runnel/rpc"
-	"runnel/tasks"
+	"runnel/tasks/run"
 )
 
 // maxRecent is how many calls are remembered.
@@ -21,9 +21,9 @@ type recentCalls struct {
 
 type recentCall struct {
 	id, tool string
-	session  *sessionMark            // nil in the stateless era
-	run      weak.Pointer[tasks.Run] // weak, so that a run that has ended is not kept in memory with its output
-	viewed   bool                    // a page has found it
+	session  *sessionMark          // nil in the stateless era
+	run      weak.Pointer[run.Run] // weak, so that a run that has ended is not kept in memory with its output
+	viewed   bool                  // a page has found it
 }
 
 // sessionMark identifies a session. Over HTTP each request of the stateless era may have its own: what its
@@ -40,7 +40,7 @@ func markOf(c *rpc.Caller) *sessionMark {
 }
 
 // note remembers a call.
-func (r *recentCalls) note(c *rpc.Caller, run *tasks.Run) {
+func (r *recentCalls) note(c *rpc.Caller, run *run.Run) {
 	call := &recentCall{id: run.ID(), tool: run.Task().Tool, session: markOf(c), run: weak.Make(run)}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/run"
 )
 
 // rejoin continues a delivery after a mark, for a client that has lost its connection. It reads the task's
@@ -111,7 +112,7 @@ func (r *rejoin) dialect(segments *partials.Segments) *marked {
 }
 
 // follow writes the output and the status changes of a task until it has ended.
-func (r *rejoin) follow(ctx context.Context, v *tasks.View) error {
+func (r *rejoin) follow(ctx context.Context, v *run.View) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	changed, stop := v.Watch()

@@ -6,11 +6,12 @@ import (
 
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/run"
 )
 
-// Asked implements tasks.Client: the worker that runs the call asks something. The question is treated like
+// Asked implements run.Client: the worker that runs the call asks something. The question is treated like
 // one of a tool that runs here.
-func (a *audience) Asked(q *tasks.Question) (send func(), err error) {
+func (a *audience) Asked(q *run.Question) (send func(), err error) {
 	c := a.caller()
 	method := q.Request.Method
 	params := q.Request.Params
@@ -40,7 +41,7 @@ func (a *audience) Asked(q *tasks.Question) (send func(), err error) {
 
 // forward sends a question of a worker to a client of the handshake era, until it is answered or nobody waits
 // for it any more.
-func (a *audience) forward(q *tasks.Question) {
+func (a *audience) forward(q *run.Question) {
 	defer a.questions.Done()
 	ctx, cancel := context.WithCancel(a.run.Context())
 	defer cancel()
@@ -71,5 +72,5 @@ func (a *audience) forward(q *tasks.Question) {
 	}
 }
 
-// Progress implements tasks.Client: it gets the progress of the worker that runs the call.
+// Progress implements run.Client: it gets the progress of the worker that runs the call.
 func (a *audience) Progress(p tasks.Progress) { a.report(p, nil) }

@@ -6,13 +6,14 @@ import (
 	"runnel/internal/signal"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
-	"runnel/tasks"
 	"runnel/tasks/logs"
+	"runnel/tasks/methods"
+	"runnel/tasks/run"
 )
 
 // Serve adds tools/list, tools/call and the resources methods to srv, and the fallback tools to the registry.
 // Use it instead of ListenAndServe for a server with options, a state or a transport of your own.
-func Serve(srv *rpc.Server, registry *Registry, runner *tasks.Runner, o ServeOptions) {
+func Serve(srv *rpc.Server, registry *Registry, runner *run.Runner, o ServeOptions) {
 	if o.Source == nil {
 		o.Source = noSource{}
 	}
@@ -48,7 +49,7 @@ func (s *service) tellUsed(ctx context.Context, c *rpc.Caller) {
 	ctx, cancel := c.WhileOpen(ctx)
 	defer cancel()
 	select {
-	case <-tasks.Used(c).Done():
+	case <-methods.Used(c).Done():
 		if !s.fallbackListed(c) {
 			_ = c.Notify("notifications/tools/list_changed", nil) // fails only if the reader has closed
 		}
@@ -58,7 +59,7 @@ func (s *service) tellUsed(ctx context.Context, c *rpc.Caller) {
 
 // Announce tells a session about changes of a list as long as the session is open. Use it for lists that are
 // served in addition to the tools.
-func Announce(runner *tasks.Runner, c *rpc.Caller, method string, list *signal.Broadcast) {
+func Announce(runner *run.Runner, c *rpc.Caller, method string, list *signal.Broadcast) {
 	changed, stop := list.Watch()
 	runner.Go(func(ctx context.Context) {
 		defer stop()

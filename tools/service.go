@@ -10,12 +10,14 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/methods"
+	"runnel/tasks/run"
 )
 
 // service answers calls.
 type service struct {
 	registry *Registry
-	runner   *tasks.Runner
+	runner   *run.Runner
 	parked   *parking
 	recent   recentCalls
 	o        ServeOptions
@@ -46,7 +48,7 @@ func (s *service) lookup(ctx context.Context, c *rpc.Caller, name string) *entry
 }
 
 // start starts a call of a tool. A detached call without questions already runs elsewhere when start returns.
-func (s *service) start(ctx context.Context, e *entry, arguments json.RawMessage, d *delivery, spec tasks.Spec) (*tasks.Run, error) {
+func (s *service) start(ctx context.Context, e *entry, arguments json.RawMessage, d *delivery, spec run.Spec) (*run.Run, error) {
 	run, err := s.runner.Start(ctx, s.spec(e, arguments, d, spec))
 	if err == nil && !e.traits.bounded && d.caller.ShowsApps() {
 		s.recent.note(d.caller, run)
@@ -69,11 +71,11 @@ func (s *service) start(ctx context.Context, e *entry, arguments json.RawMessage
 // for it. It is then detached from its start, since nothing can take a command over from the process that
 // started it; that costs some 0.1 s.
 func (s *service) outlives(c *rpc.Caller, e *entry, handle bool) bool {
-	return e.traits.MayDetach && s.o.Detach != nil && c != nil && known(c).Resumes && tasks.CanUse(c) && (handle || canTask(c, e))
+	return e.traits.MayDetach && s.o.Detach != nil && c != nil && known(c).Resumes && methods.CanUse(c) && (handle || canTask(c, e))
 }
 
 // spec returns how a call of a tool runs.
-func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec tasks.Spec) tasks.Spec {
+func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec run.Spec) run.Spec {
 	spec.Tool = e.spec.Name
 	spec.ClientName = hostName(d.caller)
 	spec.Arguments = arguments
@@ -90,12 +92,12 @@ func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec ta
 	fitted, err := e.fit(arguments, s.runner.Secrets())
 	in := &Call{Arguments: fitted, Params: d.params, Confirmed: s.taken.Confirmed, caller: d.caller, audience: d.audience, server: s, outlives: outlives}
 	if err != nil {
-		spec.Work = func(context.Context, *tasks.Run) tasks.Done {
-			return tasks.Done{Result: mcp.ErrorResult(err.Error()), Status: err.Error()}
+		spec.Work = func(context.Context, *run.Run) run.Done {
+			return run.Done{Result: mcp.ErrorResult(err.Error()), Status: err.Error()}
 		}
 		return spec
 	}
-	spec.Work = func(ctx context.Context, run *tasks.Run) tasks.Done {
+	spec.Work = func(ctx context.Context, run *run.Run) run.Done {
 		in.TaskID, in.run = run.ID(), run
 		return *e.run(ctx, in, run.Log(), func(p tasks.Progress, params json.RawMessage) {
 			run.Report(p)
@@ -130,12 +132,12 @@ func (s *service) deliverRest(c *rpc.Caller, a *audience, from int64) *delivery 
 // giveUp cancels a call whose request has ended without an answer. When the server stops, the runner ends
 // what must end; the next session of a client that reads tasks can find it (Runner.Earlier), since this one
 // has read nothing of it.
-func (s *service) giveUp(ctx context.Context, e *entry, run *tasks.Run, c *rpc.Caller) {
+func (s *service) giveUp(ctx context.Context, e *entry, run *run.Run, c *rpc.Caller) {
 	if !errors.Is(context.Cause(ctx), rpc.ErrShutdown) {
 		run.Cancel("cancelled by the client")
 		return
 	}
-	if e.traits.bounded || !s.fallbackListed(c) && !tasks.CanUse(c) {
+	if e.traits.bounded || !s.fallbackListed(c) && !methods.CanUse(c) {
 		return
 	}
 	if err := run.Keep(context.WithoutCancel(ctx)); err != nil && !errors.Is(err, tasks.ErrEnded) {
@@ -144,7 +146,7 @@ func (s *service) giveUp(ctx context.Context, e *entry, run *tasks.Run, c *rpc.C
 }
 
 // drop returns what happens to a run whose client cancelled the request before it could know the task.
-func drop(run *tasks.Run) func() { return func() { run.Cancel("cancelled by the client") } }
+func drop(run *run.Run) func() { return func() { run.Cancel("cancelled by the client") } }
 
 // fallbackListed reports whether a client's list has the fallback tools, so that its model can be told to
 // call them.
@@ -177,5 +179,5 @@ func (s *service) detached() *Detached { return &s.taken }
 // canResume reports whether a client that is answered with a task instead of its result can get the rest,
 // with the fallback tools or the tasks methods. A client that has closed the input can ask for nothing more.
 func (s *service) canResume(c *rpc.Caller) bool {
-	return c.InputOpen() && (s.fallbackListed(c) || tasks.CanUse(c))
+	return c.InputOpen() && (s.fallbackListed(c) || methods.CanUse(c))
 }

@@ -7,7 +7,7 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
-	"runnel/tasks"
+	"runnel/tasks/run"
 )
 
 // spelling says which dialect carries the output.
@@ -68,7 +68,7 @@ func (s streaming) End(dst []byte) []byte {
 
 // statusDialect shows the last line of output as the statusMessage of a working task: some hosts show nothing
 // else. It goes with a tail reader.
-func statusDialect(head []byte, run *tasks.Run) partials.Dialect {
+func statusDialect(head []byte, run *run.Run) partials.Dialect {
 	return partials.EndlessDialect(func(dst []byte, b partials.Batch) []byte {
 		t := run.Status(b.LastLine())
 		if t.Status != mcp.TaskWorking || t.StatusMessage == "" {

@@ -15,7 +15,8 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
-	"runnel/tasks"
+	"runnel/tasks/methods"
+	"runnel/tasks/run"
 )
 
 // statelessClient speaks to a server with one tool.
@@ -37,8 +38,8 @@ func serveStateless(t *testing.T, tool Tool) *statelessClient {
 func serveRegistry(t *testing.T, registry *Registry) *statelessClient {
 	t.Helper()
 	srv := rpc.NewServer(nil)
-	runner := tasks.NewRunner(tasks.Options{})
-	runner.Register(srv)
+	runner := run.NewRunner(run.Options{})
+	methods.Register(srv, runner)
 	Serve(srv, registry, runner, ServeOptions{ImmediateWait: 100 * time.Millisecond, FallbackTools: "never"})
 	inReader, in := io.Pipe()
 	out, outWriter := io.Pipe()

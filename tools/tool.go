@@ -12,6 +12,7 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/run"
 	"runnel/tools/secrets"
 	"runnel/tools/text"
 )
@@ -77,7 +78,7 @@ type Call struct {
 	Said Said
 
 	// nil in a test
-	run      *tasks.Run
+	run      *run.Run
 	caller   *rpc.Caller
 	audience *audience
 	server   server
@@ -91,7 +92,7 @@ type server interface {
 	shows(c *rpc.Caller) (most, mostOfError int)
 	detacher() func(*Detached) error
 	detached() *Detached
-	startFor(ctx context.Context, c *rpc.Caller, tool string, arguments json.RawMessage) (*tasks.Run, error)
+	startFor(ctx context.Context, c *rpc.Caller, tool string, arguments json.RawMessage) (*run.Run, error)
 	recentOf(ctx context.Context, c *rpc.Caller, tool string, arguments json.RawMessage) (id string, err error)
 	startable(tool string) (title string, ok bool)
 	startables() (specs []mcp.Tool)
@@ -153,7 +154,7 @@ func leftOut(poller, taskID string) func(text.Gap) string {
 func (c *Call) polls() bool { return c.server.poller(c.caller) != "" }
 
 // Start starts a tool as a task, for the client of the call.
-func (c *Call) Start(ctx context.Context, tool string, arguments json.RawMessage) (*tasks.Run, error) {
+func (c *Call) Start(ctx context.Context, tool string, arguments json.RawMessage) (*run.Run, error) {
 	return c.server.startFor(ctx, c.caller, tool, arguments)
 }
 
@@ -193,7 +194,7 @@ func (c *Call) Variables() json.RawMessage {
 }
 
 // SetVariables merges an object into the variables of the call's task and returns them all; null deletes a
-// key. It fails like [tasks.Run.SetVariables].
+// key. It fails like [run.Run.SetVariables].
 func (c *Call) SetVariables(ctx context.Context, patch json.RawMessage) (json.RawMessage, error) {
 	if c.run == nil {
 		return patch, nil

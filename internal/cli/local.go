@@ -19,6 +19,7 @@ import (
 	"runnel/internal/term"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/run"
 	"runnel/tasks/sqlite"
 	"runnel/tools/config"
 	"runnel/tools/notify"
@@ -31,7 +32,7 @@ type local struct {
 	dir     string // or a URL
 	owner   string
 	store   serve.PeoplesState // nil before open
-	runner  *tasks.Runner      // nil before open
+	runner  *run.Runner        // nil before open
 	notices *notify.Notices    // about the tasks that it ends for runnels that are gone
 }
 
@@ -83,7 +84,7 @@ func (l *local) open() (err error) {
 		err = l.openDir()
 	}
 	if err == nil {
-		l.runner = tasks.NewRunner(tasks.Options{State: l.store, Owner: l.owner, AskTimeout: cancelPatience, Log: l.i.Logger()})
+		l.runner = run.NewRunner(run.Options{State: l.store, Owner: l.owner, AskTimeout: cancelPatience, Log: l.i.Logger()})
 	}
 	return err
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"runnel/internal/system"
-	"runnel/tasks"
+	"runnel/tasks/run"
 	"runnel/tasks/sqlite"
 	"runnel/tools"
 	"runnel/tools/command"
@@ -32,8 +32,8 @@ type Supervisors struct {
 	StateDir       []byte // absolute
 	MaxState       int64
 	Owner          []byte
-	MaxPending     int  // tasks.Options.MaxPending
-	ErrorsComplete bool // tasks.Options.ErrorsComplete
+	MaxPending     int  // run.Options.MaxPending
+	ErrorsComplete bool // run.Options.ErrorsComplete
 	Notices        *notify.Rules
 }
 
@@ -187,7 +187,7 @@ func supervise(in io.Reader, answer io.WriteCloser) error {
 		notices.Replace(o.Notices)
 	}
 	store := sqlite.New(sqlite.Options{Dir: string(o.StateDir), MaxState: o.MaxState, Recovered: notices.Tell, Log: log})
-	runner := tasks.NewRunner(tasks.Options{State: store, Owner: string(o.Owner), MaxPending: o.MaxPending, ErrorsComplete: o.ErrorsComplete, Ended: notices.Tell, Secrets: hidden, Log: log})
+	runner := run.NewRunner(run.Options{State: store, Owner: string(o.Owner), MaxPending: o.MaxPending, ErrorsComplete: o.ErrorsComplete, Ended: notices.Tell, Secrets: hidden, Log: log})
 	run, err := o.take(ctx, runner, log)
 	said := taken
 	if err != nil {
@@ -209,7 +209,7 @@ func supervise(in io.Reader, answer io.WriteCloser) error {
 }
 
 // take takes over the task and starts its work.
-func (o *order) take(ctx context.Context, runner *tasks.Runner, log zerolog.Logger) (*tasks.Run, error) {
+func (o *order) take(ctx context.Context, runner *run.Runner, log zerolog.Logger) (*run.Run, error) {
 	var recipe command.Recipe
 	if err := json.Unmarshal(o.Call.Tool, &recipe); err != nil {
 		return nil, err

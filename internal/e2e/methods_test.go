@@ -7,7 +7,8 @@ import (
 	"testing"
 
 	"runnel/rpc"
-	"runnel/tasks"
+	"runnel/tasks/methods"
+	"runnel/tasks/run"
 	"runnel/tools"
 	"runnel/tools/upstream"
 )
@@ -18,9 +19,9 @@ var updateMethods = flag.Bool("update-methods", false, "rewrite testdata/methods
 // -32601.
 func TestMethodsAreTheGoldenList(t *testing.T) {
 	server := rpc.NewServer(nil)
-	runner := tasks.NewRunner(tasks.Options{})
+	runner := run.NewRunner(run.Options{})
 	defer runner.Close()
-	runner.Register(server)
+	methods.Register(server, runner)
 	upstream.NewSet(&tools.Registry{}).Serve(server, runner, false, tools.ServeOptions{})
 	got := strings.Join(server.Methods(), "\n") + "\n"
 	const file = "testdata/methods.txt"

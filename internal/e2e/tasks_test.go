@@ -16,7 +16,7 @@ import (
 
 	"runnel/partials"
 	"runnel/rpc/mcp"
-	"runnel/tasks"
+	"runnel/tasks/run"
 	"runnel/tasks/sqlite"
 )
 
@@ -210,11 +210,11 @@ func TestTasksKept(t *testing.T) {
 func TestTasksShowItems(t *testing.T) {
 	dir := t.TempDir()
 	store := sqlite.New(sqlite.Options{Dir: dir})
-	runner := tasks.NewRunner(tasks.Options{State: store})
+	runner := run.NewRunner(run.Options{State: store})
 	image := mcp.Image([]byte("pixels"), "image/png")
-	run, err := runner.Start(t.Context(), tasks.Spec{Tool: "draw", Handle: true, Work: func(ctx context.Context, run *tasks.Run) tasks.Done {
-		err := run.Log().Append(ctx, partials.Chunk{Data: []byte("no end")}, partials.Chunk{Kind: partials.Item, Data: image}, partials.Chunk{Data: []byte("more\n")}, partials.Chunk{Kind: partials.Item, Data: image})
-		return tasks.Done{Result: &mcp.CallToolResult{Content: []mcp.ContentBlock{mcp.Text("no end"), image, mcp.Text("more\n"), image}}, Err: err}
+	run, err := runner.Start(t.Context(), run.Spec{Tool: "draw", Handle: true, Work: func(ctx context.Context, task *run.Run) run.Done {
+		err := task.Log().Append(ctx, partials.Chunk{Data: []byte("no end")}, partials.Chunk{Kind: partials.Item, Data: image}, partials.Chunk{Data: []byte("more\n")}, partials.Chunk{Kind: partials.Item, Data: image})
+		return run.Done{Result: &mcp.CallToolResult{Content: []mcp.ContentBlock{mcp.Text("no end"), image, mcp.Text("more\n"), image}}, Err: err}
 	}})
 	if err != nil {
 		t.Fatal(err)

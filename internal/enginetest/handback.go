@@ -11,6 +11,7 @@ import (
 	"runnel/rpc/mcp"
 	"runnel/tasks"
 	"runnel/tasks/engine"
+	"runnel/tasks/run"
 	"runnel/tasks/statetest"
 )
 
@@ -38,15 +39,15 @@ func HandedBack(t *testing.T, open func() Queue) {
 			link := &badLink{Store: sp.Store, late: late}
 			sp.Store, sp.Queue = link, badQueue{sp.Queue, link}
 			var ran atomic.Int32
-			there, err := statetest.NewRunner(t, tasks.Options{State: badly{worker, sp}}).Take(t.Context(), waits.ID(), []byte(`{"host":"there"}`), tasks.Spec{
-				Work: func(ctx context.Context, run *tasks.Run) tasks.Done {
-					if run.Offer(ctx, offer) != nil {
+			there, err := statetest.NewRunner(t, run.Options{State: badly{worker, sp}}).Take(t.Context(), waits.ID(), []byte(`{"host":"there"}`), run.Spec{
+				Work: func(ctx context.Context, task *run.Run) run.Done {
+					if task.Offer(ctx, offer) != nil {
 						ran.Add(1)
 						if err := link.arrive(ctx); !errors.Is(err, tasks.ErrFenced) {
 							t.Errorf("what comes late is stored: %v", err)
 						}
 					}
-					return tasks.Done{Result: mcp.Result("there")}
+					return run.Done{Result: mcp.Result("there")}
 				},
 			})
 			if err != nil {
@@ -55,9 +56,9 @@ func HandedBack(t *testing.T, open func() Queue) {
 			there.Delivered()
 			<-there.Ended()
 			if !late {
-				run := takeNext(t, other, "other", func(context.Context, *tasks.Run) tasks.Done {
+				run := takeNext(t, other, "other", func(context.Context, *run.Run) run.Done {
 					ran.Add(1)
-					return tasks.Done{Result: mcp.Result("other")}
+					return run.Done{Result: mcp.Result("other")}
 				})
 				<-run.Ended()
 				if got := run.Task(); got.Attempt != 1 {
@@ -96,7 +97,7 @@ func HandedBackUnknown(t *testing.T, open func() Queue) {
 	if err := worker.Put(t.Context(), statetest.Ended(task, mcp.TaskFailed, "the worker ends")); !errors.Is(err, tasks.ErrFenced) {
 		t.Errorf("it ends what another one may run: %v", err)
 	}
-	<-takeNext(t, other, "other", func(context.Context, *tasks.Run) tasks.Done { return tasks.Done{Result: mcp.Result("other")} }).Ended()
+	<-takeNext(t, other, "other", func(context.Context, *run.Run) run.Done { return run.Done{Result: mcp.Result("other")} }).Ended()
 	<-waits.Ended()
 	if end := waits.Task(); end.Status != mcp.TaskCompleted {
 		t.Errorf("%+v", end)
@@ -104,10 +105,10 @@ func HandedBackUnknown(t *testing.T, open func() Queue) {
 }
 
 // offered starts a task that waits for a worker.
-func offered(t *testing.T, front tasks.Queue, o tasks.Offer) *tasks.Run {
+func offered(t *testing.T, front tasks.Queue, o tasks.Offer) *run.Run {
 	t.Helper()
-	run := statetest.Start(t, statetest.NewRunner(t, tasks.Options{State: front}), func(ctx context.Context, run *tasks.Run) tasks.Done {
-		return tasks.Done{Err: run.Offer(ctx, o)}
+	run := statetest.Start(t, statetest.NewRunner(t, run.Options{State: front}), func(ctx context.Context, task *run.Run) run.Done {
+		return run.Done{Err: task.Offer(ctx, o)}
 	})
 	run.Delivered()
 	select {
@@ -119,7 +120,7 @@ func offered(t *testing.T, front tasks.Queue, o tasks.Offer) *tasks.Run {
 }
 
 // takeNext makes a worker take the next waiting task.
-func takeNext(t *testing.T, worker tasks.Queue, host string, work tasks.Work) *tasks.Run {
+func takeNext(t *testing.T, worker tasks.Queue, host string, work run.Work) *run.Run {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
 	defer cancel()
@@ -127,7 +128,7 @@ func takeNext(t *testing.T, worker tasks.Queue, host string, work tasks.Work) *t
 	if err != nil {
 		t.Fatal(err)
 	}
-	run, err := statetest.NewRunner(t, tasks.Options{State: worker}).Take(t.Context(), o.Task.ID, []byte(`{"host":"`+host+`"}`), tasks.Spec{Work: work})
+	run, err := statetest.NewRunner(t, run.Options{State: worker}).Take(t.Context(), o.Task.ID, []byte(`{"host":"`+host+`"}`), run.Spec{Work: work})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@
 //
 //	a config becomes tools                          Setup.registry (registry.go)
 //	a config that has changed takes effect          Setup.readAgain (watch.go), Setup.replaceTools (owners.go)
-//	owners are kept apart                           owners.serves (owners.go): each has a separate server; in the state, package tasks
+//	owners are kept apart                           owners.serves (owners.go): each has a separate server; in the state, package run
 //	a state is opened                               Setup.openState (state.go)
 //	a state must have workers                       Setup.openState (state.go)
 //	a worker takes tasks                            worker.take, worker.begin (work.go)

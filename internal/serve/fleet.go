@@ -12,6 +12,7 @@ import (
 	"runnel/internal/pause"
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
+	"runnel/tasks/run"
 	"runnel/tools"
 	"runnel/tools/config"
 	"runnel/tools/upstream"
@@ -23,7 +24,7 @@ type fleet struct {
 	owner   string
 	classes []string
 	set     *upstream.Set
-	runner  *tasks.Runner
+	runner  *run.Runner
 	log     zerolog.Logger
 
 	begin sync.Once
@@ -38,7 +39,7 @@ const (
 )
 
 // lend makes a set have the tools of workers, if the config asks for them.
-func lend(conf *config.Config, set *upstream.Set, store tasks.State, runner *tasks.Runner, log zerolog.Logger) {
+func lend(conf *config.Config, set *upstream.Set, store tasks.State, runner *run.Runner, log zerolog.Logger) {
 	queue, ok := store.(tasks.Queue)
 	if !ok || len(conf.Fleet.Classes) == 0 {
 		return

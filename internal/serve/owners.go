@@ -12,6 +12,7 @@ import (
 
 	httpserver "runnel/rpc/http"
 	"runnel/tasks"
+	"runnel/tasks/run"
 	"runnel/tools/config"
 	"runnel/tools/upstream"
 )
@@ -26,7 +27,7 @@ type owners struct {
 	setup    *Setup
 	began    *config.Config // the config at the start
 	store    tasks.State
-	observer tasks.Observer
+	observer run.Observer
 	log      zerolog.Logger
 
 	mu       sync.Mutex

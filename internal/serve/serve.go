@@ -9,6 +9,7 @@ import (
 
 	"runnel/internal/term"
 	"runnel/tasks"
+	"runnel/tasks/run"
 	"runnel/tools/config"
 	"runnel/tools/process"
 	"runnel/tools/upstream"
@@ -80,7 +81,7 @@ func (s *Setup) Connect(ctx context.Context, conf *config.Config, set *upstream.
 	defer cancel()
 	process.CollectOrphans(ctx)
 	recoverState(ctx, store, log)
-	var observer tasks.Observer
+	var observer run.Observer
 	var m *metrics
 	if conf.Metrics != "" {
 		m = serveMetrics(ctx, string(conf.Metrics), log)

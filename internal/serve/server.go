@@ -16,6 +16,8 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/methods"
+	"runnel/tasks/run"
 	"runnel/tasks/sqlite"
 	"runnel/tools"
 	"runnel/tools/config"
@@ -31,7 +33,7 @@ type served struct {
 }
 
 // server wires the rooms for one owner.
-func (s *Setup) server(conf *config.Config, set *upstream.Set, store tasks.State, observer tasks.Observer, log zerolog.Logger) served {
+func (s *Setup) server(conf *config.Config, set *upstream.Set, store tasks.State, observer run.Observer, log zerolog.Logger) served {
 	server := rpc.NewServer(&rpc.Options{
 		Info:         mcp.Implementation{Name: conf.Server.Name, Version: Version()},
 		Instructions: s.instructions(conf),
@@ -46,7 +48,7 @@ func (s *Setup) server(conf *config.Config, set *upstream.Set, store tasks.State
 	}
 	// When the input has ended or a signal has come, no child is left behind.
 	stop := sync.OnceFunc(func() { stopTasks(runner.Close, set.Close, runner.GiveUp, set.Tools.Grace()) })
-	runner.Register(server)
+	methods.Register(server, runner)
 	lend(conf, set, store, runner, log)
 	set.Serve(server, runner, s.Wrapped != nil, tools.ServeOptions{
 		Pump:                partials.PumpOptions{Pace: time.Duration(conf.Partials.Pace), MaxBytes: int(conf.Partials.MaxBytes)},
@@ -67,9 +69,9 @@ func (s *Setup) server(conf *config.Config, set *upstream.Set, store tasks.State
 }
 
 // newRunner makes the runner of the config's owner.
-func (s *Setup) newRunner(conf *config.Config, store tasks.State, observer tasks.Observer, log zerolog.Logger) *tasks.Runner {
+func (s *Setup) newRunner(conf *config.Config, store tasks.State, observer run.Observer, log zerolog.Logger) *run.Runner {
 	dir, _ := os.Getwd() // "" if that is unknown
-	return tasks.NewRunner(tasks.Options{
+	return run.NewRunner(run.Options{
 		Dir:          dir,
 		State:        store,
 		Owner:        conf.Server.Owner,

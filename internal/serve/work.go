@@ -16,6 +16,7 @@ import (
 	"runnel/internal/signal"
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
+	"runnel/tasks/run"
 	"runnel/tools"
 	"runnel/tools/process"
 	"runnel/tools/secrets"
@@ -38,7 +39,7 @@ type worker struct {
 	queue   tasks.Queue
 	host    string
 	set     *upstream.Set
-	runners map[string]*tasks.Runner
+	runners map[string]*run.Runner
 	metrics *metrics
 	secrets *secrets.Current
 	log     zerolog.Logger
@@ -105,7 +106,7 @@ func (s *Setup) Work(ctx context.Context, o WorkOptions) error {
 		m = serveMetrics(serving, string(conf.Metrics), log)
 	}
 	w := &worker{
-		queue: queue, host: host, set: set, of: of, ofUpstream: ofUpstream, runners: map[string]*tasks.Runner{}, metrics: m, secrets: s.secrets, log: log,
+		queue: queue, host: host, set: set, of: of, ofUpstream: ofUpstream, runners: map[string]*run.Runner{}, metrics: m, secrets: s.secrets, log: log,
 		leaving: ctx.Done(), slots: make(chan struct{}, o.Slots), changed: signal.NewWake(), missing: map[string]bool{},
 		self: tasks.Worker{Host: host, PID: os.Getpid(), Classes: classes, Slots: o.Slots},
 	}
@@ -145,7 +146,7 @@ func (w *worker) run(ctx context.Context, owners, classes []string, drain time.D
 	case <-time.After(drain):
 	}
 	runners := slices.Collect(maps.Values(w.runners))
-	each := func(do func(*tasks.Runner)) func() {
+	each := func(do func(*run.Runner)) func() {
 		return func() {
 			var all sync.WaitGroup
 			for _, r := range runners {
@@ -154,7 +155,7 @@ func (w *worker) run(ctx context.Context, owners, classes []string, drain time.D
 			all.Wait()
 		}
 	}
-	stopTasks(each((*tasks.Runner).Close), w.set.Close, each((*tasks.Runner).GiveUp), grace())
+	stopTasks(each((*run.Runner).Close), w.set.Close, each((*run.Runner).GiveUp), grace())
 	<-ended
 	stop()
 	announcer.Wait()

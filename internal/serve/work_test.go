@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"runnel/tasks"
+	"runnel/tasks/run"
 	"runnel/tools"
 	"runnel/tools/upstream"
 )
@@ -22,7 +23,7 @@ func (mute) Announce(context.Context, string, *tasks.Worker) error {
 // A worker of many owners that is to end does not wait for each of them when the state does not answer.
 func TestAnnounceMute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &worker{queue: mute{}, set: upstream.NewSet(&tools.Registry{}), changed: make(chan struct{}, 1), runners: map[string]*tasks.Runner{"a": nil, "b": nil, "c": nil}}
+		w := &worker{queue: mute{}, set: upstream.NewSet(&tools.Registry{}), changed: make(chan struct{}, 1), runners: map[string]*run.Runner{"a": nil, "b": nil, "c": nil}}
 		ctx, stop := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, stop)
 		began := time.Now()

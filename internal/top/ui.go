@@ -18,7 +18,7 @@ import (
 type Source interface {
 	// List returns the tasks, oldest first. The message of a running one is its last line of output.
 	List(ctx context.Context) ([]tasks.Task, error)
-	// Head, Tail and Cancel are those of a tasks.Runner.
+	// Head, Tail and Cancel are those of a run.Runner.
 	Head(ctx context.Context, id string) (tasks.Task, error)
 	Tail(ctx context.Context, id string, after int64, follow bool, write func(partials.Batch) error) (tasks.Task, error)
 	Cancel(ctx context.Context, id string) (tasks.Task, error)

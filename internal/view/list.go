@@ -69,7 +69,7 @@ type historyParams struct {
 	Tool string `json:"tool"`
 }
 
-type run struct {
+type pastRun struct {
 	TaskID     string         `json:"taskId"`
 	CreatedAt  time.Time      `json:"createdAt"`
 	DurationMs int64          `json:"durationMs"`
@@ -82,9 +82,9 @@ func (v *view) history(ctx context.Context, _ *tools.Call, p historyParams) (any
 	if err != nil {
 		return nil, err
 	}
-	runs := []run{}
+	runs := []pastRun{}
 	for _, t := range last {
-		runs = append(runs, run{t.ID, t.CreatedAt.UTC(), duration(&t).Milliseconds(), t.Status})
+		runs = append(runs, pastRun{t.ID, t.CreatedAt.UTC(), duration(&t).Milliseconds(), t.Status})
 	}
-	return map[string][]run{"runs": runs}, nil
+	return map[string][]pastRun{"runs": runs}, nil
 }

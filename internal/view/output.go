@@ -11,8 +11,8 @@ import (
 
 	"runnel/partials"
 	"runnel/rpc/rawjson"
-	"runnel/tasks"
 	"runnel/tasks/logs"
+	"runnel/tasks/run"
 	"runnel/tools"
 )
 
@@ -68,7 +68,7 @@ func (v *view) output(ctx context.Context, in *tools.Call, p outputParams) (any,
 const maxEscape = 6
 
 // await waits for output after a position, or for a change of the task's status, but not longer than limit.
-func await(ctx context.Context, v *tasks.View, after int64, limit time.Duration) {
+func await(ctx context.Context, v *run.View, after int64, limit time.Duration) {
 	wait, stop := context.WithTimeout(ctx, min(limit, maxWait))
 	defer stop()
 	changed, unwatch := v.Watch()

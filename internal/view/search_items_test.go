@@ -9,13 +9,14 @@ import (
 	"runnel/internal/view"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
-	"runnel/tasks"
+	"runnel/tasks/methods"
+	"runnel/tasks/run"
 	"runnel/tools"
 )
 
 // A search that goes on after a match in an item, whose text is shorter than the item, finds each line once.
 func TestSearchGoesOnAfterAnItem(t *testing.T) {
-	w := &world{t: t, srv: rpc.NewServer(nil), runner: tasks.NewRunner(tasks.Options{})}
+	w := &world{t: t, srv: rpc.NewServer(nil), runner: run.NewRunner(run.Options{})}
 	t.Cleanup(w.runner.Close)
 	registry := &tools.Registry{}
 	hold := make(chan struct{})
@@ -30,7 +31,7 @@ func TestSearchGoesOnAfterAnItem(t *testing.T) {
 	})); err != nil {
 		t.Fatal(err)
 	}
-	w.runner.Register(w.srv)
+	methods.Register(w.srv, w.runner)
 	tools.Serve(w.srv, registry, w.runner, tools.ServeOptions{App: view.App(w.runner)})
 	c := w.dial("2025-11-25", shows)
 	done := c.begin(args{})

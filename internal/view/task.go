@@ -8,11 +8,12 @@ import (
 	"runnel/internal/shorten"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/run"
 	"runnel/tools"
 )
 
 // view answers the calls of the page.
-type view struct{ runner *tasks.Runner }
+type view struct{ runner *run.Runner }
 
 // shownTask describes a task to the page. Unknown members are omitted.
 type shownTask struct {

@@ -10,11 +10,12 @@ import (
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
+	"runnel/tasks/run"
 	"runnel/tools"
 )
 
 // App returns the live view of a runner's tasks. Set it as tools.ServeOptions.App.
-func App(runner *tasks.Runner) *tools.App {
+func App(runner *run.Runner) *tools.App {
 	v := &view{runner}
 	const taskID = `"taskId":{"type":"string"}`
 	const position = `{"type":"integer","minimum":0}`

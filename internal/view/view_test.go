@@ -16,6 +16,8 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/methods"
+	"runnel/tasks/run"
 	"runnel/tasks/sqlite"
 	"runnel/tools"
 )
@@ -24,7 +26,7 @@ import (
 type world struct {
 	t      *testing.T
 	srv    *rpc.Server
-	runner *tasks.Runner
+	runner *run.Runner
 	state  tasks.State
 	say    chan string // what the tool writes; closed: it ends
 }
@@ -34,9 +36,9 @@ type sayParams struct {
 	N int `json:"n,omitempty"`
 }
 
-func serve(t *testing.T, o tasks.Options) *world {
+func serve(t *testing.T, o run.Options) *world {
 	t.Helper()
-	w := &world{t: t, srv: rpc.NewServer(nil), runner: tasks.NewRunner(o), state: o.State, say: make(chan string)}
+	w := &world{t: t, srv: rpc.NewServer(nil), runner: run.NewRunner(o), state: o.State, say: make(chan string)}
 	registry := &tools.Registry{}
 	add := func(tool tools.Tool) {
 		if err := registry.Add(tool); err != nil {
@@ -62,7 +64,7 @@ func serve(t *testing.T, o tasks.Options) *world {
 	own := tools.Func("paged", "", func(context.Context, struct{}, *tools.Output) (*mcp.CallToolResult, error) { return nil, nil })
 	own.Tool.Meta = json.RawMessage(`{"ui":{"resourceUri":"ui://own/page"}}`)
 	add(own)
-	w.runner.Register(w.srv)
+	methods.Register(w.srv, w.runner)
 	tools.Serve(w.srv, registry, w.runner, tools.ServeOptions{App: view.App(w.runner)})
 	t.Cleanup(w.runner.Close)
 	return w
@@ -197,7 +199,7 @@ func TestWhoSeesThePage(t *testing.T) {
 	const app = ` {"ui":{"visibility":["app"]}}`
 	other := mcp.ClientCapabilities{Extensions: map[string]any{mcp.ExtensionUI: map[string]any{"mimeTypes": []any{"text/html"}}}}
 	empty := mcp.ClientCapabilities{Extensions: map[string]any{mcp.ExtensionUI: map[string]any{}}}
-	w := serve(t, tasks.Options{})
+	w := serve(t, run.Options{})
 	for _, v := range mcp.Versions {
 		for name, caps := range map[string]mcp.ClientCapabilities{"shows": shows, "none": {}, "other type": other, "no types": empty} {
 			t.Run(v.Name+" "+name, func(t *testing.T) {
@@ -257,7 +259,7 @@ func TestWhoSeesThePage(t *testing.T) {
 func TestFollowsAPlainCall(t *testing.T) {
 	for _, version := range []string{"2025-06-18", "2025-11-25", "2026-07-28"} {
 		t.Run(version, func(t *testing.T) {
-			w := serve(t, tasks.Options{})
+			w := serve(t, run.Options{})
 			c := w.dial(version, shows)
 			done := c.begin(args{"n": 1})
 			id := c.mine(args{"n": 1.0})
@@ -300,7 +302,7 @@ func TestFollowsAPlainCall(t *testing.T) {
 
 // Each page finds a call of its own, by its arguments, and none of another session.
 func TestMine(t *testing.T) {
-	w := serve(t, tasks.Options{})
+	w := serve(t, run.Options{})
 	c := w.dial("2025-11-25", shows)
 	find := func(c client, a args) string {
 		return get[struct{ TaskID string }](c, "view_mine", a).TaskID
@@ -339,7 +341,7 @@ func TestMine(t *testing.T) {
 
 // A page ends its call and starts it again, as its own task.
 func TestCancelAndAgain(t *testing.T) {
-	w := serve(t, tasks.Options{})
+	w := serve(t, run.Options{})
 	c := w.dial("2025-11-25", shows)
 	done := c.begin(args{"n": 7})
 	id := c.mine(args{"n": 7})
@@ -388,7 +390,7 @@ func TestCancelAndAgain(t *testing.T) {
 
 // The page can run each tool that can be a task, by its schema.
 func TestRunsTools(t *testing.T) {
-	w := serve(t, tasks.Options{})
+	w := serve(t, run.Options{})
 	c := w.dial("2026-07-28", shows)
 	var offered []string
 	for _, tool := range get[struct {
@@ -419,11 +421,11 @@ func TestRunsTools(t *testing.T) {
 // A task of another owner is unknown to every tool, just as one that does not exist.
 func TestOwners(t *testing.T) {
 	state := tasks.NewMemory()
-	theirs := serve(t, tasks.Options{State: state, Owner: "theirs"})
+	theirs := serve(t, run.Options{State: state, Owner: "theirs"})
 	c := theirs.dial("2025-11-25", shows)
 	_ = c.begin(args{})
 	id := c.mine(args{})
-	me := serve(t, tasks.Options{State: state, Owner: "me"}).dial("2025-11-25", shows)
+	me := serve(t, run.Options{State: state, Owner: "me"}).dial("2025-11-25", shows)
 	for _, id := range []string{id, "no-such-task"} {
 		for name, more := range map[string]args{"view_task": {}, "view_output": {"waitMs": 100}, "view_search": {"pattern": "x"}, "view_cancel": {}, "view_again": {}} {
 			more["taskId"] = id
@@ -441,7 +443,7 @@ func TestOwners(t *testing.T) {
 // A wait ends with news, with the end, with its time, and with its request.
 func TestWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := serve(t, tasks.Options{})
+		w := serve(t, run.Options{})
 		c := w.dial("2025-11-25", shows)
 		_ = c.begin(args{})
 		id := c.mine(args{})
@@ -476,7 +478,7 @@ func TestWaits(t *testing.T) {
 // A wait is over when its request is cancelled: the server is done with it.
 func TestWaitIsCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := serve(t, tasks.Options{})
+		w := serve(t, run.Options{})
 		c := w.dial("2025-11-25", shows)
 		_ = c.begin(args{})
 		id := c.mine(args{})
@@ -493,7 +495,7 @@ func TestWaitIsCancelled(t *testing.T) {
 // A long log is read forwards and backwards in pieces that fit together, and what stands at a position stands
 // there in both.
 func TestPieces(t *testing.T) {
-	w := serve(t, tasks.Options{State: sqlite.New(sqlite.Options{Dir: filepath.Join(t.TempDir(), "state")})})
+	w := serve(t, run.Options{State: sqlite.New(sqlite.Options{Dir: filepath.Join(t.TempDir(), "state")})})
 	c := w.dial("2025-11-25", shows)
 	_ = c.begin(args{})
 	id := c.mine(args{})
@@ -530,7 +532,7 @@ func TestPieces(t *testing.T) {
 
 // A search finds each line once, however many calls it takes, and goes by what a reader sees.
 func TestSearch(t *testing.T) {
-	w := serve(t, tasks.Options{})
+	w := serve(t, run.Options{})
 	c := w.dial("2025-11-25", shows)
 	done := c.begin(args{})
 	id := c.mine(args{})
@@ -577,7 +579,7 @@ func TestSearch(t *testing.T) {
 
 // A search ends in time, whatever it is given, and says where to go on.
 func TestSearchIsBounded(t *testing.T) {
-	w := serve(t, tasks.Options{})
+	w := serve(t, run.Options{})
 	c := w.dial("2025-11-25", shows)
 	done := c.begin(args{})
 	id := c.mine(args{})
@@ -596,7 +598,7 @@ func TestSearchIsBounded(t *testing.T) {
 
 // A pattern that takes seconds for one line is refused.
 func TestSearchRefusesLargePatterns(t *testing.T) {
-	w := serve(t, tasks.Options{})
+	w := serve(t, run.Options{})
 	c := w.dial("2025-11-25", shows)
 	done := c.begin(args{})
 	id := c.mine(args{})
@@ -616,7 +618,7 @@ func TestAnotherProcess(t *testing.T) {
 	open := func() *world {
 		state := sqlite.New(sqlite.Options{Dir: dir})
 		t.Cleanup(func() { _ = state.Close() })
-		return serve(t, tasks.Options{State: state})
+		return serve(t, run.Options{State: state})
 	}
 	here, there := open(), open()
 	c, far := here.dial("2025-11-25", shows), there.dial("2026-07-28", shows)

@@ -18,6 +18,7 @@ import (
 	"runnel/internal/dynatest"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/run"
 	"runnel/tasks/statetest"
 )
 
@@ -210,7 +211,7 @@ func TestPolicy(t *testing.T) {
 	ours := newState(t, s, through)
 	elsewhere := newState(t, s, through)
 	theirs := newState(t, s)
-	a, b := statetest.NewRunner(t, tasks.Options{State: ours, Owner: "a"}), statetest.NewRunner(t, tasks.Options{State: elsewhere, Owner: "a"})
+	a, b := statetest.NewRunner(t, run.Options{State: ours, Owner: "a"}), statetest.NewRunner(t, run.Options{State: elsewhere, Owner: "a"})
 	run := statetest.StartDelivered(t, a, statetest.UntilDone)
 	view, release, err := b.Follow(t.Context(), run.ID())
 	if err != nil || view == nil {

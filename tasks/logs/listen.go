@@ -15,6 +15,8 @@ import (
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
+	"runnel/tasks/methods"
+	"runnel/tasks/run"
 )
 
 // subscription is one subscriptions/listen request.
@@ -206,7 +208,7 @@ func listenParams(c *rpc.Caller, params json.RawMessage) (*mcp.SubscriptionFilte
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.notifications must be an object that names what to listen for")
 	}
 	if p.Notifications.TaskIDs != nil {
-		if err := tasks.NeedTasks(c); err != nil {
+		if err := methods.NeedTasks(c); err != nil {
 			return nil, err
 		}
 	}
@@ -255,7 +257,7 @@ func (l *subscription) writeEnded(ctx context.Context, id string) {
 
 // follow announces a task's changes until it has ended: its state on every change, and its output. A client
 // that declared runnel/task-partials gets all of the output; any other gets its last line, in the state.
-func (l *subscription) follow(ctx context.Context, run *tasks.View, changed <-chan struct{}) {
+func (l *subscription) follow(ctx context.Context, run *run.View, changed <-chan struct{}) {
 	output := make(chan struct{})
 	go func() {
 		defer close(output)
@@ -287,8 +289,8 @@ func (l *subscription) follow(ctx context.Context, run *tasks.View, changed <-ch
 
 // writeTask writes the task's state, "identical to what tasks/get would have returned at that moment".
 func (l *subscription) writeTask(ctx context.Context, t mcp.DetailedTask) {
-	t.Meta = nil                                                          // without the variables, which change without a notification: notify sets _meta
-	_ = l.notify(ctx, "notifications/tasks", tasks.Readable(l.caller, t)) // fails only when the client is gone
+	t.Meta = nil                                                            // without the variables, which change without a notification: notify sets _meta
+	_ = l.notify(ctx, "notifications/tasks", methods.Readable(l.caller, t)) // fails only when the client is gone
 }
 
 func (l *subscription) takesPartials() bool {
@@ -297,17 +299,17 @@ func (l *subscription) takesPartials() bool {
 
 // pumpLines writes the task's state when its last line of output has changed, as often as to a client of
 // 2025-11-25.
-func (l *subscription) pumpLines(ctx context.Context, run *tasks.View) {
-	o := partials.PumpOptions{Pace: max(l.server.o.Pump.Pace, tasks.LinePace), Sparse: true}
+func (l *subscription) pumpLines(ctx context.Context, task *run.View) {
+	o := partials.PumpOptions{Pace: max(l.server.o.Pump.Pace, run.LinePace), Sparse: true}
 	dialect := partials.EndlessDialect(func(dst []byte, _ partials.Batch) []byte {
-		t := run.Detailed()
+		t := task.Detailed()
 		if t.Status != mcp.TaskWorking || t.StatusMessage == "" {
 			return dst
 		}
 		t.Meta = nil
 		return append(dst, l.line("notifications/tasks", t)...)
 	})
-	_ = partials.NewPump(run.Log().NewTail(), dialect, l.caller, o).Run(ctx) // fails when the client is gone
+	_ = partials.NewPump(task.Log().NewTail(), dialect, l.caller, o).Run(ctx) // fails when the client is gone
 }
 
 // pumpOutput writes the task's output as partials, if the client asked for them.

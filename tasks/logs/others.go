@@ -10,6 +10,7 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/run"
 )
 
 // Options of Serve.
@@ -33,7 +34,7 @@ func (s *server) isPage(c *rpc.Caller, uri string) bool {
 
 // server answers requests about resources and subscriptions.
 type server struct {
-	runner *tasks.Runner
+	runner *run.Runner
 	o      Options
 }
 

@@ -5,11 +5,11 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
-	"runnel/tasks"
+	"runnel/tasks/run"
 )
 
 // Serve adds the resources methods and subscriptions/listen to srv.
-func Serve(srv *rpc.Server, runner *tasks.Runner, o Options) {
+func Serve(srv *rpc.Server, runner *run.Runner, o Options) {
 	s := &server{runner: runner, o: o}
 	srv.Declare(func(_ *rpc.Caller, caps *mcp.ServerCapabilities) {
 		caps.Resources = &mcp.ResourcesCapability{Subscribe: true}

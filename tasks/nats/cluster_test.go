@@ -16,6 +16,7 @@ import (
 	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/run"
 	"runnel/tasks/statetest"
 )
 
@@ -90,7 +91,7 @@ func TestLeaderDies(t *testing.T) {
 	}
 	replicas := func(o *Options) { o.Replicas = 3 }
 	here, there := newState(t, strings.Join(urls, ","), replicas), newState(t, strings.Join(urls, ","), replicas)
-	a, b := statetest.NewRunner(t, tasks.Options{State: here, Owner: "local"}), statetest.NewRunner(t, tasks.Options{State: there, Owner: "local"})
+	a, b := statetest.NewRunner(t, run.Options{State: here, Owner: "local"}), statetest.NewRunner(t, run.Options{State: there, Owner: "local"})
 	watching, err := there.space(t.Context(), "local")
 	if err != nil {
 		t.Fatal(err)
@@ -98,22 +99,22 @@ func TestLeaderDies(t *testing.T) {
 	watching.Stop() // on a machine with much to do the lease of the other may run out while servers elect: that is not what is tested
 	const lines = 400
 	killed := make(chan struct{})
-	var runs []*tasks.Run
+	var runs []*run.Run
 	for range 5 {
-		runs = append(runs, statetest.StartDelivered(t, a, func(ctx context.Context, run *tasks.Run) tasks.Done {
+		runs = append(runs, statetest.StartDelivered(t, a, func(ctx context.Context, task *run.Run) run.Done {
 			for i := range lines {
 				if i == lines/2 {
 					<-killed
 				}
-				if err := run.Log().Append(ctx, partials.Chunk{Data: fmt.Appendf(nil, "line %d\n", i)}); err != nil {
-					return tasks.Done{Err: err}
+				if err := task.Log().Append(ctx, partials.Chunk{Data: fmt.Appendf(nil, "line %d\n", i)}); err != nil {
+					return run.Done{Err: err}
 				}
 				select {
 				case <-time.After(time.Millisecond):
 				case <-ctx.Done():
 				}
 			}
-			return tasks.Done{Result: mcp.Result("done")}
+			return run.Done{Result: mcp.Result("done")}
 		}))
 	}
 	view, release, err := b.Follow(t.Context(), runs[0].ID())

@@ -16,6 +16,7 @@ import (
 	"runnel/rpc/mcp"
 	"runnel/tasks"
 	"runnel/tasks/engine"
+	"runnel/tasks/run"
 	"runnel/tasks/statetest"
 )
 
@@ -90,13 +91,13 @@ func TestRefusedOutput(t *testing.T) {
 		t.Fatal("the server is not ready")
 	}
 	state := newState(t, s.ClientURL())
-	r := statetest.NewRunner(t, tasks.Options{State: state, Owner: "local"})
-	run := statetest.StartDelivered(t, r, func(ctx context.Context, run *tasks.Run) tasks.Done {
-		if err := run.Log().Append(ctx, partials.Chunk{Data: []byte(strings.Repeat("a", 50_000) + "\n")}); err != nil {
-			return tasks.Done{Err: err}
+	r := statetest.NewRunner(t, run.Options{State: state, Owner: "local"})
+	run := statetest.StartDelivered(t, r, func(ctx context.Context, task *run.Run) run.Done {
+		if err := task.Log().Append(ctx, partials.Chunk{Data: []byte(strings.Repeat("a", 50_000) + "\n")}); err != nil {
+			return run.Done{Err: err}
 		}
 		<-ctx.Done()
-		return tasks.Done{Err: context.Cause(ctx)}
+		return run.Done{Err: context.Cause(ctx)}
 	})
 	<-run.Ended()
 	var got tasks.Task

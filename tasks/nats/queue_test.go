@@ -14,6 +14,7 @@ import (
 	"runnel/rpc/mcp"
 	"runnel/tasks"
 	"runnel/tasks/engine"
+	"runnel/tasks/run"
 	"runnel/tasks/statetest"
 )
 
@@ -46,15 +47,15 @@ func (s *State) die(t *testing.T, other *State, clock *statetest.Clock) {
 }
 
 // offer lets a task wait for a worker.
-func offer(t *testing.T, s *State, o tasks.Offer) *tasks.Run { return offerTelling(t, s, o, nil) }
+func offer(t *testing.T, s *State, o tasks.Offer) *run.Run { return offerTelling(t, s, o, nil) }
 
-func offerTelling(t *testing.T, s *State, o tasks.Offer, ended func(*tasks.Task)) *tasks.Run {
+func offerTelling(t *testing.T, s *State, o tasks.Offer, ended func(*tasks.Task)) *run.Run {
 	t.Helper()
 	o.Class = "builds"
 	o.Timeout = time.Minute
 	o.Arguments = json.RawMessage(`{}`)
-	r := statetest.NewRunner(t, tasks.Options{State: s, Ended: ended})
-	run := statetest.StartDelivered(t, r, func(ctx context.Context, run *tasks.Run) tasks.Done { return tasks.Done{Err: run.Offer(ctx, o)} })
+	r := statetest.NewRunner(t, run.Options{State: s, Ended: ended})
+	run := statetest.StartDelivered(t, r, func(ctx context.Context, task *run.Run) run.Done { return run.Done{Err: task.Offer(ctx, o)} })
 	<-run.Detached()
 	return run
 }

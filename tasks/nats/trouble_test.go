@@ -16,6 +16,7 @@ import (
 	"runnel/rpc/mcp"
 	"runnel/tasks"
 	"runnel/tasks/engine"
+	"runnel/tasks/run"
 	"runnel/tasks/statetest"
 )
 
@@ -156,11 +157,11 @@ func TestStoreComesBackEmpty(t *testing.T) {
 	taken := offer(t, front, tasks.Offer{})
 	take(t, worker, "far", 3)
 	waits := offer(t, front, tasks.Offer{})
-	local := statetest.StartDelivered(t, statetest.NewRunner(t, tasks.Options{State: front}), statetest.UntilDone)
+	local := statetest.StartDelivered(t, statetest.NewRunner(t, run.Options{State: front}), statetest.UntilDone)
 	first.Shutdown()
 	first.WaitForShutdown()
 	startServer(t, t.TempDir(), portOf(t, url))
-	for name, run := range map[string]*tasks.Run{"taken": taken, "waits": waits, "local": local} {
+	for name, run := range map[string]*run.Run{"taken": taken, "waits": waits, "local": local} {
 		<-run.Ended()
 		if got := run.Task(); got.Status != mcp.TaskFailed || !strings.Contains(got.StatusMessage, "no longer has the task") {
 			t.Errorf("%s: %s %s", name, got.Status, got.StatusMessage)

@@ -17,6 +17,7 @@ import (
 	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/run"
 	"runnel/tasks/statetest"
 )
 
@@ -36,19 +37,19 @@ func runWaiting(b *testing.B, n int) {
 	url := startServer(b, b.TempDir(), 0).ClientURL()
 	quiet := func(o *Options) { o.Log = zerolog.Nop(); o.Limits.MaxLive = 10_000 }
 	front := newState(b, url, quiet)
-	r := statetest.NewRunner(b, tasks.Options{State: front, Owner: "local", Limits: tasks.Limits{MaxLive: 10_000}})
+	r := statetest.NewRunner(b, run.Options{State: front, Owner: "local", Limits: tasks.Limits{MaxLive: 10_000}})
 	ctx, stop := context.WithCancel(b.Context())
 	var workers, offers sync.WaitGroup
 	var began syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &began)
 	at := time.Now()
-	runs := make([]*tasks.Run, n)
+	runs := make([]*run.Run, n)
 	var next atomic.Int64
 	for range 8 {
 		offers.Go(func() {
 			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-				runs[i] = statetest.StartDelivered(b, r, func(ctx context.Context, run *tasks.Run) tasks.Done {
-					return tasks.Done{Err: run.Offer(ctx, tasks.Offer{Class: "builds", Timeout: time.Hour, Arguments: json.RawMessage(`{}`)})}
+				runs[i] = statetest.StartDelivered(b, r, func(ctx context.Context, task *run.Run) run.Done {
+					return run.Done{Err: task.Offer(ctx, tasks.Offer{Class: "builds", Timeout: time.Hour, Arguments: json.RawMessage(`{}`)})}
 				})
 			}
 		})
@@ -57,15 +58,15 @@ func runWaiting(b *testing.B, n int) {
 	offered := time.Since(at)
 	for range 2 {
 		state := newState(b, url, quiet)
-		w := statetest.NewRunner(b, tasks.Options{State: state, Owner: "local"})
+		w := statetest.NewRunner(b, run.Options{State: state, Owner: "local"})
 		workers.Go(func() {
 			for {
 				o, err := state.Next(ctx, []string{"local"}, []string{"builds"})
 				if err != nil {
 					return
 				}
-				run, err := w.Take(ctx, o.Task.ID, []byte(`{}`), tasks.Spec{Work: func(ctx context.Context, run *tasks.Run) tasks.Done {
-					return tasks.Done{Result: mcp.Result("done"), Err: run.Log().Append(ctx, partials.Chunk{Data: []byte("line\n")})}
+				run, err := w.Take(ctx, o.Task.ID, []byte(`{}`), run.Spec{Work: func(ctx context.Context, task *run.Run) run.Done {
+					return run.Done{Result: mcp.Result("done"), Err: task.Log().Append(ctx, partials.Chunk{Data: []byte("line\n")})}
 				}})
 				o.Done()
 				if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/run"
 	"runnel/tasks/statetest"
 )
 
@@ -91,7 +92,7 @@ func TestACL(t *testing.T) {
 		t.Fatal(said)
 	}
 
-	a, b := statetest.NewRunner(t, tasks.Options{State: ours, Owner: "a"}), statetest.NewRunner(t, tasks.Options{State: elsewhere, Owner: "a"})
+	a, b := statetest.NewRunner(t, run.Options{State: ours, Owner: "a"}), statetest.NewRunner(t, run.Options{State: elsewhere, Owner: "a"})
 	run := statetest.StartDelivered(t, a, statetest.UntilDone)
 	view, release, err := b.Follow(t.Context(), run.ID())
 	if err != nil || view == nil {

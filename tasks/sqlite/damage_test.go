@@ -11,6 +11,7 @@ import (
 	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/run"
 	"runnel/tasks/statetest"
 )
 
@@ -70,7 +71,7 @@ func TestSQLiteDamagedRows(t *testing.T) {
 			if _, err := s.db.w.db.Exec(c.damage); err != nil {
 				t.Fatal(err)
 			}
-			r := statetest.NewRunner(t, tasks.Options{State: s})
+			r := statetest.NewRunner(t, run.Options{State: s})
 			read := make(chan struct{})
 			go func() {
 				defer close(read)

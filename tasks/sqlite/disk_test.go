@@ -18,6 +18,7 @@ import (
 	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/run"
 	"runnel/tasks/statetest"
 )
 
@@ -172,9 +173,9 @@ func (s late) Put(ctx context.Context, t tasks.Task) error {
 func TestLostOutputIsNotCompleted(t *testing.T) {
 	s := New(Options{Dir: t.TempDir()})
 	defer s.Close()
-	r := statetest.NewRunner(t, tasks.Options{State: late{s}})
-	run := statetest.Start(t, r, func(ctx context.Context, run *tasks.Run) tasks.Done {
-		return tasks.Done{Result: mcp.Result("done"), Err: run.Log().Append(ctx, partials.Chunk{Data: []byte("output")})}
+	r := statetest.NewRunner(t, run.Options{State: late{s}})
+	run := statetest.Start(t, r, func(ctx context.Context, running *run.Run) run.Done {
+		return run.Done{Result: mcp.Result("done"), Err: running.Log().Append(ctx, partials.Chunk{Data: []byte("output")})}
 	})
 	run.Delivered()
 	<-run.Ended()

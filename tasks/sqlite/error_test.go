@@ -15,6 +15,7 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/run"
 	"runnel/tasks/statetest"
 )
 
@@ -30,17 +31,17 @@ func TestSQLiteIsRemoved(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := openStore(t, Options{})
-			r := statetest.NewRunner(t, tasks.Options{State: s})
+			r := statetest.NewRunner(t, run.Options{State: s})
 			done := make(chan struct{})
-			running := statetest.Start(t, r, func(context.Context, *tasks.Run) tasks.Done {
+			running := statetest.Start(t, r, func(context.Context, *run.Run) run.Done {
 				<-done
-				return tasks.Done{Result: mcp.Result("fine")}
+				return run.Done{Result: mcp.Result("fine")}
 			})
 			running.Delivered()
 			if err := remove(s.o.Dir); err != nil {
 				t.Fatal(err)
 			}
-			_, err := r.Start(t.Context(), tasks.Spec{Tool: "test", Handle: true, Work: statetest.UntilDone})
+			_, err := r.Start(t.Context(), run.Spec{Tool: "test", Handle: true, Work: statetest.UntilDone})
 			if err == nil || !strings.Contains(err.Error(), tasks.ErrRemoved.Error()) || !strings.Contains(err.Error(), s.o.Dir) {
 				t.Errorf("a new task: %v", err)
 			}

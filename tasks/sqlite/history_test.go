@@ -13,6 +13,7 @@ import (
 	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/run"
 	"runnel/tasks/statetest"
 )
 
@@ -25,11 +26,11 @@ func people(t *testing.T, s *State) *State {
 }
 
 // plainCall runs a call without a handle until it has ended.
-func plainCall(t *testing.T, r *tasks.Runner, output string, done tasks.Done) *tasks.Run {
+func plainCall(t *testing.T, r *run.Runner, output string, done run.Done) *run.Run {
 	t.Helper()
-	run, err := r.Start(t.Context(), tasks.Spec{Tool: "test", Late: true, Arguments: []byte(`{"n":1}`), Work: func(ctx context.Context, run *tasks.Run) tasks.Done {
-		if err := run.Log().Append(ctx, partials.Chunk{Data: []byte(output)}); err != nil {
-			return tasks.Done{Err: err}
+	run, err := r.Start(t.Context(), run.Spec{Tool: "test", Late: true, Arguments: []byte(`{"n":1}`), Work: func(ctx context.Context, task *run.Run) run.Done {
+		if err := task.Log().Append(ctx, partials.Chunk{Data: []byte(output)}); err != nil {
+			return run.Done{Err: err}
 		}
 		return done
 	}})
@@ -46,12 +47,12 @@ func plainCall(t *testing.T, r *tasks.Runner, output string, done tasks.Done) *t
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, Options{History: kept, Limits: tasks.Limits{MaxLive: 1, MaxStartsPerMinute: 1}})
-	r := statetest.NewRunner(t, tasks.Options{State: s})
+	r := statetest.NewRunner(t, run.Options{State: s})
 	var runs []string
 	for n := range 5 {
-		output, done := fmt.Sprintf("output %d\n", n), tasks.Done{Result: mcp.Result(fmt.Sprintf("result %d", n)), Status: "fine"}
+		output, done := fmt.Sprintf("output %d\n", n), run.Done{Result: mcp.Result(fmt.Sprintf("result %d", n)), Status: "fine"}
 		if n == 4 {
-			output, done = strings.Repeat("long\n", 100<<10), tasks.Done{Result: mcp.ErrorResult(strings.Repeat("x", 100<<10))}
+			output, done = strings.Repeat("long\n", 100<<10), run.Done{Result: mcp.ErrorResult(strings.Repeat("x", 100<<10))}
 		}
 		runs = append(runs, plainCall(t, r, output, done).ID())
 	}
@@ -112,10 +113,10 @@ func awaitIDs(t *testing.T, s *State, want []string) {
 func TestHistoryOfStoredCalls(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, Options{History: kept})
-	ended, want, done := spiller(t, statetest.NewRunner(t, tasks.Options{State: s}))
+	ended, want, done := spiller(t, statetest.NewRunner(t, run.Options{State: s}))
 	close(done)
 	<-ended.Ended()
-	lost, _, _ := spiller(t, statetest.NewRunner(t, tasks.Options{State: s}))
+	lost, _, _ := spiller(t, statetest.NewRunner(t, run.Options{State: s}))
 	s.die()
 	told := make(chan string, 2)
 	look := openStore(t, Options{Dir: s.Dir(), Calls: true, History: kept, Recovered: func(task *tasks.Task) { told <- task.ID }})
@@ -157,9 +158,9 @@ func TestHistoryOfStoredCalls(t *testing.T) {
 func TestNoHistory(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, Options{})
-	r := tasks.NewRunner(tasks.Options{State: s})
-	plainCall(t, r, "output\n", tasks.Done{})
-	plainCall(t, r, "output\n", tasks.Done{})
+	r := run.NewRunner(run.Options{State: s})
+	plainCall(t, r, "output\n", run.Done{})
+	plainCall(t, r, "output\n", run.Done{})
 	r.Close()
 	if s.Exists() {
 		t.Error("a call without a handle has made a state")
@@ -171,13 +172,13 @@ func TestNoHistory(t *testing.T) {
 func BenchmarkHistory(b *testing.B) {
 	for name, history := range map[string]tasks.History{"off": {}, "on": {Calls: 200, Age: time.Hour, Log: 64 << 10}} {
 		b.Run(name, func(b *testing.B) {
-			r := tasks.NewRunner(tasks.Options{State: openStore(b, Options{History: history})})
+			r := run.NewRunner(run.Options{State: openStore(b, Options{History: history})})
 			defer r.Close()
 			text := bytes.Repeat([]byte("x"), 100)
 			b.ReportAllocs()
 			for b.Loop() {
-				run, err := r.Start(b.Context(), tasks.Spec{Tool: "test", Late: true, Work: func(ctx context.Context, run *tasks.Run) tasks.Done {
-					return tasks.Done{Err: run.Log().Append(ctx, partials.Chunk{Data: text})}
+				run, err := r.Start(b.Context(), run.Spec{Tool: "test", Late: true, Work: func(ctx context.Context, task *run.Run) run.Done {
+					return run.Done{Err: task.Log().Append(ctx, partials.Chunk{Data: text})}
 				}})
 				if err != nil {
 					b.Fatal(err)

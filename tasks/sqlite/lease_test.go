@@ -12,7 +12,7 @@ import (
 
 	"runnel/partials"
 	"runnel/rpc/mcp"
-	"runnel/tasks"
+	"runnel/tasks/run"
 	"runnel/tasks/statetest"
 )
 
@@ -39,7 +39,7 @@ func TestLeaseIsRemoved(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := openStore(t, Options{Dir: dir})
-	here, there := statetest.NewRunner(t, tasks.Options{State: s}), statetest.NewRunner(t, tasks.Options{State: openStore(t, Options{Dir: dir})})
+	here, there := statetest.NewRunner(t, run.Options{State: s}), statetest.NewRunner(t, run.Options{State: openStore(t, Options{Dir: dir})})
 	run := statetest.Start(t, here, statetest.UntilDone)
 	run.Deliver(func(ctx context.Context) { <-ctx.Done() })
 	if err := os.RemoveAll(dir + "/" + leaseDir); err != nil { // the folder, too
@@ -147,18 +147,18 @@ func TestTaskEndedByOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var log logBuffer
 			s := openStore(t, Options{})
-			r := tasks.NewRunner(tasks.Options{State: s, Log: zerolog.New(&log)})
+			r := run.NewRunner(run.Options{State: s, Log: zerolog.New(&log)})
 			defer r.Close()
 			done, more := make(chan struct{}), make(chan struct{})
-			quiet := statetest.Start(t, r, func(context.Context, *tasks.Run) tasks.Done {
+			quiet := statetest.Start(t, r, func(context.Context, *run.Run) run.Done {
 				<-done
-				return tasks.Done{Result: mcp.Result("fine")}
+				return run.Done{Result: mcp.Result("fine")}
 			})
-			loud := statetest.Start(t, r, func(ctx context.Context, run *tasks.Run) tasks.Done {
+			loud := statetest.Start(t, r, func(ctx context.Context, running *run.Run) run.Done {
 				<-more
-				err := run.Log().Append(ctx, partials.Chunk{Data: []byte("too late")})
+				err := running.Log().Append(ctx, partials.Chunk{Data: []byte("too late")})
 				<-ctx.Done() // it is stopped
-				return tasks.Done{Result: mcp.Result("fine"), Err: err}
+				return run.Done{Result: mcp.Result("fine"), Err: err}
 			})
 			quiet.Delivered()
 			loud.Delivered()
@@ -169,7 +169,7 @@ func TestTaskEndedByOthers(t *testing.T) {
 			<-loud.Ended()
 			close(done)
 			<-quiet.Ended()
-			for name, run := range map[string]*tasks.Run{"quiet": quiet, "loud": loud} {
+			for name, run := range map[string]*run.Run{"quiet": quiet, "loud": loud} {
 				if task := run.Task(); task.Status != mcp.TaskFailed || !strings.Contains(task.StatusMessage, c.says) || task.Outcome == nil {
 					t.Errorf("%s: %s: %s", name, task.Status, task.StatusMessage)
 				}
@@ -189,8 +189,8 @@ func TestTaskEndedByOthers(t *testing.T) {
 func TestLeaseIsLost(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, Options{Dir: dir})
-	r := statetest.NewRunner(t, tasks.Options{State: s, Log: zerolog.Nop()})
-	var runs []*tasks.Run
+	r := statetest.NewRunner(t, run.Options{State: s, Log: zerolog.Nop()})
+	var runs []*run.Run
 	for range 2 {
 		run := statetest.Start(t, r, statetest.UntilDone)
 		run.Deliver(func(ctx context.Context) { <-ctx.Done() })

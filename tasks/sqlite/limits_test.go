@@ -17,6 +17,7 @@ import (
 	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/run"
 	"runnel/tasks/statetest"
 )
 
@@ -237,15 +238,15 @@ func TestPruneOfARestoredState(t *testing.T) {
 // One running task that fills the state fails, with a reason; the others do not.
 func TestSQLiteFullFailsTheTask(t *testing.T) {
 	s := openStore(t, Options{MaxState: 4 << 20})
-	r := tasks.NewRunner(tasks.Options{State: s, Log: zerolog.Nop()})
+	r := run.NewRunner(run.Options{State: s, Log: zerolog.Nop()})
 	defer r.Close()
 	small := statetest.Start(t, r, statetest.UntilDone)
 	small.Delivered()
-	big := statetest.Start(t, r, func(ctx context.Context, run *tasks.Run) tasks.Done {
+	big := statetest.Start(t, r, func(ctx context.Context, running *run.Run) run.Done {
 		line := []byte(strings.Repeat("x", 1023) + "\n")
 		for {
-			if err := run.Log().Append(ctx, partials.Chunk{Data: line}); err != nil {
-				return tasks.Done{Result: mcp.ErrorResult(err.Error())}
+			if err := running.Log().Append(ctx, partials.Chunk{Data: line}); err != nil {
+				return run.Done{Result: mcp.ErrorResult(err.Error())}
 			}
 		}
 	})

@@ -11,6 +11,7 @@ import (
 
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/run"
 	"runnel/tasks/statetest"
 )
 
@@ -31,12 +32,12 @@ func TestEndWaitsForTheState(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, Options{})
 	var log counted
-	r := tasks.NewRunner(tasks.Options{State: s, Log: zerolog.New(&log), AskTimeout: time.Millisecond})
+	r := run.NewRunner(run.Options{State: s, Log: zerolog.New(&log), AskTimeout: time.Millisecond})
 	end := make(chan struct{})
-	begin := func() *tasks.Run {
-		run := statetest.Start(t, r, func(context.Context, *tasks.Run) tasks.Done {
+	begin := func() *run.Run {
+		run := statetest.Start(t, r, func(context.Context, *run.Run) run.Done {
 			<-end
-			return tasks.Done{Result: mcp.Result("fine")}
+			return run.Done{Result: mcp.Result("fine")}
 		})
 		run.Delivered()
 		return run
@@ -74,14 +75,14 @@ func TestEndWaitsForTheState(t *testing.T) {
 func TestExpiredTaskThatRuns(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, Options{Dir: dir})
-	here, there := statetest.NewRunner(t, tasks.Options{State: openStore(t, Options{Dir: dir}), AskTimeout: 20 * time.Second}), statetest.NewRunner(t, tasks.Options{State: s})
-	run := statetest.Start(t, there, statetest.UntilDone)
-	run.Deliver(func(ctx context.Context) { <-ctx.Done() })
+	here, there := statetest.NewRunner(t, run.Options{State: openStore(t, Options{Dir: dir}), AskTimeout: 20 * time.Second}), statetest.NewRunner(t, run.Options{State: s})
+	running := statetest.Start(t, there, statetest.UntilDone)
+	running.Deliver(func(ctx context.Context) { <-ctx.Done() })
 	if _, err := s.db.w.db.Exec("UPDATE task SET expires = 1"); err != nil { // as a wall clock that has passed it makes it look
 		t.Fatal(err)
 	}
-	for name, r := range map[string]*tasks.Runner{"here": here, "there": there} {
-		task, err := r.Get(t.Context(), run.ID())
+	for name, r := range map[string]*run.Runner{"here": here, "there": there} {
+		task, err := r.Get(t.Context(), running.ID())
 		if err != nil || task.Status != mcp.TaskWorking {
 			t.Errorf("get %s: %s, %v", name, task.Status, err)
 		}
@@ -89,17 +90,17 @@ func TestExpiredTaskThatRuns(t *testing.T) {
 			t.Errorf("list %s: %v, %v", name, list, err)
 		}
 	}
-	if found, err := s.Find(t.Context(), "local", run.ID()[:8], 2); err != nil || len(found) != 1 {
+	if found, err := s.Find(t.Context(), "local", running.ID()[:8], 2); err != nil || len(found) != 1 {
 		t.Errorf("found: %v, %v", found, err)
 	}
-	if task, err := here.Cancel(t.Context(), run.ID()); err != nil || task.Status != mcp.TaskCancelled {
+	if task, err := here.Cancel(t.Context(), running.ID()); err != nil || task.Status != mcp.TaskCancelled {
 		t.Errorf("cancelled: %s, %v", task.Status, err)
 	}
-	if _, err := here.Get(t.Context(), run.ID()); !errors.Is(err, tasks.ErrNotFound) { // it has ended, and is over
+	if _, err := here.Get(t.Context(), running.ID()); !errors.Is(err, tasks.ErrNotFound) { // it has ended, and is over
 		t.Errorf("when it has ended: %v", err)
 	}
-	<-run.Ended()
-	if task := run.Task(); task.Status != mcp.TaskCancelled {
+	<-running.Ended()
+	if task := running.Task(); task.Status != mcp.TaskCancelled {
 		t.Errorf("ended as %s", task.Status)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/run"
 	"runnel/tasks/statetest"
 )
 
@@ -21,17 +22,17 @@ const spilled = 12 << 20
 
 // spiller starts a run without a handle that has written spilled bytes when it returns. It ends when done is
 // closed.
-func spiller(t *testing.T, r *tasks.Runner) (run *tasks.Run, want []byte, done chan struct{}) {
+func spiller(t *testing.T, r *run.Runner) (task *run.Run, want []byte, done chan struct{}) {
 	t.Helper()
 	for i := 0; len(want) < spilled; i++ {
 		want = fmt.Appendf(want, "line %058d\n", i)
 	}
 	written, done := make(chan struct{}), make(chan struct{})
-	run, err := r.Start(t.Context(), tasks.Spec{Tool: "test", Late: true, Work: func(ctx context.Context, run *tasks.Run) tasks.Done {
+	task, err := r.Start(t.Context(), run.Spec{Tool: "test", Late: true, Work: func(ctx context.Context, task *run.Run) run.Done {
 		for rest := want; len(rest) > 0; {
 			n := min(len(rest), 32<<10)
-			if err := run.Log().Append(ctx, partials.Chunk{Data: rest[:n]}); err != nil {
-				return tasks.Done{Err: err}
+			if err := task.Log().Append(ctx, partials.Chunk{Data: rest[:n]}); err != nil {
+				return run.Done{Err: err}
 			}
 			rest = rest[n:]
 		}
@@ -40,18 +41,18 @@ func spiller(t *testing.T, r *tasks.Runner) (run *tasks.Run, want []byte, done c
 		case <-done:
 		case <-ctx.Done():
 		}
-		return tasks.Done{Result: mcp.Result("fine")}
+		return run.Done{Result: mcp.Result("fine")}
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	run.Delivered()
+	task.Delivered()
 	select {
 	case <-written:
-	case <-run.Ended():
-		t.Fatalf("ended: %+v", run.Task())
+	case <-task.Ended():
+		t.Fatalf("ended: %+v", task.Task())
 	}
-	return run, want, done
+	return task, want, done
 }
 
 // The output of a call from before it became a task is there, however much it is, and none of it shows
@@ -59,7 +60,7 @@ func spiller(t *testing.T, r *tasks.Runner) (run *tasks.Run, want []byte, done c
 func TestLateHandleKeepsAll(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, Options{Limits: tasks.Limits{MaxLive: 1, MaxStartsPerMinute: 1}})
-	r := statetest.NewRunner(t, tasks.Options{State: s})
+	r := statetest.NewRunner(t, run.Options{State: s})
 	run, want, done := spiller(t, r)
 	if _, err := s.Get(t.Context(), "local", run.ID()); !errors.Is(err, tasks.ErrNotFound) {
 		t.Errorf("before it has a handle: %v, want ErrNotFound", err)
@@ -116,7 +117,7 @@ func TestSpilledWithoutHandle(t *testing.T) {
 	t.Parallel()
 	t.Run("ended", func(t *testing.T) {
 		s := openStore(t, Options{})
-		run, _, done := spiller(t, statetest.NewRunner(t, tasks.Options{State: s}))
+		run, _, done := spiller(t, statetest.NewRunner(t, run.Options{State: s}))
 		if rows(t, s.Dir()) == 0 {
 			t.Fatal("nothing was stored")
 		}
@@ -129,7 +130,7 @@ func TestSpilledWithoutHandle(t *testing.T) {
 	})
 	t.Run("died", func(t *testing.T) {
 		s := openStore(t, Options{})
-		run, _, _ := spiller(t, statetest.NewRunner(t, tasks.Options{State: s}))
+		run, _, _ := spiller(t, statetest.NewRunner(t, run.Options{State: s}))
 		s.die()
 		if rows(t, s.Dir()) == 0 {
 			t.Fatal("nothing was stored")
@@ -187,7 +188,7 @@ func TestRevealedBehindWhatIsStored(t *testing.T) {
 func TestSpillWithoutRoom(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, Options{MaxState: 12 << 20})
-	run, want, done := spiller(t, statetest.NewRunner(t, tasks.Options{State: s}))
+	run, want, done := spiller(t, statetest.NewRunner(t, run.Options{State: s}))
 	close(done)
 	<-run.Ended()
 	if got := run.Task().Outcome; got == nil || got.Result == nil || got.Result.IsError {

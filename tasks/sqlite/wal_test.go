@@ -13,6 +13,7 @@ import (
 	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/run"
 	"runnel/tasks/statetest"
 )
 
@@ -21,7 +22,7 @@ import (
 func TestSQLiteWithAStoppedReader(t *testing.T) {
 	const maxState = 64 << 20
 	s := openStore(t, Options{MaxState: maxState})
-	r := statetest.NewRunner(t, tasks.Options{State: s})
+	r := statetest.NewRunner(t, run.Options{State: s})
 	statetest.Put(t, s, statetest.Working("a"), statetest.Working("b"))
 	file := filepath.Join(s.Dir(), databaseFile)
 	reader, err := sql.Open("sqlite", dsn(file, "query_only(1)"))
@@ -37,13 +38,13 @@ func TestSQLiteWithAStoppedReader(t *testing.T) {
 
 	line := []byte(strings.Repeat("x", 32<<10-1) + "\n")
 	const lines = 1200 // 37 MiB
-	flood := statetest.Start(t, r, func(ctx context.Context, run *tasks.Run) tasks.Done {
+	flood := statetest.Start(t, r, func(ctx context.Context, running *run.Run) run.Done {
 		for range lines {
-			if err := run.Log().Append(ctx, partials.Chunk{Data: line}); err != nil {
-				return tasks.Done{Err: err}
+			if err := running.Log().Append(ctx, partials.Chunk{Data: line}); err != nil {
+				return run.Done{Err: err}
 			}
 		}
-		return tasks.Done{Result: mcp.Result("flooded")}
+		return run.Done{Result: mcp.Result("flooded")}
 	})
 	flood.Delivered()
 	refused := func() bool {

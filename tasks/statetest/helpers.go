@@ -13,6 +13,7 @@ import (
 	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/run"
 )
 
 // owner owns the tasks of this package.
@@ -150,17 +151,17 @@ func Eventually(t testing.TB, ok func() bool) {
 }
 
 // NewRunner returns a runner that is closed at the end of the test.
-func NewRunner(t testing.TB, o tasks.Options) *tasks.Runner {
+func NewRunner(t testing.TB, o run.Options) *run.Runner {
 	o.Log = zerolog.Nop()
-	r := tasks.NewRunner(o)
+	r := run.NewRunner(o)
 	t.Cleanup(r.Close)
 	return r
 }
 
 // Start runs work as a task with a handle and delivers nothing.
-func Start(t testing.TB, r *tasks.Runner, work tasks.Work) *tasks.Run {
+func Start(t testing.TB, r *run.Runner, work run.Work) *run.Run {
 	t.Helper()
-	run, err := r.Start(t.Context(), tasks.Spec{Tool: "test", Handle: true, Work: work})
+	run, err := r.Start(t.Context(), run.Spec{Tool: "test", Handle: true, Work: work})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +169,7 @@ func Start(t testing.TB, r *tasks.Runner, work tasks.Work) *tasks.Run {
 }
 
 // StartDelivered runs work as a task with a handle, whose output nobody is sent.
-func StartDelivered(t testing.TB, r *tasks.Runner, work tasks.Work) *tasks.Run {
+func StartDelivered(t testing.TB, r *run.Runner, work run.Work) *run.Run {
 	t.Helper()
 	run := Start(t, r, work)
 	run.Delivered()
@@ -176,9 +177,9 @@ func StartDelivered(t testing.TB, r *tasks.Runner, work tasks.Work) *tasks.Run {
 }
 
 // UntilDone is work that ends when its context does.
-func UntilDone(ctx context.Context, _ *tasks.Run) tasks.Done {
+func UntilDone(ctx context.Context, _ *run.Run) run.Done {
 	<-ctx.Done()
-	return tasks.Done{Err: context.Cause(ctx)}
+	return run.Done{Err: context.Cause(ctx)}
 }
 
 // Clock is a clock for a state that a test can put forward.

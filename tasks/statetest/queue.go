@@ -12,6 +12,7 @@ import (
 	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/run"
 )
 
 // RunQueue holds two states that see the same tasks against the contract of tasks.Queue. open makes such a
@@ -36,7 +37,7 @@ func RunQueue(t *testing.T, open func(t *testing.T) (front, worker tasks.Queue))
 const class = "builds"
 
 // offer starts a task of a runner that waits for a worker.
-func offer(t *testing.T, r *tasks.Runner, o tasks.Offer) *tasks.Run {
+func offer(t *testing.T, r *run.Runner, o tasks.Offer) *run.Run {
 	t.Helper()
 	o.Class = class
 	if o.Timeout == 0 {
@@ -45,8 +46,8 @@ func offer(t *testing.T, r *tasks.Runner, o tasks.Offer) *tasks.Run {
 	if o.Arguments == nil {
 		o.Arguments = json.RawMessage(`{}`)
 	}
-	run, err := r.Start(t.Context(), tasks.Spec{Tool: "build", Handle: true, Work: func(ctx context.Context, run *tasks.Run) tasks.Done {
-		return tasks.Done{Err: run.Offer(ctx, o)}
+	run, err := r.Start(t.Context(), run.Spec{Tool: "build", Handle: true, Work: func(ctx context.Context, task *run.Run) run.Done {
+		return run.Done{Err: task.Offer(ctx, o)}
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -63,9 +64,9 @@ func offer(t *testing.T, r *tasks.Runner, o tasks.Offer) *tasks.Run {
 // A worker runs a task that was offered. The process that offered it sees that it waits, its output and its
 // end.
 func runsElsewhere(t *testing.T, front, worker tasks.Queue) {
-	a, b := NewRunner(t, tasks.Options{State: front, Owner: owner}), NewRunner(t, tasks.Options{State: worker, Owner: owner})
-	run, second := offer(t, a, tasks.Offer{Arguments: json.RawMessage(`{"target":"all"}`)}), offer(t, a, tasks.Offer{})
-	for n, waits := range []*tasks.Run{run, second} {
+	a, b := NewRunner(t, run.Options{State: front, Owner: owner}), NewRunner(t, run.Options{State: worker, Owner: owner})
+	task, second := offer(t, a, tasks.Offer{Arguments: json.RawMessage(`{"target":"all"}`)}), offer(t, a, tasks.Offer{})
+	for n, waits := range []*run.Run{task, second} {
 		want := fmt.Sprintf("waiting for a worker of class %s: %d before it", class, n)
 		Eventually(t, func() bool {
 			seen, err := b.Get(t.Context(), waits.ID())
@@ -74,25 +75,25 @@ func runsElsewhere(t *testing.T, front, worker tasks.Queue) {
 		})
 	}
 	o, err := worker.Next(t.Context(), []string{owner}, []string{class})
-	if err != nil || o.Task.ID != run.ID() || o.Task.Tool != "build" || string(o.Arguments) != `{"target":"all"}` {
+	if err != nil || o.Task.ID != task.ID() || o.Task.Tool != "build" || string(o.Arguments) != `{"target":"all"}` {
 		t.Fatalf("%+v, %v", o, err)
 	}
-	there, err := b.Take(t.Context(), run.ID(), []byte(`{"host":"there"}`), tasks.Spec{Tool: "build", Work: func(ctx context.Context, run *tasks.Run) tasks.Done {
-		if err := run.Log().Append(ctx, partials.Chunk{Data: []byte("built\n")}); err != nil {
-			return tasks.Done{Err: err}
+	there, err := b.Take(t.Context(), task.ID(), []byte(`{"host":"there"}`), run.Spec{Tool: "build", Work: func(ctx context.Context, task *run.Run) run.Done {
+		if err := task.Log().Append(ctx, partials.Chunk{Data: []byte("built\n")}); err != nil {
+			return run.Done{Err: err}
 		}
-		return tasks.Done{Result: mcp.Result("the result")}
+		return run.Done{Result: mcp.Result("the result")}
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	o.Done()
 	there.Delivered()
-	<-run.Ended()
-	if end := run.Task(); end.Status != mcp.TaskCompleted || ReadAll(t, run.Log()) != "built\n" {
-		t.Errorf("%+v, %q", end, ReadAll(t, run.Log()))
+	<-task.Ended()
+	if end := task.Task(); end.Status != mcp.TaskCompleted || ReadAll(t, task.Log()) != "built\n" {
+		t.Errorf("%+v, %q", end, ReadAll(t, task.Log()))
 	}
-	if got := Get(t, front, run.ID()); got.Worker != "there" || got.Attempt != 1 || !got.Detached || got.Waiting {
+	if got := Get(t, front, task.ID()); got.Worker != "there" || got.Attempt != 1 || !got.Detached || got.Waiting {
 		t.Errorf("%+v", got)
 	}
 	Eventually(t, func() bool {
@@ -103,7 +104,7 @@ func runsElsewhere(t *testing.T, front, worker tasks.Queue) {
 
 // Any process can cancel a waiting task, which ends at once, and no worker gets it.
 func cancelledInLine(t *testing.T, front, worker tasks.Queue) {
-	a, b := NewRunner(t, tasks.Options{State: front, Owner: owner}), NewRunner(t, tasks.Options{State: worker, Owner: owner})
+	a, b := NewRunner(t, run.Options{State: front, Owner: owner}), NewRunner(t, run.Options{State: worker, Owner: owner})
 	here := offer(t, a, tasks.Offer{})
 	elsewhere := offer(t, a, tasks.Offer{})
 	kept := offer(t, a, tasks.Offer{})
@@ -113,7 +114,7 @@ func cancelledInLine(t *testing.T, front, worker tasks.Queue) {
 	if got, err := b.Cancel(t.Context(), elsewhere.ID()); err != nil || got.Status != mcp.TaskCancelled {
 		t.Errorf("%+v, %v", got, err)
 	}
-	for _, run := range []*tasks.Run{here, elsewhere} {
+	for _, run := range []*run.Run{here, elsewhere} {
 		<-run.Ended()
 		if got := run.Task(); got.Status != mcp.TaskCancelled {
 			t.Errorf("%+v", got)
@@ -130,7 +131,7 @@ func cancelledInLine(t *testing.T, front, worker tasks.Queue) {
 
 // A task that no worker takes in time fails, and says so.
 func nobodyComes(t *testing.T, front, _ tasks.Queue) {
-	run := offer(t, NewRunner(t, tasks.Options{State: front, Owner: owner}), tasks.Offer{Timeout: 10 * time.Millisecond})
+	run := offer(t, NewRunner(t, run.Options{State: front, Owner: owner}), tasks.Offer{Timeout: 10 * time.Millisecond})
 	<-run.Ended()
 	if got := run.Task(); got.Status != mcp.TaskFailed || !strings.Contains(got.StatusMessage, "no worker of class builds has taken it within 10ms") {
 		t.Errorf("%+v", got)
@@ -140,7 +141,7 @@ func nobodyComes(t *testing.T, front, _ tasks.Queue) {
 // Many tasks, several workers: each task is run once.
 func eachOnce(t *testing.T, front, worker tasks.Queue) {
 	const many = 40
-	a, b := NewRunner(t, tasks.Options{State: front, Owner: owner}), NewRunner(t, tasks.Options{State: worker, Owner: owner})
+	a, b := NewRunner(t, run.Options{State: front, Owner: owner}), NewRunner(t, run.Options{State: worker, Owner: owner})
 	var mu sync.Mutex
 	begun := map[string]int{}
 	ctx, stop := context.WithCancel(t.Context())
@@ -148,7 +149,7 @@ func eachOnce(t *testing.T, front, worker tasks.Queue) {
 	var workers sync.WaitGroup
 	for _, w := range []struct {
 		q tasks.Queue
-		r *tasks.Runner
+		r *run.Runner
 	}{{front, a}, {worker, b}, {worker, b}} {
 		workers.Go(func() {
 			for {
@@ -156,11 +157,11 @@ func eachOnce(t *testing.T, front, worker tasks.Queue) {
 				if err != nil {
 					return
 				}
-				run, err := w.r.Take(ctx, o.Task.ID, []byte(`{}`), tasks.Spec{Work: func(_ context.Context, run *tasks.Run) tasks.Done {
+				run, err := w.r.Take(ctx, o.Task.ID, []byte(`{}`), run.Spec{Work: func(_ context.Context, task *run.Run) run.Done {
 					mu.Lock()
 					defer mu.Unlock()
-					begun[run.ID()]++
-					return tasks.Done{Result: mcp.Result("done")}
+					begun[task.ID()]++
+					return run.Done{Result: mcp.Result("done")}
 				}})
 				if err != nil {
 					t.Error(err)
@@ -172,7 +173,7 @@ func eachOnce(t *testing.T, front, worker tasks.Queue) {
 		})
 	}
 	for range many {
-		offer(t, NewRunner(t, tasks.Options{State: front, Owner: owner}), tasks.Offer{})
+		offer(t, NewRunner(t, run.Options{State: front, Owner: owner}), tasks.Offer{})
 	}
 	Eventually(t, func() bool { mu.Lock(); defer mu.Unlock(); return len(begun) == many })
 	stop()
@@ -186,7 +187,7 @@ func eachOnce(t *testing.T, front, worker tasks.Queue) {
 
 // An owner with many waiting tasks does not hold up those of another one.
 func ownersInTurn(t *testing.T, front, worker tasks.Queue) {
-	a, b := NewRunner(t, tasks.Options{State: front, Owner: owner}), NewRunner(t, tasks.Options{State: front, Owner: "other"})
+	a, b := NewRunner(t, run.Options{State: front, Owner: owner}), NewRunner(t, run.Options{State: front, Owner: "other"})
 	for range 4 {
 		offer(t, a, tasks.Offer{})
 	}
@@ -208,7 +209,7 @@ func ownersInTurn(t *testing.T, front, worker tasks.Queue) {
 
 // A task that a worker gives back is offered again.
 func givenBack(t *testing.T, front, worker tasks.Queue) {
-	run := offer(t, NewRunner(t, tasks.Options{State: front, Owner: owner}), tasks.Offer{})
+	run := offer(t, NewRunner(t, run.Options{State: front, Owner: owner}), tasks.Offer{})
 	for range 2 {
 		o, err := worker.Next(t.Context(), []string{owner}, []string{class})
 		if err != nil || o.Task.ID != run.ID() {
@@ -220,7 +221,7 @@ func givenBack(t *testing.T, front, worker tasks.Queue) {
 
 // A worker's announcement is known until the worker takes it back.
 func workersAreAnnounced(t *testing.T, front, worker tasks.Queue) {
-	offer(t, NewRunner(t, tasks.Options{State: front, Owner: owner}), tasks.Offer{})
+	offer(t, NewRunner(t, run.Options{State: front, Owner: owner}), tasks.Offer{})
 	w := tasks.Worker{Host: "there", PID: 1, Classes: []string{class}, Slots: 2, Tools: []tasks.Offerer{{Tool: mcp.Tool{Name: "build", InputSchema: json.RawMessage(`{"type":"object"}`)}, Class: class}}}
 	Eventually(t, func() bool { // an announcement expires
 		if err := worker.Announce(t.Context(), owner, &w); err != nil {

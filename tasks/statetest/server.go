@@ -11,6 +11,7 @@ import (
 	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/run"
 )
 
 // These are tests that all states in a server share. Each state starts, stops and inspects its own kind of
@@ -21,7 +22,7 @@ import (
 func ServerComesBack(t *testing.T, s tasks.State, stop, begin func(), open func() tasks.State) {
 	t.Helper()
 	away, back := make(chan struct{}), make(chan struct{})
-	run := StartDelivered(t, NewRunner(t, tasks.Options{State: s, Owner: owner}), func(ctx context.Context, run *tasks.Run) tasks.Done {
+	run := StartDelivered(t, NewRunner(t, run.Options{State: s, Owner: owner}), func(ctx context.Context, task *run.Run) run.Done {
 		for i := range 100 {
 			if i == 30 {
 				close(away)
@@ -29,11 +30,11 @@ func ServerComesBack(t *testing.T, s tasks.State, stop, begin func(), open func(
 			if i == 60 {
 				<-back
 			}
-			if err := run.Log().Append(ctx, partials.Chunk{Data: []byte("0123456789\n")}); err != nil {
-				return tasks.Done{Err: err}
+			if err := task.Log().Append(ctx, partials.Chunk{Data: []byte("0123456789\n")}); err != nil {
+				return run.Done{Err: err}
 			}
 		}
-		return tasks.Done{Result: mcp.Result("done")}
+		return run.Done{Result: mcp.Result("done")}
 	})
 	<-away
 	stop()
@@ -50,14 +51,14 @@ func ServerComesBack(t *testing.T, s tasks.State, stop, begin func(), open func(
 // bytes are left.
 func LongLog(t *testing.T, s tasks.State) (id string, kept int) {
 	t.Helper()
-	run := StartDelivered(t, NewRunner(t, tasks.Options{State: s, Owner: owner}), func(ctx context.Context, run *tasks.Run) tasks.Done {
-		run.Log().SetLimit(1 << 20)
+	run := StartDelivered(t, NewRunner(t, run.Options{State: s, Owner: owner}), func(ctx context.Context, task *run.Run) run.Done {
+		task.Log().SetLimit(1 << 20)
 		for i := range 40_000 {
-			if err := run.Log().Append(ctx, partials.Chunk{Data: []byte(strings.Repeat(string(rune('a'+i%26)), 99) + "\n")}); err != nil {
-				return tasks.Done{Err: err}
+			if err := task.Log().Append(ctx, partials.Chunk{Data: []byte(strings.Repeat(string(rune('a'+i%26)), 99) + "\n")}); err != nil {
+				return run.Done{Err: err}
 			}
 		}
-		return tasks.Done{Result: mcp.Result("done")}
+		return run.Done{Result: mcp.Result("done")}
 	})
 	<-run.Ended()
 	got := Get(t, s, run.ID())

@@ -9,6 +9,7 @@ import (
 	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/run"
 )
 
 // RunShared holds two states that see the same tasks, as two processes have them, against the contract of
@@ -41,19 +42,19 @@ func RunShared(t *testing.T, open func(t *testing.T) (here, there tasks.State)) 
 
 // A process sees the task of another one run and end, and reads its output from anywhere.
 func follows(t *testing.T, here, there tasks.State) {
-	a, b := NewRunner(t, tasks.Options{State: here, Owner: owner}), NewRunner(t, tasks.Options{State: there, Owner: owner})
+	a, b := NewRunner(t, run.Options{State: here, Owner: owner}), NewRunner(t, run.Options{State: there, Owner: owner})
 	const line, lines = 10_001, 100
 	more := make(chan struct{})
-	run := StartDelivered(t, a, func(ctx context.Context, run *tasks.Run) tasks.Done {
+	run := StartDelivered(t, a, func(ctx context.Context, task *run.Run) run.Done {
 		for i := range lines {
 			if i == lines/2 {
 				<-more
 			}
-			if err := run.Log().Append(ctx, partials.Chunk{Data: []byte(strings.Repeat(string(rune('a'+i%26)), line-1) + "\n")}); err != nil {
-				return tasks.Done{Err: err}
+			if err := task.Log().Append(ctx, partials.Chunk{Data: []byte(strings.Repeat(string(rune('a'+i%26)), line-1) + "\n")}); err != nil {
+				return run.Done{Err: err}
 			}
 		}
-		return tasks.Done{Result: mcp.Result("the result")}
+		return run.Done{Result: mcp.Result("the result")}
 	})
 	view, release, err := b.Follow(t.Context(), run.ID())
 	if err != nil || view == nil {
@@ -83,7 +84,7 @@ func follows(t *testing.T, here, there tasks.State) {
 
 // A task is cancelled by its keeper, whoever asks.
 func cancelsElsewhere(t *testing.T, here, there tasks.State) {
-	a, b := NewRunner(t, tasks.Options{State: here, Owner: owner}), NewRunner(t, tasks.Options{State: there, Owner: owner})
+	a, b := NewRunner(t, run.Options{State: here, Owner: owner}), NewRunner(t, run.Options{State: there, Owner: owner})
 	run := StartDelivered(t, a, UntilDone)
 	if got, err := b.Cancel(t.Context(), run.ID()); err != nil || got.Status != mcp.TaskCancelled {
 		t.Errorf("%+v, %v", got, err)
@@ -96,16 +97,16 @@ func cancelsElsewhere(t *testing.T, here, there tasks.State) {
 
 // A task that ends while others cancel it and look at it ends once, and all see the same end.
 func oneEnd(t *testing.T, here, there tasks.State) {
-	a, b := NewRunner(t, tasks.Options{State: here, Owner: owner}), NewRunner(t, tasks.Options{State: there, Owner: owner})
+	a, b := NewRunner(t, run.Options{State: here, Owner: owner}), NewRunner(t, run.Options{State: there, Owner: owner})
 	var all sync.WaitGroup
 	for range 50 {
 		end := make(chan struct{})
-		run := StartDelivered(t, a, func(ctx context.Context, _ *tasks.Run) tasks.Done {
+		run := StartDelivered(t, a, func(ctx context.Context, _ *run.Run) run.Done {
 			select {
 			case <-end:
-				return tasks.Done{Result: mcp.Result("done")}
+				return run.Done{Result: mcp.Result("done")}
 			case <-ctx.Done():
-				return tasks.Done{Err: context.Cause(ctx)}
+				return run.Done{Err: context.Cause(ctx)}
 			}
 		})
 		all.Go(func() {

@@ -13,6 +13,7 @@ import (
 	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/run"
 )
 
 // sized returns how much of something a test does: more if RUNNEL_TEST_STATE_LONG is set (make states).
@@ -25,19 +26,19 @@ func sized(short, long int) int {
 
 // Output of any length is followed in order, from any position, and nothing comes twice.
 func readFromAnywhere(t *testing.T, here, there tasks.State) {
-	a, b := NewRunner(t, tasks.Options{State: here, Owner: owner}), NewRunner(t, tasks.Options{State: there, Owner: owner})
+	a, b := NewRunner(t, run.Options{State: here, Owner: owner}), NewRunner(t, run.Options{State: there, Owner: owner})
 	const line = 64 << 10
 	lines := sized(100, 16<<10) // 6 MiB, 1 GiB
 	text := func(i int) string { return fmt.Sprintf("%08d%s\n", i, strings.Repeat("x", line-9)) }
 	began := make(chan struct{})
-	run := StartDelivered(t, a, func(ctx context.Context, run *tasks.Run) tasks.Done {
+	run := StartDelivered(t, a, func(ctx context.Context, task *run.Run) run.Done {
 		<-began
 		for i := range lines {
-			if err := run.Log().Append(ctx, partials.Chunk{Data: []byte(text(i))}); err != nil {
-				return tasks.Done{Err: err}
+			if err := task.Log().Append(ctx, partials.Chunk{Data: []byte(text(i))}); err != nil {
+				return run.Done{Err: err}
 			}
 		}
-		return tasks.Done{Result: mcp.Result("done")}
+		return run.Done{Result: mcp.Result("done")}
 	})
 	view, release, err := b.Follow(t.Context(), run.ID())
 	if err != nil || view == nil {

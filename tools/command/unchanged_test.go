@@ -23,7 +23,8 @@ import (
 
 	"runnel/internal/propose"
 	"runnel/rpc"
-	"runnel/tasks"
+	"runnel/tasks/methods"
+	"runnel/tasks/run"
 	"runnel/tools"
 	"runnel/tools/config"
 	"runnel/tools/secrets"
@@ -80,8 +81,8 @@ func serve(t *testing.T, text string) (*served, error) {
 	}
 	hidden := &secrets.Current{}
 	hidden.Replace(masked)
-	srv, runner := rpc.NewServer(nil), tasks.NewRunner(tasks.Options{Secrets: hidden})
-	runner.Register(srv)
+	srv, runner := rpc.NewServer(nil), run.NewRunner(run.Options{Secrets: hidden})
+	methods.Register(srv, runner)
 	tools.Serve(srv, registry, runner, tools.ServeOptions{FallbackTools: "never"})
 	inReader, in := io.Pipe()
 	out, outWriter := io.Pipe()

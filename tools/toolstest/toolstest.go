@@ -16,6 +16,8 @@ import (
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
+	"runnel/tasks/methods"
+	"runnel/tasks/run"
 	"runnel/tools"
 )
 
@@ -51,9 +53,9 @@ func Call(t testing.TB, tool tools.Tool, arguments any) *Called {
 		t.Fatal(err)
 	}
 	server := rpc.NewServer(&rpc.Options{Drain: -1}) // all calls are answered after the end of the input
-	runner := tasks.NewRunner(tasks.Options{})
+	runner := run.NewRunner(run.Options{})
 	defer runner.Close()
-	runner.Register(server)
+	methods.Register(server, runner)
 	tools.Serve(server, registry, runner, tools.ServeOptions{})
 	request := rawjson.Encode(map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": map[string]any{
 		"name": tool.Describe().Name, "arguments": arguments,

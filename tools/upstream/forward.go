@@ -10,8 +10,8 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
-	"runnel/tasks"
 	"runnel/tasks/logs"
+	"runnel/tasks/run"
 	"runnel/tools"
 	"runnel/tools/remote"
 	"runnel/tools/secrets"
@@ -38,7 +38,7 @@ func (s *Set) forward(ctx context.Context, c *rpc.Caller, u *Server, method stri
 	if !ok {
 		return nil, &rpc.Error{Code: mcp.CodeInternalError, Message: hide.String(u.failure(l.why(err)).Error())}
 	}
-	wire = tasks.HideError(hide, wire)
+	wire = run.HideError(hide, wire)
 	if wire.Code == mcp.CodeResourceNotFound && strings.HasPrefix(method, "resources/") && c.Era == rpc.Stateless && l.client.Era() == rpc.Handshake {
 		wire = &rpc.Error{Code: mcp.CodeInvalidParams, Message: wire.Message, Data: wire.Data} // as in logs.NotFound
 	}

@@ -18,7 +18,8 @@ import (
 	"runnel/internal/processtest"
 	"runnel/rpc"
 	"runnel/rpc/rawjson"
-	"runnel/tasks"
+	"runnel/tasks/methods"
+	"runnel/tasks/run"
 	"runnel/tools"
 	"runnel/tools/config"
 )
@@ -177,8 +178,8 @@ func serveSetWith(t *testing.T, set *Set, o tools.ServeOptions) *player {
 	t.Helper()
 	o.ImmediateWait, o.Heartbeat = 100*time.Millisecond, 100*time.Millisecond
 	srv := rpc.NewServer(nil)
-	runner := tasks.NewRunner(tasks.Options{})
-	runner.Register(srv)
+	runner := run.NewRunner(run.Options{})
+	methods.Register(srv, runner)
 	wraps := slices.ContainsFunc(set.servers, func(u *Server) bool { return u.name == WrappedName })
 	set.Serve(srv, runner, wraps, o)
 	inReader, in := io.Pipe()

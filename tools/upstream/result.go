@@ -13,6 +13,7 @@ import (
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
 	"runnel/tasks/logs"
+	"runnel/tasks/run"
 	"runnel/tools"
 )
 
@@ -145,7 +146,7 @@ func (c *call) callError(err error) error {
 		return err
 	}
 	if wire, ok := errors.AsType[*rpc.Error](err); ok {
-		return tasks.HideError(c.secrets.Set(), wire)
+		return run.HideError(c.secrets.Set(), wire)
 	}
 	return c.failure(err)
 }

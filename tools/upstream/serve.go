@@ -9,7 +9,7 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
-	"runnel/tasks"
+	"runnel/tasks/run"
 	"runnel/tools"
 )
 
@@ -42,7 +42,7 @@ const WrappedName = "wrapped"
 
 // Serve is tools.Serve for the tools of the set, and adds the methods that only upstreams need. With wraps,
 // the server stands in front of the upstream named WrappedName, and introduces itself as that one.
-func (s *Set) Serve(srv *rpc.Server, runner *tasks.Runner, wraps bool, o tools.ServeOptions) {
+func (s *Set) Serve(srv *rpc.Server, runner *run.Runner, wraps bool, o tools.ServeOptions) {
 	o.Source = s
 	o.Others = s
 	s.beat = o.Heartbeat

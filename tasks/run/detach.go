@@ -1,0 +1,142 @@
+package run
+
+import (
+	"context"
+
+	"runnel/internal/pause"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+)
+
+// A detached task outlives the process that started it: another process, its supervisor, takes it and runs
+// it. Both have a Run for it. The supervisor's (Runner.Take) is like any other; the Run in the process that
+// started the task (Run.Detach) follows it from then on.
+
+// Detach hands the task to another process. The work calls it before it writes anything to the log. start
+// starts that process, and returns when it has taken the task (Runner.Take), or why it has not. If Detach
+// returns nil, the work must return, since the Run now follows the task.
+// Use it for work that must outlive this process.
+func (r *Run) Detach(ctx context.Context, start func() error) error {
+	return r.handOver(ctx, away, start)
+}
+
+// handOver is Detach to a place.
+func (r *Run) handOver(ctx context.Context, to place, start func() error) error {
+	if err := r.Promote(ctx); err != nil {
+		return err
+	}
+	r.changing.Lock()
+	defer r.changing.Unlock()
+	if !r.moveTo(handing) {
+		return tasks.ErrEnded
+	}
+	err := start()
+	taken, unknown := r.runner.o.State.Taken(context.WithoutCancel(ctx), r.id)
+	for unknown != nil && r.taken { // another process may run it by now: this one must know
+		if !pause.For(ctx, watchRetry) {
+			r.moveTo(here)
+			return context.Cause(ctx)
+		}
+		taken, unknown = r.runner.o.State.Taken(context.WithoutCancel(ctx), r.id)
+	}
+	if unknown != nil { // the state does not answer
+		taken = err == nil
+	}
+	if !taken {
+		r.moveTo(here)
+		return err
+	}
+	r.log.Follow()
+	r.segments.Follow()
+	r.moveTo(to)
+	return nil
+}
+
+// moveTo sets the place, and reports false if the task is ending instead.
+func (r *Run) moveTo(to place) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.phase.now >= ending {
+		return false
+	}
+	if to >= away {
+		r.task.Detached = true
+	}
+	r.place.set(to)
+	r.settled.Broadcast()
+	return true
+}
+
+// follow ends the run when the task has ended where it runs, or when the Runner is closed.
+func (r *Run) follow() {
+	t, err := r.watchUntilEnd(r.spec.Client)
+	delivers := t.Status.Terminal() && t.Status != mcp.TaskCancelled // the rest of the output
+	if delivers {
+		r.setEnding(t.Outcome.Result, nil, t.Outcome.Err)
+		if err == nil {
+			r.workReturned()
+			if t.Expired(r.runner.o.now()) { // its alarm may have gone off before the end
+				r.cancel(errExpired)
+			}
+			r.awaitDelivery()
+		}
+	}
+	r.reach(ending)
+	if delivers {
+		r.deliverRest()
+	}
+	r.stop(err)
+	r.worked.Set()
+	r.changing.Lock()
+	defer r.changing.Unlock()
+	if shown := r.Task().UpdatedAt; t.UpdatedAt.Before(shown) {
+		t.UpdatedAt = shown // this process saw output before the end
+	}
+	r.announceEnd(t, true)
+	if r.place.now == offered && t.Status.Terminal() && !r.gaveBack() {
+		r.runner.o.Ended(&t)
+	}
+}
+
+// Take runs spec.Work for a task that another process has stored. work describes this process to people.
+// Use it in a supervisor or a worker.
+func (r *Runner) Take(ctx context.Context, id string, work []byte, spec Spec) (*Run, error) {
+	spec.Handle = true
+	run := r.newRun(spec, tasks.Task{ID: id, Owner: r.o.Owner})
+	t, err := r.o.State.Take(ctx, run.task, work)
+	if err != nil {
+		run.cancel(err)
+		return nil, err
+	}
+	run.task, run.taken = t, true
+	if err := run.forgetNotes(ctx); err != nil {
+		r.o.Log.Warn().Err(err).Str("taskId", id).Msg("an earlier attempt's questions may still be shown")
+	}
+	run.changing.Lock() // the ttl may already be over
+	defer run.changing.Unlock()
+	run.expiryTimer = setAlarm(r.o.now, t.CreatedAt.Add(t.TTL), func() bool { return run.past(ended) }, run.expire)
+	r.mu.Lock()
+	r.live[id], r.working[run] = run, true
+	r.startWatching()
+	r.mu.Unlock()
+	r.begin(run)
+	return run, nil
+}
+
+// Offer hands the task to a worker. The work calls it before it writes anything to the log, and must return
+// if Offer returns nil, as with Detach: the Run then follows the task, or ends if this process is a worker
+// that gives the task back.
+func (r *Run) Offer(ctx context.Context, o tasks.Offer) error {
+	queue, ok := r.runner.o.State.(tasks.Queue)
+	if !ok {
+		return tasks.ErrNoQueue
+	}
+	err := r.handOver(ctx, offered, func() error { return queue.Offer(context.WithoutCancel(ctx), r.runner.o.Owner, r.id, o) })
+	if err == nil && r.taken { // the process that made the call follows it
+		r.cancel(errUnfollowed)
+	}
+	return err
+}
+
+// gaveBack reports whether this worker has given the task back, so that another process reports its end.
+func (r *Run) gaveBack() bool { return r.taken && r.away() }

@@ -1,0 +1,202 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"runnel/partials"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+)
+
+// elsewhere is a state with one task, which another process has put, and which can be taken. err is why its
+// notes cannot be stored.
+type elsewhere struct {
+	*tasks.Memory
+	task  tasks.Task
+	err   error
+	notes chan string // the patches
+}
+
+func newElsewhere(variables string, err error) *elsewhere {
+	t := tasks.Task{ID: "there", Owner: tasks.DefaultOwner, Status: mcp.TaskInputRequired, CreatedAt: time.Now(), TTL: tasks.DefaultTTL, Variables: json.RawMessage(variables)}
+	t.Log = partials.Stored(nil, 0)
+	t.Segments = partials.NewSegments(t.Log)
+	return &elsewhere{tasks.NewMemory(), t, err, make(chan string, 10)}
+}
+
+func (s *elsewhere) Get(context.Context, string, string) (tasks.Task, error) { return s.task, nil }
+
+func (s *elsewhere) Watch(ctx context.Context, _ *tasks.Task) error {
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+func (s *elsewhere) Take(_ context.Context, t tasks.Task, _ []byte) (tasks.Task, error) {
+	taken := s.task
+	taken.Status = mcp.TaskWorking
+	taken.Log = t.Log
+	taken.Segments = t.Segments
+	taken.Attempt = 2
+	return taken, nil
+}
+
+func (s *elsewhere) SetVariables(_ context.Context, _, _ string, patch []byte) ([]byte, error) {
+	s.notes <- string(patch)
+	return nil, s.err
+}
+
+// The progress of a taken task is noted like that of any other, so that others see it; sooner if its client
+// waits for it.
+func TestProgressOfATakenTaskIsNoted(t *testing.T) {
+	for _, published := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			state := newElsewhere("", nil)
+			r := newRunner(t, Options{State: state})
+			run, err := r.Take(t.Context(), "there", nil, Spec{Work: untilDone})
+			if err != nil {
+				t.Fatal(err)
+			}
+			run.Delivered()
+			if published {
+				run.PublishProgress()
+			}
+			<-time.After(10 * time.Millisecond)
+			began := time.Now()
+			for n := range 4 {
+				run.Report(tasks.Progress{Done: float64(n + 1)})
+				if got, want := <-state.notes, fmt.Sprintf(`{"runnel/attempt-2-progress":{"done":%d}}`, n+1); got != want {
+					t.Errorf("published %v: noted %s, want %s", published, got, want)
+				}
+			}
+			if took := time.Since(began); published != (took <= time.Second) {
+				t.Errorf("published %v: noted within %v", published, took)
+			}
+			r.Close()
+		})
+	}
+}
+
+// The variables of a task stay as they are when the notes of its last attempt cannot be deleted.
+func TestTakenTaskKeepsItsVariables(t *testing.T) {
+	r := newRunner(t, Options{State: newElsewhere(`{"mine":1,"runnel/progress":{"done":1}}`, errors.New("no connection"))})
+	run, err := r.Take(t.Context(), "there", nil, Spec{Work: untilDone})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run.Delivered()
+	if got := string(tasks.OwnVariables(run.Task().Variables)); got != `{"mine":1}` {
+		t.Errorf("they are %s", got)
+	}
+}
+
+// An answer that comes too late is acknowledged and ignored, also where the task has ended in another process
+// a moment ago.
+func TestAnswerForATaskThatHasJustEnded(t *testing.T) {
+	r := newRunner(t, Options{State: newElsewhere(`{"runnel/question/question-1":{"method":"elicitation/create","message":"really?"}}`, tasks.ErrEnded)})
+	p := mcp.UpdateTaskParams{TaskID: "there", InputResponses: map[string]json.RawMessage{"question-1": json.RawMessage(`{"action":"decline"}`)}}
+	if err := r.Answer(t.Context(), p.TaskID, p.InputResponses); err != nil {
+		t.Errorf("error %v", err)
+	}
+}
+
+// unaskable is elsewhere, but it does not store that a task needs input.
+type unaskable struct{ *elsewhere }
+
+func (s unaskable) Put(ctx context.Context, t tasks.Task) error {
+	if t.Status == mcp.TaskInputRequired {
+		return tasks.ErrBusy
+	}
+	return s.elsewhere.Put(ctx, t)
+}
+
+// A question that could not be asked is not shown to the followers of the task.
+func TestQuestionThatCannotBeAskedIsWithdrawn(t *testing.T) {
+	state := newElsewhere("", nil)
+	r := newRunner(t, Options{State: unaskable{state}})
+	run, err := r.Take(t.Context(), "there", nil, Spec{Work: untilDone})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run.Delivered()
+	if err := run.Ask(&Question{Message: "really?"}); !errors.Is(err, tasks.ErrBusy) {
+		t.Fatalf("asked: %v", err)
+	}
+	shown := tasks.OwnVariables(nil)
+	for len(state.notes) > 0 {
+		if shown, err = tasks.MergeVariables(shown, json.RawMessage(<-state.notes)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if shown != nil {
+		t.Errorf("still shown: %s", shown)
+	}
+}
+
+// A worker whose tool does not stop ends all the same: GiveUp ends the tasks that it has taken, too.
+func TestGiveUpEndsATakenTask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRunner(t, Options{State: newElsewhere("", nil)})
+		stuck := make(chan struct{})
+		run, err := r.Take(t.Context(), "there", nil, Spec{Work: func(context.Context, *Run) Done { <-stuck; return Done{} }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run.Delivered()
+		time.AfterFunc(time.Second, r.GiveUp)
+		r.Close()
+		select {
+		case <-run.Ended():
+		default:
+			t.Error("it has not ended")
+		}
+		close(stuck)
+	})
+}
+
+// slow is elsewhere, but notes of progress are on their way until ctx ends, and are lost then, while it is
+// slow.
+type slow struct {
+	*elsewhere
+	slow atomic.Bool
+}
+
+func (s *slow) SetVariables(ctx context.Context, owner, id string, patch []byte) ([]byte, error) {
+	if s.slow.Load() {
+		<-ctx.Done()
+		s.slow.Store(false)
+		return nil, context.Cause(ctx)
+	}
+	return s.elsewhere.SetVariables(ctx, owner, id, patch)
+}
+
+// The last progress is stored with the end, also if a note of it was on its way when the task ended.
+func TestLastProgressIsNotedAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		state := &slow{elsewhere: newElsewhere("", nil)}
+		r := newRunner(t, Options{State: state})
+		run, err := r.Take(t.Context(), "there", nil, Spec{Work: func(_ context.Context, run *Run) Done {
+			time.Sleep(2 * time.Second)
+			state.slow.Store(true)
+			run.Report(tasks.Progress{Done: 1, Total: 1})
+			time.Sleep(2 * time.Second)
+			return Done{}
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run.Delivered()
+		<-run.Ended()
+		close(state.notes)
+		if got, want := <-state.notes, `{"runnel/attempt-2-progress":{"done":1,"total":1}}`; got != want {
+			t.Errorf("noted %q, want %s", got, want)
+		}
+		r.Close()
+	})
+}

@@ -1,0 +1,228 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"runnel/partials"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+)
+
+// Cancel ends the run as cancelled, and reports false if the task had already ended.
+// Use Runner.Cancel for a task that another process may run.
+func (r *Run) Cancel(message string) bool {
+	return r.finish(errCancelled, mcp.TaskCancelled, message, &tasks.Outcome{Result: mcp.ErrorResult("The task was cancelled.")})
+}
+
+const expiredMessage = "the task's ttl is over"
+
+// lostMessage is that of a task that its state has forgotten before its ttl was over.
+const lostMessage = "the state no longer has the task: it was deleted there, or a server has lost what it had stored"
+
+// expire ends the run when its ttl is over.
+func (r *Run) expire() {
+	r.finish(errExpired, mcp.TaskFailed, expiredMessage, &tasks.Outcome{Result: mcp.ErrorResult("The task's ttl is over.")})
+}
+
+// abort ends the run as failed. The result of its work does not count.
+func (r *Run) abort(why error) {
+	r.finish(errClosed, mcp.TaskFailed, why.Error(), &tasks.Outcome{Result: mcp.ErrorResult(why.Error())})
+}
+
+// abortReason returns why the result of the work must not count, nil if it may.
+func (r *Run) abortReason() error {
+	if err := r.log.Failed(); err != nil {
+		return err
+	}
+	if r.runner.ctx.Err() != nil {
+		return errClosed
+	}
+	return nil
+}
+
+// finish moves the task to a terminal status. cause is why the run ends early, nil if its work has returned.
+// If another call ends the task first, finish waits for that end and reports false.
+func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome *tasks.Outcome) bool {
+	switch first, isAway := r.claimEnd(status); {
+	case isAway:
+		return r.cancelRemote(cause)
+	case !first:
+		<-r.Ended()
+		return false
+	}
+	if cause != nil { // the work may still be running: requests for segments now learn that this is the end
+		r.segments.Finish(partials.Ending{Rest: outcome.Result.Content, IsError: outcome.Result.IsError})
+	}
+	if cause != nil && cause != errCancelled { // "Receivers SHOULD stop emitting partial notifications as soon as a task is marked as cancelled" (SEP-2679)
+		r.cancel(cause)
+		r.deliverRest()
+	}
+	r.stop(cause)
+	r.changing.Lock() // only now: its holder may wait for what stop ends
+	defer r.changing.Unlock()
+	r.mu.Lock()
+	t, has := r.task, r.kept
+	r.mu.Unlock()
+	if cause != nil && has == handle {
+		outcome.Result.Content = append(tasks.LastOutput(context.Background(), r.log), outcome.Result.Content...)
+	}
+	t.Status = status
+	t.StatusMessage = tasks.Clip(r.secrets.String(message))
+	t.Outcome = outcome
+	t.UpdatedAt = time.Now()
+	ours := true
+	if has == handle {
+		r.storeTimes(&t)
+		// The outcome is stored before the terminal status is visible.
+		t, ours = r.runner.storeEnd(r, t)
+	} else {
+		r.endWithoutHandle(t, has == hidden)
+	}
+	r.announceEnd(t, has == handle)
+	if ours {
+		r.reportEnd(&t)
+	}
+	return true
+}
+
+// claimEnd reports whether its caller is the first, which then ends the task, and whether the task is away,
+// where it ends. Another process may find the task in the state and end it before Start returns; and while
+// the task is being handed over, it is not known who may end it.
+func (r *Run) claimEnd(status mcp.TaskStatus) (first, isAway bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for r.phase.now == starting || r.place.now == handing {
+		r.settled.Wait()
+	}
+	switch {
+	case r.phase.now >= ending:
+		return false, false
+	case r.place.now >= away:
+		return false, true
+	}
+	if err := tasks.CheckMove(r.task.Status, status); err != nil {
+		panic("internal error: " + err.Error())
+	}
+	r.phase.set(ending)
+	for _, t := range []*time.Timer{r.sampler.timer, r.hideTimer} {
+		if t != nil {
+			t.Stop()
+		}
+	}
+	return true, false
+}
+
+// cancelRemote is finish for a task that another process runs. If the cause is a cancel, it asks that process
+// to cancel the task, and reports whether it could ask. At the ttl that process ends the task by itself. The
+// end of this process does not end the task.
+func (r *Run) cancelRemote(cause error) bool {
+	if r.past(draining) && (cause == errCancelled || cause == errExpired) {
+		r.cancel(cause) // the task has ended there, and only its output is still being delivered here
+	}
+	if cause != errCancelled {
+		return false
+	}
+	err := r.runner.o.State.Ask(context.Background(), r.runner.o.Owner, r.id)
+	if err != nil {
+		r.runner.o.Log.Error().Err(err).Str("taskId", r.id).Msg("a detached task could not be cancelled")
+	}
+	return err == nil
+}
+
+// stop ends the deliveries, the work's context and the log of a run that is ending.
+func (r *Run) stop(cause error) {
+	// "Receivers MUST NOT send notifications/tasks/partial after the task reaches a terminal status"
+	// (SEP-2679, 1.3.2)
+	r.spec.Client.Silence()
+	r.cancel(cause)
+	r.log.Close()
+}
+
+// announceEnd sets the task's last state to t, and announces it. changing is held.
+func (r *Run) announceEnd(t tasks.Task, hasHandle bool) {
+	if hasHandle { // otherwise nobody knows the task
+		r.end(t, ending)
+		over := t.Status.Terminal() // otherwise another process still runs it
+		if over {
+			r.spec.Client.Status(t.Wire(r.runner.o.PollInterval))
+		}
+		r.runner.forget(r)
+		if over && !r.gaveBack() {
+			r.runner.recordEnded(&t)
+		}
+	}
+	r.end(t, ended)
+	r.changes.Send()
+}
+
+// endsWithin waits for the end of a run that is being stored, and reports false if that takes too long.
+func (r *Run) endsWithin(ctx context.Context, limit time.Duration) bool {
+	if !r.past(ending) {
+		return true
+	}
+	ctx, stop := context.WithTimeout(ctx, limit)
+	defer stop()
+	select {
+	case <-r.Ended():
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// forget removes a run from the live ones. Its lock changing is held.
+func (r *Runner) forget(run *Run) {
+	if run.expiryTimer != nil {
+		run.expiryTimer.Stop()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if run.unstored == nil { // otherwise its end can be found only here
+		delete(r.live, run.id)
+	}
+}
+
+// unhide removes a run from the hidden ones: it has a handle now, or has ended.
+func (r *Runner) unhide(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.hidden, id)
+}
+
+// These are the reasons why a run ends before its work has returned.
+var (
+	errCancelled  = errors.New("cancelled")
+	errExpired    = errors.New("expired")
+	errClosed     = errors.New("runnel was stopped, as when the host closes the session; a tool with detach: always goes on")
+	errUnfollowed = errors.New("not followed any more")
+	errLost       = errors.New("the state has lost the task")
+)
+
+// Only the wall clock decides whether a ttl is over: the end of the ttl is in the state, the same for all
+// processes. Go's timers, and comparisons with a time that time.Now has just returned, use the monotonic
+// clock, which may stand still while the machine sleeps. So Task.Expired avoids it, and an alarm keeps
+// looking at the wall clock.
+
+// wakeInterval is how late an alarm may be after the machine has slept.
+const wakeInterval = time.Second
+
+// setAlarm calls f, in a goroutine, when the clock now is past a time. If the timer is stopped just while the
+// alarm sets it again, over ends the alarm.
+func setAlarm(now func() time.Time, when time.Time, over func() bool, f func()) *time.Timer {
+	left := func() time.Duration { return min(when.Round(0).Sub(now()), wakeInterval) }
+	var t *time.Timer
+	t = time.AfterFunc(math.MaxInt64, func() {
+		switch d := left(); {
+		case over():
+		case d > 0:
+			t.Reset(d)
+		default:
+			f()
+		}
+	})
+	t.Reset(left())
+	return t
+}

@@ -1,0 +1,248 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
+	"runnel/tasks"
+)
+
+// Running returns the Run of a task that has a handle and has not ended, or whose end is not stored; nil if
+// there is none.
+func (r *Runner) Running(id string) *Run {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.live[id]
+}
+
+// view returns the view of a task that this process runs or follows, or nil.
+func (r *Runner) view(id string) *View {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.viewLocked(id)
+}
+
+// viewLocked is view for callers that hold mu.
+func (r *Runner) viewLocked(id string) *View {
+	if run := r.live[id]; run != nil {
+		return &run.View
+	}
+	return r.followed[id]
+}
+
+// Get returns a task of the owner as it is now, or ErrNotFound.
+// Use it for the result or the segments, and Head otherwise.
+func (r *Runner) Get(ctx context.Context, id string) (tasks.Task, error) {
+	return r.get(ctx, id, r.o.State.Get)
+}
+
+// Head is Get without the outcome and the segments of a task that has ended. Use it where they are not
+// needed.
+func (r *Runner) Head(ctx context.Context, id string) (tasks.Task, error) {
+	return r.get(ctx, id, r.o.State.Head)
+}
+
+func (r *Runner) get(ctx context.Context, id string, stored func(ctx context.Context, owner, id string) (tasks.Task, error)) (tasks.Task, error) {
+	if v := r.view(id); v != nil {
+		return v.live(), nil
+	}
+	t, err := stored(ctx, r.o.Owner, id)
+	showNotes(&t)
+	if err == nil && t.Status == mcp.TaskWorking { // in another process
+		showLine(&t, t.LastLine(ctx))
+	}
+	return t, err
+}
+
+// List returns a page of the owner's tasks, as State.List does.
+// Use it to go through all tasks, and Newest or Last for the latest ones.
+func (r *Runner) List(ctx context.Context, cursor string, n int) ([]tasks.Task, string, error) {
+	page, next, err := r.o.State.List(ctx, r.o.Owner, cursor, n)
+	for i := range page {
+		if v := r.view(page[i].ID); v != nil {
+			page[i] = v.live()
+		}
+	}
+	return page, next, err
+}
+
+// While a task is working, its status message is the last line of its output: some hosts show nothing else.
+
+// LinePace is the shortest time between two status notifications that only show the last line of output. The
+// handle counts as one, so a task that ends sooner shows no line; the terminal status does not.
+const LinePace = time.Second
+
+// Status returns the task as it is now, with a message that says what it is doing.
+func (v *View) Status(message string) mcp.Task {
+	t := v.show(message)
+	t.StatusMessage = tasks.Clip(message)
+	return t.Wire(v.runner.o.PollInterval)
+}
+
+// live returns the task as it is now; while it is working, its message is the last line of its output.
+func (v *View) live() tasks.Task {
+	line := v.log.Tail(tasks.TailBytes).LastLine()
+	t := v.show(line)
+	if t.Status == mcp.TaskWorking {
+		showLine(&t, line)
+	}
+	return t
+}
+
+// showLine makes the last line of output the status message of a working task. A task that waits for a worker
+// keeps its own message.
+func showLine(t *tasks.Task, line string) {
+	if !t.Waiting {
+		t.StatusMessage = tasks.Clip(line)
+	}
+}
+
+// show returns the task as it is now. If line differs from the one that was last shown, lastUpdatedAt
+// changes.
+func (v *View) show(line string) tasks.Task {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.task.Status == mcp.TaskWorking && line != v.shown {
+		v.shown, v.task.UpdatedAt = line, time.Now()
+	}
+	return v.task
+}
+
+// maxMade is how many of its own tasks this process remembers.
+const maxMade = 10_000
+
+// remember records a task as made by this process. r.mu is held.
+func (r *Runner) remember(t *tasks.Task) {
+	if len(r.made) == maxMade {
+		r.made = append(r.made[:0], r.made[maxMade/2:]...)
+	}
+	r.made = append(r.made, madeTask{t.ID, t.CreatedAt.Round(0).Add(t.TTL)})
+}
+
+// Newest returns up to n of the owner's tasks, newest first: if before is not "", only those older than that
+// task; with own, only those that this process has made. more reports whether there are others. It fails with
+// ErrCursor if the task before is unknown.
+func (r *Runner) Newest(ctx context.Context, n int, before string, own bool) (page []tasks.Task, more bool, err error) {
+	var ids []string
+	if own {
+		ids, err = r.ownIDs(before)
+	} else {
+		ids, err = r.lastIDs(ctx, n+1, before, func(*tasks.Task) bool { return true })
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	return backwards(ctx, ids, n, r.Get)
+}
+
+// maxEarlier is among how many of the newest tasks Earlier looks.
+const maxEarlier = 200
+
+// Earlier is Newest for the tasks of all processes that have worked in this one's directory.
+// Use it for a client whose last session has ended too early.
+func (r *Runner) Earlier(ctx context.Context, n int, before string) (page []tasks.Task, more bool, err error) {
+	ids, err := r.lastIDs(ctx, maxEarlier, before, func(*tasks.Task) bool { return r.o.Dir != "" })
+	if err != nil {
+		return nil, false, err
+	}
+	if len(ids) > maxEarlier {
+		ids = ids[len(ids)-maxEarlier:]
+	}
+	return backwards(ctx, ids, n, func(ctx context.Context, id string) (tasks.Task, error) {
+		t, err := r.Get(ctx, id)
+		if err == nil && rawjson.StringMember(t.Variables, tasks.DirNote) != r.o.Dir {
+			err = tasks.ErrNotFound
+		}
+		return t, err
+	})
+}
+
+// Last is Newest for the tasks that wanted accepts; they are as Head returns them. wanted gets tasks without
+// outcome and output.
+func (r *Runner) Last(ctx context.Context, n int, before string, wanted func(*tasks.Task) bool) (page []tasks.Task, more bool, err error) {
+	ids, err := r.lastIDs(ctx, n+1, before, wanted)
+	if err != nil {
+		return nil, false, err
+	}
+	return backwards(ctx, ids, n, r.Head)
+}
+
+// backwards returns up to n tasks, the last id first, and reports whether there are more.
+func backwards(ctx context.Context, ids []string, n int, get func(context.Context, string) (tasks.Task, error)) (page []tasks.Task, more bool, err error) {
+	for _, id := range slices.Backward(ids) {
+		t, err := get(ctx, id)
+		switch {
+		case errors.Is(err, tasks.ErrNotFound): // it has expired
+		case err != nil:
+			return nil, false, err
+		case len(page) == n:
+			return page, true, nil
+		default:
+			page = append(page, t)
+		}
+	}
+	return page, false, nil
+}
+
+// ownIDs returns the ids of the tasks that this process made before another task, as far as they can still be
+// found.
+func (r *Runner) ownIDs(before string) (ids []string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, made := range r.made {
+		if made.id == before {
+			return ids, nil
+		}
+		if r.live[made.id] != nil || r.o.now().Before(made.expires) { // in a long session most have expired
+			ids = append(ids, made.id)
+		}
+	}
+	if before != "" {
+		return nil, tasks.ErrCursor
+	}
+	return ids, nil
+}
+
+// lastIDs returns the ids of at least the last n wanted tasks of the owner before another task, the newest
+// last.
+func (r *Runner) lastIDs(ctx context.Context, n int, before string, wanted func(*tasks.Task) bool) (ids []string, err error) {
+	const page = 200
+	for first := true; ; first = false {
+		some, err := r.o.State.Newest(ctx, r.o.Owner, before, max(n, page))
+		if errors.Is(err, tasks.ErrCursor) && !first {
+			some, err = nil, nil // the task was deleted, and those that are older before it
+		}
+		if err != nil {
+			return nil, err
+		}
+		for i := range some {
+			before = some[i].ID
+			if v := r.view(before); v != nil {
+				some[i] = v.live()
+			}
+			if wanted(&some[i]) {
+				ids = append(ids, before)
+			}
+		}
+		if len(some) < max(n, page) || len(ids) >= n {
+			slices.Reverse(ids)
+			return ids, nil
+		}
+	}
+}
+
+// Own returns a function that reports whether this process has made the task with an id.
+// Use it to list the tasks of this client alone.
+func (r *Runner) Own() func(id string) bool {
+	own := map[string]bool{}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, made := range r.made {
+		own[made.id] = true
+	}
+	return func(id string) bool { return own[id] }
+}

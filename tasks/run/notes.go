@@ -1,0 +1,179 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
+	"runnel/tasks"
+)
+
+func progressNote(attempt int) string { return tasks.NotePrefix + ofAttempt(attempt, "progress") }
+
+func timesNote(attempt int) string { return tasks.NotePrefix + ofAttempt(attempt, "times") }
+
+// ofAttempt is the name, or the key, under which an attempt of a task sets a note.
+func ofAttempt(attempt int, name string) string {
+	if attempt > 1 {
+		return fmt.Sprintf("attempt-%d-%s", attempt, name)
+	}
+	return name
+}
+
+// questionNote is an open question.
+type questionNote struct {
+	mcp.InputRequest
+	Message string `json:"message"`
+}
+
+// answerNote is an answer: a result, or an error that says why there is none.
+type answerNote struct {
+	Result json.RawMessage `json:"result,omitempty"`
+	Error  *rpc.Error      `json:"error,omitempty"`
+}
+
+// notes are the notes of a task.
+type notes struct {
+	questions []*Question // open and unanswered, oldest first
+	answers   map[string]answerNote
+	progress  tasks.Progress
+	times     tasks.Times
+	names     []string // of all notes
+}
+
+// readNotes reads the notes of an attempt from variables, and the names of all notes. Damaged ones count as
+// absent.
+func readNotes(variables json.RawMessage, attempt int) *notes {
+	n := &notes{answers: map[string]answerNote{}}
+	if !tasks.HasNotes(variables) {
+		return n
+	}
+	for it := rawjson.Over(variables); it.Next(); {
+		name := string(it.Name)
+		if !strings.HasPrefix(name, tasks.NotePrefix) {
+			continue
+		}
+		n.names = append(n.names, name)
+		if key, ok := strings.CutPrefix(name, tasks.QuestionPrefix); ok {
+			var q questionNote
+			if strings.HasPrefix(key, ofAttempt(attempt, questionKey)) && json.Unmarshal(it.Value, &q) == nil && q.Method != "" {
+				n.questions = append(n.questions, newQuestion(key, q))
+			}
+		} else if key, ok := strings.CutPrefix(name, tasks.AnswerPrefix); ok {
+			var a answerNote
+			if json.Unmarshal(it.Value, &a) == nil {
+				n.answers[key] = a
+			}
+		} else if name == progressNote(attempt) {
+			_ = json.Unmarshal(it.Value, &n.progress)
+		} else if name == timesNote(attempt) {
+			_ = json.Unmarshal(it.Value, &n.times)
+		}
+	}
+	n.questions = slices.DeleteFunc(n.questions, func(q *Question) bool { _, answered := n.answers[q.key]; return answered })
+	slices.SortFunc(n.questions, func(a, b *Question) int { // question-10 comes after question-9
+		return cmp.Or(cmp.Compare(len(a.key), len(b.key)), strings.Compare(a.key, b.key))
+	})
+	return n
+}
+
+func newQuestion(key string, n questionNote) *Question {
+	q := &Question{Request: n.InputRequest, Message: n.Message, key: key}
+	q.closed, q.close = context.WithCancel(context.Background())
+	return q
+}
+
+// setNotes sets notes of the task, and returns its variables; null deletes a note. The notes that are left at
+// its end stay: progress and times are still shown then, and the others are not used any more.
+func (v *View) setNotes(ctx context.Context, patch map[string]any) (json.RawMessage, error) {
+	return v.runner.SetStored(ctx, v.id, rawjson.Encode(patch))
+}
+
+// applyNotes takes over the notes of a task that another process runs: open and closed questions, progress
+// and times. It returns what passOn passes to the client: new questions, and the progress if it is new.
+func (v *View) applyNotes(variables json.RawMessage) (asked []*Question, progress tasks.Progress) {
+	n := readNotes(variables, v.Task().Attempt)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	asked = slices.DeleteFunc(slices.Clone(n.questions), func(q *Question) bool { return v.answered[q.key] || v.question(q.key) != nil })
+	before := len(v.open)
+	v.open = slices.DeleteFunc(v.open, func(q *Question) bool {
+		gone := !slices.ContainsFunc(n.questions, func(other *Question) bool { return other.key == q.key })
+		if gone {
+			q.close()
+		}
+		return gone
+	})
+	if len(v.open) < before {
+		v.changes.Send()
+	}
+	if n.progress != (tasks.Progress{}) && n.progress != v.task.Progress {
+		v.task.Progress, progress = n.progress, n.progress
+	}
+	if n.times != nil {
+		v.task.Times = n.times
+	}
+	return asked, progress
+}
+
+// passOn passes new questions and progress to the client. Call it after the status that came with them.
+func (v *View) passOn(client Client, asked []*Question, progress tasks.Progress) {
+	for _, q := range asked {
+		q.view = v
+		send, err := client.Asked(q)
+		if err != nil {
+			q.Refuse(v.ctx, err)
+			continue
+		}
+		v.mu.Lock()
+		q.Sent = send != nil
+		v.open = append(v.open, q)
+		v.mu.Unlock()
+		if send != nil {
+			send()
+		}
+	}
+	if len(asked) > 0 {
+		v.changes.Send()
+	}
+	if progress != (tasks.Progress{}) {
+		client.Progress(progress)
+	}
+}
+
+// reply stores answers to questions of a task that another process runs.
+func (v *View) reply(ctx context.Context, answers map[string]answerNote) error {
+	patch := map[string]any{}
+	for key, answer := range answers {
+		patch[tasks.AnswerPrefix+key] = answer
+	}
+	if len(patch) == 0 {
+		return nil
+	}
+	if _, err := v.setNotes(ctx, patch); err != nil && !errors.Is(err, tasks.ErrEnded) { // answers for a task that has ended are ignored
+		return err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.answered == nil {
+		v.answered = map[string]bool{}
+	}
+	for key := range answers {
+		v.answered[key] = true // variables that were read before the answer was stored may still come
+	}
+	v.open = slices.DeleteFunc(v.open, func(q *Question) bool {
+		if v.answered[q.key] {
+			q.close()
+		}
+		return v.answered[q.key]
+	})
+	v.changes.Send()
+	return nil
+}

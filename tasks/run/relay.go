@@ -1,0 +1,93 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
+	"runnel/tasks"
+)
+
+// Relay sends the questions of a task to a client of the handshake era that waits for its result: "When the
+// requestor
+// encounters the input_required status, it SHOULD preemptively call tasks/result" (2025-11-25
+// basic/utilities/tasks). Each question is with one client at a time. stop withdraws those that are open.
+//
+// Goroutines: one looks for questions, and one for each question waits for the client's answer.
+func (v *View) Relay(ctx context.Context, c *rpc.Caller) (stop func()) {
+	if v == nil || !c.Version.Elicitation || !c.Capabilities.AsksByForm() {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	changed, unwatch := v.Watch()
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for ctx.Err() == nil {
+			for _, q := range v.unsent() {
+				wg.Go(func() { q.send(ctx, c) })
+			}
+			select {
+			case <-changed:
+			case <-ctx.Done():
+			}
+		}
+	})
+	return func() {
+		cancel()
+		wg.Wait()
+		unwatch()
+	}
+}
+
+// unsent returns the open questions with a form that have not been sent to a client. From now on they count
+// as sent.
+func (v *View) unsent() (list []*Question) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, q := range v.open {
+		if _, is := q.form(); is && !q.Sent {
+			q.Sent = true
+			list = append(list, q)
+		}
+	}
+	return list
+}
+
+// form returns the params of a question, and reports whether it has a form. Another server or a worker may
+// have made it, so it may be anything.
+func (q *Question) form() (params mcp.ElicitParams, is bool) {
+	is = q.Request.Method == "elicitation/create" && rawjson.StringMember(q.Request.Params, "mode") != "url" &&
+		json.Unmarshal(q.Request.Params, &params) == nil
+	return params, is
+}
+
+// send sends the question and passes on the answer, unless it is answered elsewhere first. When this client
+// stops waiting, an unanswered question is sent to another one that waits; after an error, it is sent again
+// only when the task changes.
+func (q *Question) send(waits context.Context, c *rpc.Caller) {
+	ctx, cancel := context.WithCancel(waits)
+	defer cancel()
+	defer context.AfterFunc(q.closed, cancel)()
+	params, _ := q.form()
+	params.Meta = tasks.Related(q.view.id)
+	var response json.RawMessage
+	err := c.Request(ctx, q.Request.Method, params, &response)
+	if err == nil {
+		_, err = q.Read(response)
+	}
+	if err == nil {
+		err = q.Answer(ctx, response)
+	}
+	if err == nil {
+		return
+	}
+	q.view.mu.Lock()
+	q.Sent = false
+	q.view.mu.Unlock()
+	if waits.Err() != nil {
+		q.view.changes.Send()
+	}
+}

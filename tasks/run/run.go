@@ -1,0 +1,170 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+	"time"
+
+	"runnel/internal/signal"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+	"runnel/tools/secrets"
+)
+
+// Run is a task that this process runs, from its start to its end. Two facts say where it stands, and decide
+// what may happen to it: its phase and its place. Both change under mu alone.
+//
+//	phase     what happens in it                                       ends with
+//	starting  the task is stored, and its client learns of it          begin
+//	running   the work runs                                            workReturned
+//	draining  the deliveries write the last of the output (deliver.go) claimEnd
+//	ending    the terminal status is being stored and announced        announceEnd
+//	ended
+//
+// A run that is aborted goes from running to ending; its work returns later (worked). All ends go through
+// finish. The first one claims the end, even while the work runs, and the others wait for it:
+//
+//	do      when the run is drained: completed or failed, as the work says
+//	Cancel  for a client of this process or of another one (requests.go)
+//	expire  when its ttl is over
+//	abort   when its output is lost, and when the Runner is closed or gives up waiting for it
+//
+// Only Runner.Close waits for work that still runs after the end, with its context cancelled.
+//
+// The place changes when the work hands the task to another process (detach.go). The task ends there; the Run
+// follows it (follow.go) through the same phases, and finish asks that process to cancel the task.
+// Runner.Start, or Runner.Take, returns one, and passes it to the work.
+type Run struct {
+	View
+	spec    Spec
+	secrets *secrets.Set // nil = none
+
+	taken  bool         // the task is that of another process, which follows it (publish.go); set before the run begins
+	worked signal.Latch // the work has returned, here or where the task runs, and the log is closed
+
+	// changing is held from a change of the status or the variables until that change is stored and
+	// announced, so that everyone sees the same order. It is taken before mu, and held across I/O.
+	changing    sync.Mutex
+	expiryTimer *time.Timer // nil without a handle; guarded by changing
+
+	unstored error // the reason why the end is not stored, though the task has ended; guarded by runner.mu
+
+	// Guarded by mu.
+	settled        sync.Cond // on mu: the phase is no longer starting, or the place no longer handing
+	kept           kept      // changes while changing is held, too
+	errorCompletes bool      // an error result completes the task, too
+	deliveries     deliveries
+	asked          int         // number of questions so far
+	hideTimer      *time.Timer // hides a run without a handle that may get one (spill.go); nil for others
+	sampler        sampler
+}
+
+// phase is how far a task has come. It only rises.
+type phase int
+
+const (
+	starting phase = iota
+	running
+	draining
+	ending
+	ended
+)
+
+// place is where a task runs.
+type place int
+
+const (
+	here    place = iota
+	handing       // another process may be taking it: until that is known, it neither changes nor ends
+	away          // in another process
+	offered       // in a worker, as soon as one takes it; also away
+)
+
+// kept is what the state has of a run.
+type kept int
+
+const (
+	nothing kept = iota
+	hidden       // what people see (spill.go)
+	handle       // a task that clients find by its id: Spec.Handle, or promoted
+)
+
+// stage is a phase or a place, with those who wait until it is reached. It is guarded by its owner's lock.
+type stage[T phase | place] struct {
+	now     T
+	waiting []waiter[T]
+}
+
+type waiter[T phase | place] struct {
+	until   T
+	reached chan struct{}
+}
+
+func (s *stage[T]) set(now T) {
+	s.now = now
+	s.waiting = slices.DeleteFunc(s.waiting, func(w waiter[T]) bool {
+		if w.until <= now {
+			close(w.reached)
+		}
+		return w.until <= now
+	})
+}
+
+// reached returns a channel that is closed when the stage is until, or later.
+func (s *stage[T]) reached(until T) <-chan struct{} {
+	for _, w := range s.waiting {
+		if w.until == until {
+			return w.reached
+		}
+	}
+	c := make(chan struct{})
+	if s.now >= until {
+		close(c)
+	} else {
+		s.waiting = append(s.waiting, waiter[T]{until, c})
+	}
+	return c
+}
+
+// Question is a request for input from the client, made by a task's work. While one is open the task is
+// input_required ("Input Required Status"); anyone with the task's id may see and answer it.
+// Make one with Request and Message, and pass it to Run.Ask.
+type Question struct {
+	// Set by the asker.
+	Request mcp.InputRequest
+	Message string                              // the task's status message
+	Sent    bool                                // it has been or will be sent to a client, so tasks/result does not send it again
+	Check   func(content json.RawMessage) error // checks the content of an accepted answer; nil = no check
+
+	run     *Run  // the run that asks; nil if another process runs the task
+	view    *View // of the task
+	key     string
+	answer  chan json.RawMessage // capacity 1: only the first answer counts
+	refused chan error           // capacity 1
+	closed  context.Context
+	close   context.CancelFunc
+}
+
+// Worked is closed when the work has returned. The task ends when its output has been delivered, too.
+// Use it for what must stop with the work and not only with the task.
+func (r *Run) Worked() <-chan struct{} { return r.worked.Done() }
+
+// Arguments returns the arguments of the call.
+func (r *Run) Arguments() json.RawMessage { return r.spec.Arguments }
+
+// Report records the progress that the tool reports.
+func (r *Run) Report(p tasks.Progress) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.task.Progress = p
+}
+
+// HasHandle reports whether a client knows the task's id.
+// Use it to decide whether the task may be named to the client.
+func (r *Run) HasHandle() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.kept == handle
+}

@@ -1,0 +1,217 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"runnel/partials"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+	"runnel/tools/secrets"
+)
+
+// Options of a Runner. The zero value works; a zero field means the default with which its comment begins.
+type Options struct {
+	State        tasks.State   // NewMemory
+	Owner        string        // DefaultOwner: whose tasks the runner runs and finds
+	TTL          time.Duration // DefaultTTL: for a task whose requestor asks for no ttl
+	MaxTTL       time.Duration // DefaultMaxTTL
+	PollInterval time.Duration // DefaultPollInterval: suggested to clients that poll
+	AskTimeout   time.Duration // 15 s: how long another process may take to cancel a task; more than a command's grace period
+	tasks.Limits
+	Observer   Observer
+	Ended      func(t *tasks.Task) // gets each end that this process must report (notice.go); must not block; nil = no reports
+	MaxPending int                 // partials.LogOptions.MaxPending
+	// ErrorsComplete ends a task whose tool returned an error result as completed, against the specification,
+	// for hosts that never fetch the result of a failed task.
+	ErrorsComplete bool
+	Secrets        *secrets.Current // the values that a run which starts must not show; nil = none
+	Log            zerolog.Logger
+	// Dir is the directory that this process works in: Earlier finds the tasks of others that worked there.
+	// "" = it finds none.
+	Dir string
+
+	now func() time.Time // time.Now, except in tests
+}
+
+// Observer counts what happens to the tasks of a Runner; set one to export metrics. Its methods must not
+// block.
+type Observer interface {
+	Created(tool string)                                          // a task was stored with a handle
+	Ended(tool string, status mcp.TaskStatus, took time.Duration) // a task has its terminal status
+	Retrieved()                                                   // a client got a result
+	Refused(why string)                                           // a task or a request was refused: "live", "starts", "requests" or "store" (limits.go)
+}
+
+// minTTL is the shortest ttl that is granted: a task that expired at once would be a useless handle.
+const minTTL = time.Second
+
+// Runner runs tasks. Their status changes nowhere else.
+// Start runs a new task; Get, Follow and Cancel also reach tasks of other processes.
+type Runner struct {
+	o   Options
+	ctx context.Context // ends the work of every Run
+	end context.CancelFunc
+	all counter // the Runs, their deliveries, and the Views that follow
+
+	givenUp context.Context // ended by GiveUp
+	giveUp  context.CancelFunc
+
+	memory   partials.Memory
+	starts   window
+	requests window
+
+	mu       sync.Mutex
+	live     map[string]*Run  // runs with a handle that have not ended, or whose end is not stored
+	followed map[string]*View // tasks of other processes that Follow follows
+	hidden   map[string]*Run  // runs without a handle that the state keeps
+	working  map[*Run]bool    // runs with a handle whose do has not returned, even if they have ended
+	made     []madeTask       // the latest tasks that got a handle here, oldest first
+
+	unrecorded unrecorded
+
+	watching bool // watchRequests runs (requests.go)
+	watchers sync.WaitGroup
+}
+
+// madeTask is a task that this process has made.
+type madeTask struct {
+	id      string
+	expires time.Time
+}
+
+// NewRunner makes a runner.
+// A process has one for each owner that it serves; call Close at its end.
+func NewRunner(o Options) *Runner {
+	if o.State == nil {
+		o.State = tasks.NewMemory()
+	}
+	o.Owner = cmp.Or(o.Owner, tasks.DefaultOwner)
+	o.TTL = cmp.Or(o.TTL, tasks.DefaultTTL)
+	o.MaxTTL = cmp.Or(o.MaxTTL, tasks.DefaultMaxTTL)
+	o.PollInterval = cmp.Or(o.PollInterval, tasks.DefaultPollInterval)
+	o.AskTimeout = cmp.Or(o.AskTimeout, 15*time.Second)
+	o.MaxLive = cmp.Or(o.MaxLive, tasks.DefaultMaxLive)
+	if o.now == nil {
+		o.now = time.Now
+	}
+	if o.Observer == nil {
+		o.Observer = unobserved{}
+	}
+	if o.Ended == nil {
+		o.Ended = func(*tasks.Task) {}
+	}
+	ctx, end := context.WithCancel(context.Background())
+	givenUp, giveUp := context.WithCancel(context.Background())
+	return &Runner{o: o, ctx: ctx, end: end, givenUp: givenUp, giveUp: giveUp,
+		live: map[string]*Run{}, followed: map[string]*View{}, hidden: map[string]*Run{}, working: map[*Run]bool{},
+		starts:   window{limit: o.MaxStartsPerMinute, period: time.Minute},
+		requests: window{limit: o.MaxRequestsPerSecond, period: time.Second},
+	}
+}
+
+// Spec says what to run.
+type Spec struct {
+	Tool string
+	// ClientName is Task.Client.
+	ClientName string
+	// Arguments of the call, as the client sent them.
+	Arguments json.RawMessage
+	// Handle gives the requestor a task id. The task is stored, can be found by the tasks methods, and counts
+	// as live.
+	Handle bool
+	// Late allows a handle later (Run.Promote). Until then none of the output may be lost.
+	Late bool
+	// TTL is what the requestor asked for; 0 = nothing.
+	TTL time.Duration
+	// Variables are the initial variables of the task, an encoded object from MergeVariables; nil = none.
+	Variables json.RawMessage
+	// Unrecorded keeps the run out of the history of calls: it looks after others.
+	Unrecorded bool
+	// Merge makes the merged segments the task's result, as SEP-1905 requires of a streaming task.
+	Merge bool
+	// Client gets what happens to the run; nil = nobody does.
+	Client Client
+	// Work is the tool. It writes to run.Log() and returns soon after ctx has ended.
+	Work Work
+}
+
+// Client is how a Runner reaches the client that made a call. No method may block.
+// Implement it to write a call's output and status to its client.
+type Client interface {
+	// Begin is called before the work starts, so that no output is missed. The task does not end before
+	// Run.Deliver has been called and that delivery has written the last of the output.
+	Begin(run *Run)
+	// Status gets every later status of the task, in order. The terminal one comes last.
+	Status(t mcp.Task)
+	// Silence is called after Begin and before the end. After it has returned, nothing more of the task's
+	// output may be written.
+	Silence()
+	// Asked gets a question of a task that another process runs. It returns a function that sends the
+	// question to the client and passes on the answer, nil if the client reads the question from the task, or
+	// an error if the client cannot be asked.
+	Asked(q *Question) (send func(), err error)
+	// Progress gets the progress of a task that another process runs.
+	Progress(p tasks.Progress)
+}
+
+// Work is what a task does.
+// It uses run to write to the log, to ask questions and to report progress.
+type Work func(ctx context.Context, run *Run) Done
+
+// Done is the outcome of the work.
+// Work returns it.
+type Done struct {
+	Result *mcp.CallToolResult // nil = an empty one
+	Status string              // the message of the terminal status
+	Rest   *[]mcp.ContentBlock // the items of the result that do not repeat the output; nil = all
+	Err    error               // the client gets the text of an *rpc.Error only
+	Masked bool                // the secrets are masked already; a pattern may also match what runnel added after that
+}
+
+// Go runs f in a goroutine whose context ends when the runner is closed; Close waits for it. Once the runner
+// is closed, Go does not run f and reports false.
+// Use it for what must end before the state is closed.
+func (r *Runner) Go(f func(ctx context.Context)) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.goLocked(f)
+}
+
+// goLocked is Go for callers that hold r.mu. Under that lock, Close waits for everything that was started
+// before it.
+func (r *Runner) goLocked(f func(ctx context.Context)) bool {
+	if r.ctx.Err() != nil {
+		return false
+	}
+	r.watchers.Go(func() { f(r.ctx) })
+	return true
+}
+
+// nobody is the Client of a run without one.
+type nobody struct{}
+
+func (nobody) Begin(*Run) {}
+
+func (nobody) Status(mcp.Task) {}
+
+func (nobody) Silence() {}
+
+func (nobody) Asked(*Question) (func(), error) { return nil, nil }
+
+func (nobody) Progress(tasks.Progress) {}
+
+type unobserved struct{}
+
+func (unobserved) Created(string) {}
+
+func (unobserved) Ended(string, mcp.TaskStatus, time.Duration) {}
+
+func (unobserved) Retrieved() {}
+
+func (unobserved) Refused(string) {}

@@ -1,0 +1,168 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"time"
+
+	"runnel/partials"
+	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
+	"runnel/tasks"
+)
+
+// Start runs spec.Work as a new task, in a goroutine. It fails, with an *rpc.Error, if there are too many
+// live tasks or the task cannot be stored.
+func (r *Runner) Start(ctx context.Context, spec Spec) (*Run, error) {
+	now := r.o.now()
+	run := r.newRun(spec, tasks.Task{
+		ID:        tasks.NewID(now),
+		Owner:     r.o.Owner,
+		Tool:      spec.Tool,
+		Client:    spec.ClientName,
+		Status:    mcp.TaskWorking,
+		CreatedAt: now,
+		UpdatedAt: now,
+		TTL:       r.ttl(spec.TTL),
+		Variables: spec.Variables,
+		Merge:     spec.Merge,
+	})
+	run.changing.Lock() // another process may ask for the task's end as soon as it is stored; that end waits
+	defer run.changing.Unlock()
+	if spec.Handle {
+		if err := r.admit(ctx, run); err != nil {
+			run.cancel(err)
+			run.reach(running)
+			run.settled.Broadcast()
+			return nil, err
+		}
+	}
+	r.begin(run)
+	return run, nil
+}
+
+// newRun makes a run of a task, with a new log.
+func (r *Runner) newRun(spec Spec, t tasks.Task) *Run {
+	if spec.Client == nil {
+		spec.Client = nobody{}
+	}
+	run := &Run{View: View{id: t.ID, runner: r, task: t}, spec: spec, secrets: r.o.Secrets.Set()}
+	run.settled.L = &run.mu
+	run.deliveries.expected = 1
+	run.sampler.pace = samplePace
+	if spec.Handle {
+		run.kept = handle
+	}
+	run.task.Variables = run.secrets.JSON(t.Variables)
+	run.ctx, run.cancel = context.WithCancelCause(r.ctx)
+	o := partials.LogOptions{MaxPending: r.o.MaxPending, Memory: &r.memory, Lost: run.cancel}
+	if spec.Late && !spec.Handle {
+		o.Spill = run.spill
+	}
+	run.log = partials.NewLog(&o)
+	run.segments = partials.NewSegments(run.log)
+	run.task.Log, run.task.Segments = run.log, run.segments
+	return run
+}
+
+// ttl returns the granted ttl: what was asked for, within bounds.
+func (r *Runner) ttl(asked time.Duration) time.Duration {
+	if asked == 0 {
+		asked = r.o.TTL
+	}
+	return min(max(asked, minTTL), r.o.MaxTTL)
+}
+
+// begin starts a run's work; from then on Close waits for it. changing is held, so the run does not end
+// before.
+func (r *Runner) begin(run *Run) {
+	run.spec.Client.Begin(run)
+	run.mu.Lock()
+	run.sampler.timer = time.AfterFunc(sampleFirst, func() { r.Go(run.sample) }) // Close waits for what it is writing
+	if run.spec.Late && !run.spec.Handle {
+		run.hideTimer = time.AfterFunc(hideAfter, run.spill)
+	}
+	run.phase.set(running)
+	run.mu.Unlock()
+	run.settled.Broadcast()
+	r.all.Add()
+	go run.do()
+}
+
+// maxArguments is how long arguments may be, in bytes, to be kept with a task: a state writes them with each
+// status.
+const maxArguments = 16 << 10
+
+// argumentsToKeep returns the arguments that are kept with a task, nil for none.
+func (r *Run) argumentsToKeep() json.RawMessage {
+	if len(r.spec.Arguments) > maxArguments || r.secrets.Holds(r.spec.Arguments) { // masked arguments would be wrong
+		return nil
+	}
+	return bytes.Clone(r.spec.Arguments) // the client's arguments are part of a longer line
+}
+
+// admit checks the limits for a task that gets a handle, and stores it. changing is held.
+func (r *Runner) admit(ctx context.Context, run *Run) error {
+	if err := r.addLive(run); err != nil {
+		return r.refused(run, err)
+	}
+	arguments := run.argumentsToKeep()
+	run.mu.Lock()
+	run.task.Arguments = arguments
+	if r.o.Dir != "" { // an error only says that the variables are full
+		note := rawjson.Encode(map[string]string{tasks.DirNote: r.o.Dir})
+		if with, err := tasks.MergeVariables(run.task.Variables, note); err == nil {
+			run.task.Variables = with
+		}
+	}
+	run.mu.Unlock()
+	// A task is stored before its handle is sent.
+	task := run.Task()
+	if err := r.o.State.Put(ctx, task); err != nil {
+		r.forget(run)
+		return r.refused(run, err)
+	}
+	r.mu.Lock()
+	r.working[run] = true
+	r.remember(&task)
+	r.mu.Unlock()
+	run.expiryTimer = setAlarm(r.o.now, task.CreatedAt.Add(task.TTL), func() bool { return run.past(ended) }, run.expire)
+	r.recordCreated(&task)
+	return nil
+}
+
+// Promote gives a handle to a run that has none. It fails like Start, or with ErrEnded.
+// Use it when a plain call takes longer than its client waits.
+func (r *Run) Promote(ctx context.Context) error { return r.promote(ctx, false) }
+
+// Keep gives a handle to a run whose work is done, so that its output can be read later. It fails if the task
+// cannot be stored. The limits on live tasks and starts do not apply, since they are meant for running work.
+// Use it for a plain call whose result turned out too long to show.
+func (r *Run) Keep(ctx context.Context) error { return r.promote(ctx, true) }
+
+func (r *Run) promote(ctx context.Context, worked bool) error {
+	r.changing.Lock()
+	defer r.changing.Unlock()
+	r.mu.Lock()
+	r.task.Ending = r.task.Ending || worked
+	over, has := r.phase.now >= ending, r.kept
+	r.mu.Unlock()
+	if over {
+		return tasks.ErrEnded
+	}
+	if has == handle {
+		return nil
+	}
+	// An end that starts from now on waits for changing, and then finds the handle.
+	if err := r.runner.admit(ctx, r); err != nil {
+		return err
+	}
+	if has == hidden {
+		r.runner.unhide(r.id)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.kept = handle
+	return nil
+}
