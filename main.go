@@ -1,15 +1,67 @@
-// Runnel serves command line programs as MCP tools over stdin and stdout: they run as tasks and stream
-// their output while they run.
+// Runnel serves command line programs, Go functions and other MCP servers as tools over stdin and stdout.
+// They run as tasks, and stream their output while they run. This page shows the whole house; the doc.go of
+// each package shows its room.
 //
-// The packages, from the bottom up. The doc.go of each says where things stand in it.
+// # Five ideas
 //
-//	rpc             JSON-RPC on two pipes: lines, eras, requests in flight, the writer; rpc/mcp has the words of the protocol
-//	rpc/http        the same over HTTP; rpc/http/client is the other side
-//	partials        a task's output while it is written: the log, its readers, the dialects; partials/tracker is the client's half
-//	tasks           tasks: status, limits, ends, the methods tasks/*; a package below it for each state that keeps them
-//	tools           tools/list and tools/call; below it the kinds of tools, the config, processes, schemas, secrets
-//	internal/serve  a config becomes a running server
-//	internal/cli    the command line
+// Every call is a task. A plain tools/call is a task that its client waits for. There is one way to run a
+// tool, one way to cancel it and one place where it is recorded; what differs is what the client is told, and
+// when.
+//
+// One log for each task, and many readers. A tool appends to the log of its task. Whatever leaves the process
+// is read from the log by a reader with a position of its own. A slow reader falls behind, and catches up
+// with larger batches; it costs no memory and slows no other.
+//
+// A dialect is a spelling. The proposals for partial results differ in a method name, a counter, a key and an
+// end mark. Each is one small file, without a goroutine, a clock or I/O. A line gets its number when it is
+// written, never before.
+//
+// An era is decided once: the handshake versions of the protocol and the stateless one meet where a request
+// is admitted. After that, code asks what the caller can do.
+//
+// Drain, then answer. The last partial of a call has been written before its result or its terminal status is
+// queued.
+//
+// # A call
+//
+//	stdin ─▶ rpc          a line is read (frame.go), checked (message.go), passes the Conn (peer.go)
+//	         rpc          its request is admitted: era, method, a slot (server_era.go, incoming.go)
+//	         tools        the tool is found, its arguments are checked (service.go)
+//	         tasks/run    a Run starts, stored before its client gets a handle (start.go)
+//	         tools        its output is opened for this client, in a dialect (delivery.go, spelling.go)
+//	         tools/...    the tool runs: a command, a Go function, another server
+//	         tools        the answer is chosen: a result, a handle, questions (answer.go)
+//	         tasks/run    the Run ends: starting, running, draining, ending, ended (run.go, end.go)
+//	stdout ◀─ rpc         the answer is queued and written (call.go, writer.go)
+//
+// # A chunk
+//
+//	pipe ─▶ tools/process the output of a child is read
+//	        tools/text    bytes become text; tools/secrets masks what must not be shown
+//	        partials      the text is appended to the log (append.go), which wakes its readers (pump.go)
+//	        rpc           the writer pulls: it asks each reader in turn for its next lines (writer.go)
+//	        partials      Reader.Next, then Dialect.Encode, which numbers them (sep2679.go and others)
+//	stdout ◀─ rpc         they are written; the state takes the same chunk from the log (backing.go)
+//
+// # The rooms, from the bottom up
+//
+// An import points down, which a test checks.
+//
+//	rpc/mcp, rpc/rawjson    the words of the protocol and its versions; JSON text that is not decoded
+//	rpc                     JSON-RPC on two pipes: lines, eras, requests in flight, the one writer
+//	rpc/http                the same over HTTP; rpc/http/client is the other side
+//	partials                the log of a task, its readers, the dialects; partials/tracker is the client's half
+//	tasks                   what a task is, and what a state must do; the state in memory
+//	tasks/run               tasks that run here, and views of those that run elsewhere
+//	tasks/methods           the methods tasks/* of both eras
+//	tasks/engine            what states on servers have in common
+//	tasks/sqlite            the state on disk
+//	tasks/nats, tasks/redis, tasks/dynamodb    one state each
+//	tasks/logs              the logs as resources, subscriptions
+//	tools                   tools/list and tools/call
+//	tools/...               the kinds of tools, the config, processes, schemas, text, secrets
+//	internal/serve          a config becomes a running server
+//	internal/cli            the command line, one file a command
 package main
 
 import (
