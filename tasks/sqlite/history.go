@@ -3,6 +3,8 @@ package sqlite
 import (
 	"context"
 
+	"runnel/partials"
+	"runnel/rpc/mcp"
 	"runnel/tasks"
 )
 
@@ -77,6 +79,49 @@ func (r *recorded) record(tx *transaction, t tasks.Task) error {
 // other rows below -1.
 const tooMany = `UPDATE task SET expires = 0 WHERE number IN (
 	SELECT number FROM task INDEXED BY task_expires WHERE expires < -1 AND owner = ? AND keeper IS NULL ORDER BY number DESC LIMIT -1 OFFSET ?)`
+
+// remember makes calls of the history of the newest tasks that have expired.
+func (d *database) remember(ctx context.Context) error {
+	const some = "expires BETWEEN 1 AND ? AND keeper IS NULL"
+	if d.o.History.Calls == 0 {
+		return nil
+	}
+	now := d.o.Now().UnixNano()
+	var any bool
+	err := d.read.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM task WHERE "+some+")", now).Scan(&any)
+	if err != nil || !any {
+		return explain(err)
+	}
+	return d.w.do(job{do: func(tx *transaction) error {
+		owners, err := column[string](tx.query("SELECT DISTINCT owner FROM task WHERE "+some, now))
+		if err != nil {
+			return err
+		}
+		_, err = tx.exec(`UPDATE task SET ttl = ?, expires = -(created + ?), merge = 0,
+			outcome = CASE WHEN length(outcome) <= ? THEN outcome WHEN status = 'completed' THEN ? ELSE ? END
+			WHERE number IN (SELECT number FROM task WHERE `+some+" AND created > ? ORDER BY number DESC LIMIT ?)",
+			int64(d.o.History.Age), int64(d.o.History.Age), d.o.History.Log, tooLong(false), tooLong(true),
+			now, now-int64(d.o.History.Age), d.o.History.Calls)
+		for _, owner := range owners {
+			if err == nil {
+				_, err = tx.exec(tooMany, owner, d.o.History.Calls)
+			}
+		}
+		return err
+	}})
+}
+
+// tooLong is the outcome, encoded, of a task whose own is too long for the history.
+func tooLong(isError bool) []byte {
+	result := mcp.Result("The history keeps no result of this size.")
+	result.IsError = isError
+	segments := partials.NewSegments(partials.NewLog(nil))
+	outcome, err := tasks.EncodeOutcome(&tasks.Task{Outcome: &tasks.Outcome{Result: result}, Segments: segments})
+	if err != nil {
+		panic("internal error: " + err.Error())
+	}
+	return outcome
+}
 
 // shortenHistory deletes the output of calls in the history but for its end.
 func (d *database) shortenHistory(ctx context.Context) error {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -152,6 +153,56 @@ func TestHistoryOfStoredCalls(t *testing.T) {
 		t.Errorf("a notice of %s, which nobody waits for", id)
 	default:
 	}
+}
+
+// Tasks whose ttl is over stay for people as calls do, the newest of them. Clients do not find them.
+func TestExpiredTasksAreHistory(t *testing.T) {
+	t.Parallel()
+	var later atomic.Int64
+	now := func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+	s := openStore(t, Options{History: kept, Now: now})
+	r := run.NewRunner(run.Options{State: s, TTL: time.Minute})
+	var ids []string
+	for n := range 5 {
+		result := mcp.Result(fmt.Sprintf("result %d", n))
+		if n == 4 {
+			result = mcp.Result(strings.Repeat("x", 100<<10))
+		}
+		task := statetest.Start(t, r, func(context.Context, *run.Run) run.Done { return run.Done{Result: result} })
+		task.Delivered()
+		<-task.Ended()
+		ids = append(ids, task.ID())
+	}
+	r.Close()
+	later.Store(int64(2 * time.Minute))
+	look := openStore(t, Options{Dir: s.Dir(), Calls: true, History: kept, Now: now})
+	awaitIDs(t, look, ids) // also before the sweep
+	for range 2 {
+		if err := look.db.sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		awaitIDs(t, look, ids[2:])
+	}
+	for n, want := range []string{2: "result 2", 3: "result 3", 4: "The history keeps no result of this size."} {
+		if want == "" {
+			continue
+		}
+		task, err := look.Get(t.Context(), "local", ids[n])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, _ := mcp.TextOf(task.Outcome.Result.Content[0]); task.Status != mcp.TaskCompleted || text != want {
+			t.Errorf("%s %.100q, want %q", task.Status, text, want)
+		}
+		if _, err := s.Get(t.Context(), "local", ids[n]); !errors.Is(err, tasks.ErrNotFound) {
+			t.Errorf("a client finds %s: %v", ids[n], err)
+		}
+	}
+	later.Store(int64(2 * time.Hour))
+	if err := look.db.sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	awaitIDs(t, look, nil)
 }
 
 // Without a history nothing stays.

@@ -39,6 +39,9 @@ const (
 // visible is the condition for a task that has not expired at a time (see Task.Expired) and, unless wanted,
 // is not hidden.
 func (o *Options) visible() string {
+	if o.Calls && o.History.Calls > 0 { // what has expired is soon in the history
+		return "(expires > 0 OR -expires > ? OR keeper IS NOT NULL)"
+	}
 	if o.Calls {
 		return "(abs(expires) > ? OR keeper IS NOT NULL)"
 	}

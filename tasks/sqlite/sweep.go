@@ -23,8 +23,8 @@ const (
 	vacuumPages = 64
 )
 
-// sweepAll keeps the state in order: it ends the tasks of processes that are gone, deletes expired tasks and,
-// if the state is too large, those that ended first. Each process has a sweeper. They do not disturb each
+// sweepAll keeps the state in order: it ends the tasks of processes that are gone, deletes expired tasks but
+// those that the history keeps and, if the state is too large, those that ended first. Each process has a sweeper. They do not disturb each
 // other, because every step is a transaction that checks again.
 func (d *database) sweepAll(ctx context.Context) {
 	for {
@@ -53,6 +53,9 @@ func (d *database) sweep(ctx context.Context) error {
 		_ = d.read.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM task WHERE keeper = ?)", name).Scan(&keeps)
 		return keeps
 	})
+	if err := d.remember(ctx); err != nil {
+		return err
+	}
 	if err := d.shortenHistory(ctx); err != nil {
 		return err
 	}
