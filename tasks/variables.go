@@ -135,7 +135,7 @@ func checkVariables(patch json.RawMessage) error {
 //	runnel/answer/KEY    set by a follower: the first answer counts
 //	runnel/progress      set by the process that runs the task: its progress
 //	runnel/times         set by the process that runs the task: when its output came
-//	runnel/dir           there from the start: the directory of the process that made the task
+//	runnel/place         there from the start: where the process that made the task works (run.Options.Place)
 //
 // Every process sets the last three for the tasks that it runs, so that others see them, now or later. From a
 // task's second attempt on, KEY, progress and times begin with "attempt-N-": a worker that was believed dead
@@ -144,7 +144,7 @@ const (
 	NotePrefix     = "runnel/"
 	QuestionPrefix = NotePrefix + "question/"
 	AnswerPrefix   = NotePrefix + "answer/"
-	DirNote        = NotePrefix + "dir"
+	PlaceNote      = NotePrefix + "place"
 )
 
 // HasNotes reports whether there may be notes among variables. Most tasks have none, and their variables need

@@ -21,8 +21,7 @@ const (
 )
 
 // listTasks lists tasks, newest first: those that this process has made or, if it has made none, others in
-// its directory; or all of the owner's. A cursor is
-// the id of the last one.
+// its directory; or all of the owner's. A cursor is the id of the last one.
 func (s *service) listTasks(ctx context.Context, _ *Call, p *fallbackParams) (*mcp.CallToolResult, error) {
 	page, more, err := s.runner.Newest(ctx, listPageTasks, p.Cursor, !p.All)
 	var b strings.Builder

@@ -3,6 +3,8 @@ package serve
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"os"
 	"strings"
 	"sync"
@@ -68,11 +70,21 @@ func (s *Setup) server(conf *config.Config, set *upstream.Set, store tasks.State
 	return served{server, set, runner.Idle, stop}
 }
 
+// place names the directory that this process works in. Others who read the state learn no path from it.
+func place() string {
+	dir, err := os.Getwd()
+	if err != nil {
+		return ""
+	}
+	host, _ := os.Hostname() // without it, equal directories of two machines are one place
+	sum := sha256.Sum256([]byte(host + "\x00" + dir))
+	return hex.EncodeToString(sum[:8])
+}
+
 // newRunner makes the runner of the config's owner.
 func (s *Setup) newRunner(conf *config.Config, store tasks.State, observer run.Observer, log zerolog.Logger) *run.Runner {
-	dir, _ := os.Getwd() // "" if that is unknown
 	return run.NewRunner(run.Options{
-		Dir:          dir,
+		Place:        place(),
 		State:        store,
 		Owner:        conf.Server.Owner,
 		TTL:          time.Duration(conf.Tasks.TTL),

@@ -142,22 +142,29 @@ func (r *Runner) Newest(ctx context.Context, n int, before string, own bool) (pa
 // maxEarlier is among how many of the newest tasks Earlier looks.
 const maxEarlier = 200
 
-// Earlier is Newest for the tasks of all processes that have worked in this one's directory.
+// Earlier is Newest for the tasks of all processes with this one's Options.Place.
 // Use it for a client whose last session has ended too early.
 func (r *Runner) Earlier(ctx context.Context, n int, before string) (page []tasks.Task, more bool, err error) {
-	ids, err := r.lastIDs(ctx, maxEarlier, before, func(*tasks.Task) bool { return r.o.Dir != "" })
+	if r.o.Place == "" {
+		return nil, false, nil
+	}
+	newest, err := r.o.State.Newest(ctx, r.o.Owner, before, maxEarlier)
 	if err != nil {
 		return nil, false, err
 	}
-	if len(ids) > maxEarlier {
-		ids = ids[len(ids)-maxEarlier:]
+	ids := make([]string, 0, len(newest)) // the newest last
+	for _, t := range slices.Backward(newest) {
+		ids = append(ids, t.ID)
 	}
 	return backwards(ctx, ids, n, func(ctx context.Context, id string) (tasks.Task, error) {
-		t, err := r.Get(ctx, id)
-		if err == nil && rawjson.StringMember(t.Variables, tasks.DirNote) != r.o.Dir {
-			err = tasks.ErrNotFound
+		t, err := r.Head(ctx, id) // a list has no variables
+		switch {
+		case err != nil:
+			return t, err
+		case rawjson.StringMember(t.Variables, tasks.PlaceNote) != r.o.Place:
+			return t, tasks.ErrNotFound
 		}
-		return t, err
+		return r.Get(ctx, id)
 	})
 }
 

@@ -32,9 +32,9 @@ type Options struct {
 	ErrorsComplete bool
 	Secrets        *secrets.Current // the values that a run which starts must not show; nil = none
 	Log            zerolog.Logger
-	// Dir is the directory that this process works in: Earlier finds the tasks of others that worked there.
-	// "" = it finds none.
-	Dir string
+	// Place names where this process works, such as a project: Earlier finds the tasks of others that work
+	// there. It is stored with each task. "" = Earlier finds none.
+	Place string
 
 	now func() time.Time // time.Now, except in tests
 }

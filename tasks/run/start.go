@@ -110,8 +110,8 @@ func (r *Runner) admit(ctx context.Context, run *Run) error {
 	arguments := run.argumentsToKeep()
 	run.mu.Lock()
 	run.task.Arguments = arguments
-	if r.o.Dir != "" { // an error only says that the variables are full
-		note := rawjson.Encode(map[string]string{tasks.DirNote: r.o.Dir})
+	if r.o.Place != "" { // an error only says that the variables are full
+		note := rawjson.Encode(map[string]string{tasks.PlaceNote: r.o.Place})
 		if with, err := tasks.MergeVariables(run.task.Variables, note); err == nil {
 			run.task.Variables = with
 		}
