@@ -62,7 +62,7 @@ type Offered struct {
 	Offer
 
 	// Call one of these as soon as it is known what becomes of the offer.
-	Done   func() // it is taken, or nobody can take it any more
+	Done   func() // it is taken, or no worker can take it any more
 	Return func() // another worker may take it, or this one, later
 }
 

@@ -32,7 +32,7 @@ func TestVariablesOfManyNames(t *testing.T) {
 	}
 }
 
-// Names of runnel's own are nobody else's to set.
+// Names of runnel's own are set by runnel alone.
 func TestNotesAreRunnelsOwn(t *testing.T) {
 	for patch, ok := range map[string]bool{
 		`{"runnel/answer/question-1":{"result":{"action":"accept"}}}`:     false,

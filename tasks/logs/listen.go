@@ -188,7 +188,7 @@ func (l *subscription) watchForeign(ctx context.Context, uri string) bool {
 			select {
 			case params := <-updates:
 				if l.caller.NotifyWait(ctx, resourceUpdated, rawjson.WithMember(params, "_meta", l.meta)) != nil {
-					return // the client is gone
+					return // the client has left
 				}
 			case <-ctx.Done():
 				return
@@ -290,7 +290,7 @@ func (l *subscription) follow(ctx context.Context, run *run.View, changed <-chan
 // writeTask writes the task's state, "identical to what tasks/get would have returned at that moment".
 func (l *subscription) writeTask(ctx context.Context, t mcp.DetailedTask) {
 	t.Meta = nil                                                            // without the variables, which change without a notification: notify sets _meta
-	_ = l.notify(ctx, "notifications/tasks", methods.Readable(l.caller, t)) // fails only when the client is gone
+	_ = l.notify(ctx, "notifications/tasks", methods.Readable(l.caller, t)) // fails only when the client has left
 }
 
 func (l *subscription) takesPartials() bool {
@@ -309,7 +309,7 @@ func (l *subscription) pumpLines(ctx context.Context, task *run.View) {
 		t.Meta = nil
 		return append(dst, l.line("notifications/tasks", t)...)
 	})
-	_ = partials.NewPump(task.Log().NewTail(), dialect, l.caller, o).Run(ctx) // fails when the client is gone
+	_ = partials.NewPump(task.Log().NewTail(), dialect, l.caller, o).Run(ctx) // fails when the client has left
 }
 
 // pumpOutput writes the task's output as partials, if the client asked for them.
@@ -318,5 +318,5 @@ func (l *subscription) pumpOutput(ctx context.Context, id string, log *partials.
 		return
 	}
 	dialect := partials.NewSEP2679(l.caller.Head(), id, l.meta)
-	_ = partials.NewPump(log.NewReader(0), dialect, l.caller, l.server.o.Pump).Run(ctx) // fails when the client is gone
+	_ = partials.NewPump(log.NewReader(0), dialect, l.caller, l.server.o.Pump).Run(ctx) // fails when the client has left
 }

@@ -143,7 +143,7 @@ func (r *Run) stop(cause error) {
 
 // announceEnd sets the task's last state to t, and announces it. changing is held.
 func (r *Run) announceEnd(t tasks.Task, hasHandle bool) {
-	if hasHandle { // otherwise nobody knows the task
+	if hasHandle { // otherwise no client knows the task
 		r.end(t, ending)
 		over := t.Status.Terminal() // otherwise another process still runs it
 		if over {

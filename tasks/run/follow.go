@@ -61,10 +61,10 @@ func (r *Runner) Follow(ctx context.Context, id string) (v *View, release func()
 	}, nil
 }
 
-// follow keeps the view up to date until the task has ended where it runs, nobody follows it any more, or the
+// follow keeps the view up to date until the task has ended where it runs, no one follows it any more, or the
 // Runner is closed.
 func (v *View) follow() {
-	t, err := v.watchUntilEnd(nobody{})
+	t, err := v.watchUntilEnd(noClient{})
 	v.cancel(err)
 	v.log.Close()
 	v.runner.mu.Lock()

@@ -135,7 +135,7 @@ type Spec struct {
 	Unrecorded bool
 	// Merge makes the merged segments the task's result, as SEP-1905 requires of a streaming task.
 	Merge bool
-	// Client gets what happens to the run; nil = nobody does.
+	// Client gets what happens to the run; nil = it is told to no one.
 	Client Client
 	// Work is the tool. It writes to run.Log() and returns soon after ctx has ended.
 	Work Work
@@ -193,18 +193,18 @@ func (r *Runner) goLocked(f func(ctx context.Context)) bool {
 	return true
 }
 
-// nobody is the Client of a run without one.
-type nobody struct{}
+// noClient is the Client of a run without one.
+type noClient struct{}
 
-func (nobody) Begin(*Run) {}
+func (noClient) Begin(*Run) {}
 
-func (nobody) Status(mcp.Task) {}
+func (noClient) Status(mcp.Task) {}
 
-func (nobody) Silence() {}
+func (noClient) Silence() {}
 
-func (nobody) Asked(*Question) (func(), error) { return nil, nil }
+func (noClient) Asked(*Question) (func(), error) { return nil, nil }
 
-func (nobody) Progress(tasks.Progress) {}
+func (noClient) Progress(tasks.Progress) {}
 
 type unobserved struct{}
 

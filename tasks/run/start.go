@@ -45,7 +45,7 @@ func (r *Runner) Start(ctx context.Context, spec Spec) (*Run, error) {
 // newRun makes a run of a task, with a new log.
 func (r *Runner) newRun(spec Spec, t tasks.Task) *Run {
 	if spec.Client == nil {
-		spec.Client = nobody{}
+		spec.Client = noClient{}
 	}
 	run := &Run{View: View{id: t.ID, runner: r, task: t}, spec: spec, secrets: r.o.Secrets.Set()}
 	run.settled.L = &run.mu
