@@ -17,14 +17,19 @@ import (
 // watchFrames notes the longest time between two frames and the longest task, from now on.
 const watchFrames = `
 	globalThis.longest = {frame: 0, task: 0, frames: 0};
-	new PerformanceObserver(list => { for (const e of list.getEntries()) longest.task = Math.max(longest.task, e.duration); }).observe({type: "longtask"});
-	let last = performance.now();
-	(function frame(now) {
-		longest.frames++;
-		longest.frame = Math.max(longest.frame, now - last);
-		last = now;
-		requestAnimationFrame(frame);
-	})(last);
+	globalThis.watched ??= (() => { // once in a page
+		new PerformanceObserver(list => {
+			for (const e of list.getEntries()) longest.task = Math.max(longest.task, e.duration);
+		}).observe({type: "longtask"});
+		let last = performance.now();
+		(function frame(now) {
+			longest.frames++;
+			longest.frame = Math.max(longest.frame, now - last);
+			last = now;
+			requestAnimationFrame(frame);
+		})(last);
+		return true;
+	})();
 `
 
 type stalls struct{ Frame, Task, Frames float64 }

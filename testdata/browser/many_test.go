@@ -55,7 +55,7 @@ func TestTenThousandTasks(t *testing.T) {
 		p.until("what has "+words, fmt.Sprintf(`document.querySelector("#chips button").textContent === %q`, want))
 	}
 	for range 2 {
-		filter("call 77", "all 111")
+		filter("call 77", "all 280")
 		filter("", "all 10,000")
 	}
 	p.click("#chips button:nth-child(2)")

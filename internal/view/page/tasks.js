@@ -86,7 +86,7 @@ class TaskList {
     const words = at("words").value.toLowerCase().split(/\s+/).filter(Boolean), tool = at("tool").value, host = at("host").value;
     const counts = {all: 0, running: 0, failed: 0}, tools = new Map(), hosts = new Map(), shown = [];
     for (const task of this.tasks) {
-      if (!words.every(word => task.words.includes(word))) continue;
+      if (!words.every(word => task.words.includes(word) || task.taskId.startsWith(word))) continue; // any two digits are somewhere in an id
       const isShown = SHOW[this.status](task), ofTool = !tool || task.tool === tool, ofHost = !host || task.host === host;
       if (ofTool && ofHost) for (const status in SHOW) if (SHOW[status](task)) counts[status]++;
       if (isShown && ofHost) tools.set(task.tool, (tools.get(task.tool) ?? 0) + 1);
@@ -203,7 +203,7 @@ class TaskList {
 function prepared(task) {
   task.given = given(task.arguments).slice(0, 300);
   task.key = JSON.stringify([task.tool, task.host, task.status, task.arguments, task.status === "completed" || task.statusMessage]);
-  task.words = [task.tool, task.title, task.given, task.lastLine, task.statusMessage, task.host, task.taskId].join(" ").toLowerCase();
+  task.words = [task.tool, task.title, task.given, task.lastLine, task.statusMessage, task.host].join(" ").toLowerCase();
   return task;
 }
 
