@@ -84,7 +84,8 @@ func (l *local) open() (err error) {
 		err = l.openDir()
 	}
 	if err == nil {
-		l.runner = run.NewRunner(run.Options{State: l.store, Owner: l.owner, AskTimeout: cancelPatience, Log: l.i.Logger()})
+		o := run.Options{State: l.store, Owner: l.owner, AskTimeout: cancelPatience, Log: l.i.Logger()}
+		l.runner = run.NewRunner(o)
 	}
 	return err
 }

@@ -207,9 +207,12 @@ func describe(cmd *cobra.Command) {
 // onlyServes reports whether the arguments are none but those of serve and wrap: they name no other command
 // and ask for no help.
 func onlyServes(args []string) bool {
-	others := slices.DeleteFunc(allCommands(), func(name string) bool { return name == "serve" || name == "wrap" })
+	others := slices.DeleteFunc(allCommands(), func(name string) bool {
+		return name == "serve" || name == "wrap"
+	})
 	return !slices.ContainsFunc(args, func(a string) bool {
-		return slices.Contains(others, a) || strings.HasPrefix(a, "-h") || strings.HasPrefix(a, "--help") || strings.HasPrefix(a, cobra.ShellCompRequestCmd)
+		asks := strings.HasPrefix(a, "-h") || strings.HasPrefix(a, "--help")
+		return asks || slices.Contains(others, a) || strings.HasPrefix(a, cobra.ShellCompRequestCmd)
 	})
 }
 
@@ -268,8 +271,9 @@ func (i *invocation) command(all bool) *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misuse(cmd, "%w", flagError(cmd, err)) })
 	root.SetHelpFunc(i.help)
 	if all {
-		root.AddCommand(i.initCommand(), i.installCommand(), i.uninstallCommand(), i.toolsCommand(), i.callCommand(), i.tasksCommand(), i.topCommand(),
-			i.uiCommand(), i.workCommand(), i.fleetCommand(), i.traceCommand(), i.doctorCommand(), i.configCommand(), i.trustCommand(), i.versionCommand())
+		root.AddCommand(i.initCommand(), i.installCommand(), i.uninstallCommand(), i.toolsCommand(),
+			i.callCommand(), i.tasksCommand(), i.topCommand(), i.uiCommand(), i.workCommand(), i.fleetCommand(),
+			i.traceCommand(), i.doctorCommand(), i.configCommand(), i.trustCommand(), i.versionCommand())
 		completeFlags(root)
 		fixCompletion(root)
 		i.helpCommand(root)

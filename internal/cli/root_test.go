@@ -42,13 +42,19 @@ func (o outcome) is(t *testing.T, code int, stdout, stderr string) {
 // A server starts without the other commands, whose flags are a tenth of a start. What names one of them, or
 // asks for help, finds it wherever it stands, and a word that is none is explained by all.
 func TestServersStartWithoutTheOtherCommands(t *testing.T) {
-	for _, args := range []string{"", "serve", "--tool a=b --state memory", "wrap -- npx server", "--http 127.0.0.1:0", "cal", "--doctor"} {
+	serves := []string{
+		"", "serve", "--tool a=b --state memory", "wrap -- npx server", "--http 127.0.0.1:0", "cal", "--doctor",
+	}
+	for _, args := range serves {
 		i := &invocation{Setup: serve.Setup{Env: environ(t)}}
 		if root := i.command(!onlyServes(strings.Fields(args))); len(root.Commands()) != 2 {
 			t.Errorf("runnel %s makes %d commands, not serve and wrap alone", args, len(root.Commands()))
 		}
 	}
-	for _, args := range []string{"tools", "--state memory call x", "-h", "--help", "wrap --help", "help", "__complete x", "completion bash"} {
+	others := []string{
+		"tools", "--state memory call x", "-h", "--help", "wrap --help", "help", "__complete x", "completion bash",
+	}
+	for _, args := range others {
 		if onlyServes(strings.Fields(args)) {
 			t.Errorf("runnel %s lacks its command", args)
 		}
