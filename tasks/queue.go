@@ -40,6 +40,7 @@ type Offer struct {
 	Polls     bool            // get_task_result is listed for the client that made the call
 	Client    FarClient       // that made the call
 	Timeout   time.Duration   // how long it may wait for a worker each time
+	Attached  bool            // it ends with this process, unless its client gets the task's id (HandedNote)
 	Retries   int             // how many times it waits again after losing its worker
 }
 

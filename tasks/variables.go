@@ -136,21 +136,28 @@ func checkVariables(patch json.RawMessage) error {
 //	runnel/progress      set by the process that runs the task: its progress
 //	runnel/times         set by the process that runs the task: when its output came
 //	runnel/place         there from the start: where the process that made the task works (run.Options.Place)
+//	runnel/handed        set by the process that made the task: the client of an Attached offer has got its id
 //
-// Every process sets the last three for the tasks that it runs, so that others see them, now or later. From a
-// task's second attempt on, KEY, progress and times begin with "attempt-N-": a worker that was believed dead
+// Every process sets progress, times and place for the tasks that it runs, so that others see them, now or
+// later. From a task's second attempt on, KEY, progress and times begin with "attempt-N-": a worker that was believed dead
 // may still write, and is ignored. Package run reads and writes them.
 const (
 	NotePrefix     = "runnel/"
 	QuestionPrefix = NotePrefix + "question/"
 	AnswerPrefix   = NotePrefix + "answer/"
 	PlaceNote      = NotePrefix + "place"
+	HandedNote     = NotePrefix + "handed"
 )
 
 // HasNotes reports whether there may be notes among variables. Most tasks have none, and their variables need
 // not be decoded.
 func HasNotes(variables json.RawMessage) bool {
 	return bytes.Contains(variables, []byte(`"`+NotePrefix))
+}
+
+// Handed reports whether variables have the HandedNote.
+func Handed(variables json.RawMessage) bool {
+	return HasNotes(variables) && rawjson.Member(variables, HandedNote) != nil
 }
 
 // OwnVariables returns variables without notes; nil if nothing is left.

@@ -377,3 +377,63 @@ tools:
 	}
 	w.end()
 }
+
+// A plain call on a worker ends with the host that made it, however that ends. One that was handed over goes
+// on.
+func TestCallEndsWithItsHost(t *testing.T) {
+	t.Parallel()
+	c := newCrew(t, `
+tools:
+  slow: {shell: 'echo $$ >> $DIR/$how; exec sleep 600', input: {how: {type: string}}, runs: builds}
+`)
+	c.work("one", "--slots", "8")
+	front := func(how string, args ...string) *session {
+		cmd := exec.Command(c.program, append(c.config, args...)...)
+		cmd.Env = c.env
+		s := process(t, cmd)
+		s.open()
+		for id := range 2 {
+			s.sendLine(`{"jsonrpc":"2.0","id":%d,"method":"tools/call",`+
+				`"params":{"name":"slow","arguments":{"how":"%s"}}}`, id, how)
+		}
+		c.file(how, `\A\d+\n\d+\n\z`)
+		return s
+	}
+	handed := front("handed", "--set", "tasks.syncWait=300ms")
+	for answers := 0; answers < 2; {
+		if line := string(handed.line()); strings.Contains(line, `"id":`) {
+			answers++
+			if !strings.Contains(line, "is still running, as task") {
+				t.Fatal(line)
+			}
+		}
+	}
+	end := map[string]func(*session) error{
+		"EOF":  (*session).closeStdin,
+		"TERM": func(s *session) error { return syscall.Kill(s.pid, syscall.SIGTERM) },
+		"KILL": func(s *session) error { return syscall.Kill(s.pid, syscall.SIGKILL) },
+	}
+	if err := end["KILL"](handed); err != nil {
+		t.Fatal(err)
+	}
+	for how, end := range end {
+		if err := end(front(how)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for how := range end {
+		for _, pid := range strings.Fields(c.file(how, `\d`)) {
+			n, err := strconv.Atoi(pid)
+			if err != nil {
+				t.Fatal(err)
+			}
+			gone(t, n)
+		}
+	}
+	c.until(`\(the newest of 6\) cancelled by the client`, "tasks", "list")
+	for _, pid := range strings.Fields(c.file("handed", `\d`)) {
+		if _, err := os.Stat("/proc/" + pid); err != nil {
+			t.Errorf("what was handed over has ended, too: %v", err)
+		}
+	}
+}

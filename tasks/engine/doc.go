@@ -36,6 +36,7 @@
 //	a process counts as gone                                       its lease has run out, and is not renewed: Space.Sweep (lease.go)
 //	this process has lost its lease, or one of its tasks           Space.Renew (lease.go), keeping.lose (keeping.go); reported by State.Heed (heed.go)
 //	the tasks of a process that is gone are ended                  Space.recover (recover.go)
+//	the plain calls of one, which workers run, too                 Space.leaveWithFront, Space.endLeft (queue.go)
 //	what was stored without an acknowledgement is stored once      keeping.store, keeping.settle (keeping.go)
 //	head and tail of a long log, numbers of segments               keeping.collect (batch.go)
 //	what is stored is what runnel could have written               Record.Check (record.go)

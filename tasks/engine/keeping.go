@@ -21,6 +21,9 @@ func (sp *Space) keeping(r *Record) *keeping {
 		sp: sp, id: r.ID, log: r.Log, segments: r.Segments, numbers: r.Merge,
 		due: signal.NewWake(), hurry: signal.NewWake(), record: r,
 	}
+	if r.Stored.Offer != nil {
+		k.front = r.Stored.Offer.Front
+	}
 	k.Output = sp.Output(r.ID, k.end.Load)
 	k.ctx, k.stop = context.WithCancel(sp.ctx)
 	return k

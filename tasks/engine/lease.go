@@ -112,6 +112,19 @@ func (sp *Space) Sweep(ctx context.Context) error {
 		return err
 	}
 	missed := map[string]time.Time{}
+	// A process gets time to renew its lease: while the servers were down all leases ran out, even those of
+	// living processes.
+	gone := func(keeper string) bool {
+		if slices.Contains(alive, keeper) {
+			return false
+		}
+		since, known := before[keeper]
+		if !known {
+			since = sp.Now()
+		}
+		missed[keeper] = since
+		return sp.Now().Sub(since) >= RenewInterval
+	}
 	strays := map[string]bool{}
 	stale := map[Mark]time.Time{}
 	for _, m := range marks {
@@ -122,16 +135,8 @@ func (sp *Space) Sweep(ctx context.Context) error {
 			if strays[m.ID] = true; !sp.strays[m.ID] { // this process may just be taking it
 				continue
 			}
-		case slices.Contains(alive, m.Keeper):
+		case !gone(m.Keeper):
 			continue
-		default: // it gets time to renew its lease: while the servers were down all leases ran out, even those of living processes
-			since, known := before[m.Keeper]
-			if !known {
-				since = sp.Now()
-			}
-			if missed[m.Keeper] = since; sp.Now().Sub(since) < RenewInterval {
-				continue
-			}
 		}
 		failed := sp.recover(ctx, m, stale)
 		if errors.Is(failed, tasks.ErrBusy) {
@@ -140,7 +145,7 @@ func (sp *Space) Sweep(ctx context.Context) error {
 		err = cmp.Or(err, failed) // the others are still ended
 	}
 	if sp.Queue != nil {
-		err = cmp.Or(err, sp.tend(ctx, stale))
+		err = cmp.Or(err, sp.leaveWithFront(ctx, gone), sp.tend(ctx, stale))
 	}
 	sp.missed = missed
 	sp.strays = strays

@@ -53,8 +53,11 @@ func (sp *Space) Offer(ctx context.Context, id string, o tasks.Offer, body func(
 	}
 	r := *k.record
 	r.Stored.Offer = &waiting{Class: o.Class, Timeout: int64(o.Timeout), Retries: o.Retries}
+	if o.Attached {
+		r.Stored.Offer.Front = sp.Keeper
+	}
 	if taken := k.record.Stored.Offer; taken != nil { // a worker hands it back, which does not count as an attempt
-		r.Stored.Offer.Attempt = taken.Attempt - 1
+		r.Stored.Offer.Attempt, r.Stored.Offer.Front = taken.Attempt-1, taken.Front
 	}
 	if err := sp.putWaiting(ctx, &r); err != nil {
 		k.unsure = errors.Is(err, tasks.ErrBusy)
@@ -97,6 +100,37 @@ func (sp *Space) waitAgain(ctx context.Context, r *Record, begun bool) error {
 	sp.mu.Unlock()
 	sp.show(ctx, &again)
 	sp.Log.Info().Str("taskId", r.ID).Str("owner", sp.Owner).Str("tool", r.Tool).Str("host", r.Worker).Msg("task waits for another worker: its worker is gone")
+	return nil
+}
+
+// endLeft ends a waiting task whose front is gone, and reports whether it did.
+func (sp *Space) endLeft(ctx context.Context, r *Record) (bool, error) {
+	if r.front() == "" || !r.Waits() || sp.Now().Sub(time.Unix(0, r.Stored.Offer.Since)) < LeaseTTL {
+		return false, nil
+	}
+	alive, err := sp.Alive(ctx)
+	if err != nil || slices.Contains(alive, r.front()) {
+		return false, err
+	}
+	return true, sp.endUnkept(ctx, r, mcp.TaskCancelled, "the runnel that made the call had ended")
+}
+
+// leaveWithFront asks for the end of the tasks of this process whose front is gone.
+func (sp *Space) leaveWithFront(ctx context.Context, gone func(keeper string) bool) error {
+	for _, k := range sp.mine() {
+		if k.front == "" || !gone(k.front) {
+			continue
+		}
+		r, err := sp.Read(ctx, k.id)
+		if err != nil && !errors.Is(err, tasks.ErrNotFound) {
+			return err
+		}
+		if err == nil && r.front() != "" && !r.Terminal() {
+			sp.Log.Info().Str("taskId", k.id).Str("owner", sp.Owner).Str("tool", r.Tool).
+				Msg("task is cancelled: the runnel that made the call is gone")
+			sp.Want(k.id)
+		}
+	}
 	return nil
 }
 

@@ -185,6 +185,7 @@ type waiting struct {
 	Timeout int64  `json:"timeout"` // nanoseconds from then on
 	Retries int    `json:"retries,omitempty"`
 	Attempt int    `json:"attempt,omitempty"` // how many times workers have taken it
+	Front   string `json:"front,omitempty"`   // the process with which it ends; "" = it does not
 }
 
 // QueueKeeper is the keeper of tasks that wait for a worker.
@@ -193,6 +194,14 @@ const QueueKeeper = "queue"
 // Waits reports whether the task waits for a worker.
 func (r *Record) Waits() bool {
 	return r.Stored.Keeper == QueueKeeper && r.Stored.Offer != nil && !r.Terminal()
+}
+
+// front returns the process with which the task ends, "" if it does not: its client may have got its id.
+func (r *Record) front() string {
+	if r.Stored.Offer == nil || tasks.Handed(r.Variables) {
+		return ""
+	}
+	return r.Stored.Offer.Front
 }
 
 // overdue reports whether the task has waited too long.

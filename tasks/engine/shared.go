@@ -39,6 +39,11 @@ func (s *State) Take(ctx context.Context, t tasks.Task, work []byte) (tasks.Task
 	if err != nil {
 		return tasks.Task{}, err
 	}
+	if left, err := sp.endLeft(ctx, r); err != nil {
+		return tasks.Task{}, err
+	} else if left {
+		return tasks.Task{}, tasks.ErrEnded
+	}
 	before := r.Stored.Keeper
 	r.Stored.Keeper = s.Keeper
 	r.Stored.Work = work

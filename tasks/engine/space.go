@@ -187,7 +187,8 @@ type keeping struct {
 	id       string
 	log      *partials.Log
 	segments *partials.Segments
-	numbers  bool // segments get their numbers as they are stored
+	front    string // the process with which it ends, unless its client has got the task's id
+	numbers  bool   // segments get their numbers as they are stored
 	end      atomic.Int64
 
 	due   signal.Wake // there is something to write

@@ -152,6 +152,45 @@ func TestRetry(t *testing.T) {
 	}
 }
 
+// A plain call that waits when its front dies is not run any more, and one whose client has got the id is.
+func TestFrontDies(t *testing.T) {
+	t.Parallel()
+	url := startServer(t, t.TempDir(), 0).ClientURL()
+	for range 2 {
+		var clock statetest.Clock
+		front, worker := newState(t, url, at(&clock)), newState(t, url, at(&clock))
+		r := statetest.NewRunner(t, run.Options{State: front})
+		offer := tasks.Offer{Class: "builds", Timeout: time.Hour, Arguments: json.RawMessage(`{}`)}
+		var made [2]*run.Run
+		for i := range made {
+			var err error
+			work := func(ctx context.Context, task *run.Run) run.Done { return run.Done{Err: task.Offer(ctx, offer)} }
+			made[i], err = r.Start(t.Context(), run.Spec{Late: true, Work: work})
+			if err != nil {
+				t.Fatal(err)
+			}
+			made[i].Delivered()
+			<-made[i].Detached()
+		}
+		plain, handed := made[0], made[1]
+		if err := handed.Promote(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		front.die(t, worker, &clock)
+		clock.Add(engine.LeaseTTL)
+		_, err := worker.Take(t.Context(), statetest.Working(plain.ID()), []byte(`{}`))
+		if !errors.Is(err, tasks.ErrEnded) {
+			t.Errorf("what has no client is run: %v", err)
+		}
+		if end := statetest.Get(t, worker, plain.ID()); end.Status != mcp.TaskCancelled {
+			t.Errorf("%+v", end)
+		}
+		if _, err := worker.Take(t.Context(), statetest.Working(handed.ID()), []byte(`{}`)); err != nil {
+			t.Errorf("what was handed over is not run: %v", err)
+		}
+	}
+}
+
 // Offers that are not runnel's are refused and counted, and the next one is served.
 func TestPoisonedOffers(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"time"
 
 	"runnel/internal/pause"
 	"runnel/rpc/mcp"
@@ -22,11 +23,11 @@ func (r *Run) Detach(ctx context.Context, start func() error) error {
 
 // handOver is Detach to a place.
 func (r *Run) handOver(ctx context.Context, to place, start func() error) error {
-	if err := r.Promote(ctx); err != nil {
-		return err
-	}
 	r.changing.Lock()
 	defer r.changing.Unlock()
+	if err := r.promote(ctx, false); err != nil {
+		return err
+	}
 	if !r.moveTo(handing) {
 		return tasks.ErrEnded
 	}
@@ -89,6 +90,9 @@ func (r *Run) follow() {
 	r.worked.Set()
 	r.changing.Lock()
 	defer r.changing.Unlock()
+	if !r.known && r.place.now == offered && !t.Status.Terminal() {
+		r.leave(&t)
+	}
 	if shown := r.Task().UpdatedAt; t.UpdatedAt.Before(shown) {
 		t.UpdatedAt = shown // this process saw output before the end
 	}
@@ -131,11 +135,27 @@ func (r *Run) Offer(ctx context.Context, o tasks.Offer) error {
 	if !ok {
 		return tasks.ErrNoQueue
 	}
-	err := r.handOver(ctx, offered, func() error { return queue.Offer(context.WithoutCancel(ctx), r.runner.o.Owner, r.id, o) })
+	err := r.handOver(ctx, offered, func() error {
+		o.Attached = !r.known
+		return queue.Offer(context.WithoutCancel(ctx), r.runner.o.Owner, r.id, o)
+	})
 	if err == nil && r.taken { // the process that made the call follows it
 		r.cancel(errUnfollowed)
 	}
 	return err
+}
+
+// leaveTimeout bounds how long Close waits for a server: without an answer, the worker finds out by itself.
+const leaveTimeout = time.Second
+
+// leave asks for the end of an offered task whose client has not got its id. changing is held.
+func (r *Run) leave(t *tasks.Task) {
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+	defer cancel()
+	if err := r.runner.o.State.Ask(ctx, t.Owner, t.ID); err != nil {
+		r.runner.o.Log.Warn().Err(err).Str("taskId", t.ID).Msg("the worker of a call that ends here was not told")
+	}
+	t.Outcome = &tasks.Outcome{Result: mcp.ErrorResult(errClosed.Error())}
 }
 
 // gaveBack reports whether this worker has given the task back, so that another process reports its end.

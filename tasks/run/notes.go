@@ -45,11 +45,11 @@ type notes struct {
 	answers   map[string]answerNote
 	progress  tasks.Progress
 	times     tasks.Times
-	names     []string // of all notes
+	names     []string // of all that an attempt may leave
 }
 
-// readNotes reads the notes of an attempt from variables, and the names of all notes. Damaged ones count as
-// absent.
+// readNotes reads the notes of an attempt from variables, and the names of those of all attempts. Damaged ones
+// count as absent.
 func readNotes(variables json.RawMessage, attempt int) *notes {
 	n := &notes{answers: map[string]answerNote{}}
 	if !tasks.HasNotes(variables) {
@@ -57,7 +57,7 @@ func readNotes(variables json.RawMessage, attempt int) *notes {
 	}
 	for it := rawjson.Over(variables); it.Next(); {
 		name := string(it.Name)
-		if !strings.HasPrefix(name, tasks.NotePrefix) {
+		if !strings.HasPrefix(name, tasks.NotePrefix) || name == tasks.PlaceNote || name == tasks.HandedNote {
 			continue
 		}
 		n.names = append(n.names, name)

@@ -48,6 +48,7 @@ type Run struct {
 	// announced, so that everyone sees the same order. It is taken before mu, and held across I/O.
 	changing    sync.Mutex
 	expiryTimer *time.Timer // nil without a handle; guarded by changing
+	known       bool        // its client gets its id: otherwise it ends with this process; guarded by changing
 
 	unstored error // the reason why the end is not stored, though the task has ended; guarded by runner.mu
 

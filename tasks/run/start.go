@@ -52,7 +52,7 @@ func (r *Runner) newRun(spec Spec, t tasks.Task) *Run {
 	run.deliveries.expected = 1
 	run.sampler.pace = samplePace
 	if spec.Handle {
-		run.kept = handle
+		run.kept, run.known = handle, true
 	}
 	run.task.Variables = run.secrets.JSON(t.Variables)
 	run.ctx, run.cancel = context.WithCancelCause(r.ctx)
@@ -134,16 +134,30 @@ func (r *Runner) admit(ctx context.Context, run *Run) error {
 
 // Promote gives a handle to a run that has none. It fails like Start, or with ErrEnded.
 // Use it when a plain call takes longer than its client waits.
-func (r *Run) Promote(ctx context.Context) error { return r.promote(ctx, false) }
+func (r *Run) Promote(ctx context.Context) error {
+	r.changing.Lock()
+	defer r.changing.Unlock()
+	err := r.promote(ctx, false)
+	if err == nil && !r.known && r.away() { // its worker knows it as Attached
+		_, err = r.setNotes(ctx, map[string]any{tasks.HandedNote: true})
+	}
+	if err == nil {
+		r.known = true
+	}
+	return err
+}
 
 // Keep gives a handle to a run whose work is done, so that its output can be read later. It fails if the task
 // cannot be stored. The limits on live tasks and starts do not apply, since they are meant for running work.
 // Use it for a plain call whose result turned out too long to show.
-func (r *Run) Keep(ctx context.Context) error { return r.promote(ctx, true) }
-
-func (r *Run) promote(ctx context.Context, worked bool) error {
+func (r *Run) Keep(ctx context.Context) error {
 	r.changing.Lock()
 	defer r.changing.Unlock()
+	return r.promote(ctx, true)
+}
+
+// promote stores a run that has no handle, so that it has one. changing is held.
+func (r *Run) promote(ctx context.Context, worked bool) error {
 	r.mu.Lock()
 	r.task.Ending = r.task.Ending || worked
 	over, has := r.phase.now >= ending, r.kept
