@@ -3,6 +3,8 @@ package partials
 import (
 	"bytes"
 	"unicode/utf8"
+
+	"runnel/tools/text"
 )
 
 // Stream is the stream that text was written to.
@@ -32,6 +34,9 @@ type Chunk struct {
 	Whole  bool // Text that must not be cut, such as a line; at most 64 KiB
 }
 
+// Plain returns the data as a client gets it: without the colours that the log keeps for people.
+func (c *Chunk) Plain() []byte { return text.WithoutColors(c.Data) }
+
 // cutText returns how much of data to take, at most limit bytes: whole lines if there are any, otherwise
 // whole characters.
 func cutText(data []byte, limit int) int {
@@ -39,6 +44,10 @@ func cutText(data []byte, limit int) int {
 		return i + 1
 	}
 	cut := limit
+	// Colours stay in one piece: the text after one that was cut would begin with its end.
+	if at := bytes.LastIndex(data[:cut], []byte(text.LogColor)); at > 0 && len(text.WithoutColors(data[at:cut])) == 0 {
+		return at
+	}
 	for cut > 0 && !utf8.RuneStart(data[cut]) {
 		cut--
 	}

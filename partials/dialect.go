@@ -62,7 +62,11 @@ func appendItems(dst []byte, b *Batch, longest int) []byte {
 			continue
 		}
 		dst = append(dst, `{"type":"text","text":"`...)
-		dst = rawjson.AppendText(dst, c.Data)
+		data := c.Data
+		if !b.Colors {
+			data = c.Plain()
+		}
+		dst = rawjson.AppendText(dst, data)
 		dst = append(dst, '"')
 		if c.Stream == Stderr {
 			dst = append(dst, `,"_meta":{"runnel/stream":"stderr"}`...)

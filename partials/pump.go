@@ -33,6 +33,9 @@ type PumpOptions struct {
 	// Sparse applies the pace to both ends, too: the first notification waits, and what is left at the end is
 	// not written.
 	Sparse bool
+	// Colors says that the client shows the output to a person, on a terminal: it gets the colours that the
+	// log keeps (text.LogColor), except in SEP-1905's segments, which all clients get alike.
+	Colors bool
 }
 
 const (
@@ -228,6 +231,7 @@ func (p *Pump) write(dst []byte) []byte {
 	b, ok := Batch{}, false
 	if !unwanted {
 		b, ok = p.r.Next(p.o.MaxBytes)
+		b.Colors = p.o.Colors
 	}
 	switch {
 	case ok && p.o.Pace > 0:

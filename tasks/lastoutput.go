@@ -35,7 +35,7 @@ func LastOutput(ctx context.Context, log *partials.Log) (content []mcp.ContentBl
 				flush()
 				content = append(content, slices.Clone(c.Data))
 			} else {
-				said.Write(c.Data)
+				said.Write(c.Plain())
 			}
 		}
 		return nil

@@ -82,7 +82,9 @@ func (d dressed) Encode(dst []byte, b partials.Batch) []byte {
 			c.Stream = partials.Stdout // stderr is marked in _meta
 		}
 	}
-	return d.Dialect.Encode(dst, partials.NewBatch(b.Start, chunks...))
+	as := partials.NewBatch(b.Start, chunks...)
+	as.Colors = b.Colors
+	return d.Dialect.Encode(dst, as)
 }
 
 // dressedEnding returns what a result has beyond the output, as a version knows it.

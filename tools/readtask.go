@@ -148,7 +148,9 @@ func shapeLog(ctx context.Context, to text.Sink, t *tasks.Task, from int64) (nex
 		for _, c := range batch.Chunks() {
 			size := int64(len(c.Data))
 			if c.Kind == partials.Text {
-				_, _ = to.Write(c.Data) // never fails
+				plain := c.Plain()
+				_, _ = to.Write(plain) // never fails
+				to.Skip(size - int64(len(plain)))
 			} else if item, ok := mcp.TextOf(c.Data); ok {
 				_, _ = to.Write([]byte(item))
 				to.Skip(size - int64(len(item)))

@@ -141,6 +141,7 @@ func (i *invocation) call(cmd *cobra.Command, name string, o *callOptions) error
 		defer stop()
 	}
 	cmd.SetContext(wanted)
+	i.Colors = o.output.Word == "text" && v.Colors()
 	c := newCall(i, v, o, giveUp)
 	dial := rpc.DialOptions{
 		Version:        o.protocol.Word,

@@ -30,6 +30,7 @@ type Setup struct {
 	Only        string           // the only tool that is wanted in this process; "" = all
 	NoUpstreams bool             // start no other server, for completions
 	Watches     bool             // the config file is watched
+	Colors      bool             // the client shows output in colours, to a person
 
 	view      *liveView          // the live view; nil = it is not served
 	project   string             // the project's config file, if that is read

@@ -48,8 +48,11 @@ type Output struct {
 
 // NewOutput makes the Output of a stream. NO_COLOR and TERM=dumb turn colours off.
 func NewOutput(stream any, getenv func(name string) string) *Output {
-	terminal := IsTerminal(stream)
-	return &Output{Terminal: terminal, Stripper: text.Stripper{Colors: terminal && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"}}
+	o := &Output{Terminal: IsTerminal(stream)}
+	if o.Terminal && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb" {
+		o.Colors = text.TerminalColor
+	}
+	return o
 }
 
 // Clean returns what of a piece of output is shown. A sequence may be split between two pieces.

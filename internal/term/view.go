@@ -75,6 +75,9 @@ func (v *View) spin(stop <-chan struct{}) {
 	}
 }
 
+// Colors reports whether what is written to stdout is shown in colours.
+func (v *View) Colors() bool { return v.out.Colors != "" }
+
 // Drawn reports whether a person sees the progress of the call, until its End.
 func (v *View) Drawn() bool { return v.person }
 

@@ -203,7 +203,7 @@ func TestProgressOfALastLine(t *testing.T) {
 }
 
 func written(texts ...string) *output {
-	o := &output{width: 10, follow: true, shown: &term.Output{Terminal: true, Stripper: text.Stripper{Colors: true}}}
+	o := &output{width: 10, follow: true, shown: &term.Output{Terminal: true, Stripper: text.Stripper{Colors: text.TerminalColor}}}
 	for _, s := range texts {
 		o.add(partials.NewBatch(0, partials.Chunk{Data: []byte(s)}))
 	}

@@ -82,7 +82,10 @@ func (u *ui) send(f func()) bool {
 // open shows the output of a task, and follows it.
 func (u *ui) open(t tasks.Task) {
 	ctx, stop := context.WithCancel(u.ctx)
-	o := &output{task: t, follow: true, stop: stop, shown: &term.Output{Terminal: true, Stripper: text.Stripper{Colors: u.Colors}}}
+	o := &output{task: t, follow: true, stop: stop, shown: &term.Output{Terminal: true}}
+	if u.Colors {
+		o.shown.Colors = text.TerminalColor
+	}
 	u.output, u.message = o, ""
 	u.start(func() {
 		head, err := u.Source.Head(ctx, t.ID)

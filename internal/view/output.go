@@ -57,12 +57,15 @@ func (v *view) output(ctx context.Context, in *tools.Call, p outputParams) (any,
 		limit *= maxEscape // all of it fits
 	}
 	answer := fmt.Appendf(nil, `{"task":%s,"text":"`, rawjson.Encode(v.show(ctx, in, &t, v.runner.Own())))
-	answer, next, err := logs.AppendText(ctx, answer, t.Log, begin, end, limit)
+	answer, next, err := logs.AppendText(ctx, answer, t.Log, begin, end, limit, colored)
 	if err != nil {
 		return nil, err
 	}
 	return json.RawMessage(fmt.Appendf(answer, `","start":%d,"next":%d,"bytes":%d}`, begin, next, t.Log.Size())), nil
 }
+
+// colored leaves the colours of the log in the text: it is for a person.
+func colored(text []byte) []byte { return text }
 
 // maxEscape is how many bytes of JSON one byte of output may take.
 const maxEscape = 6

@@ -9,6 +9,7 @@ import (
 	"runnel/rpc/mcp"
 	"runnel/tasks/sqlite"
 	"runnel/tasks/statetest"
+	"runnel/tools/text"
 )
 
 // BenchmarkStoredPage is the cost of a page of a log that the state on disk keeps: 50-byte lines, read from
@@ -31,7 +32,7 @@ func BenchmarkStoredPage(b *testing.B) {
 	page := make([]byte, 0, 2*mcp.MaxPage)
 	for b.Loop() {
 		var err error
-		if page, _, err = AppendText(b.Context(), page[:0], t.Log, 0, math.MaxInt64, mcp.MaxPage); err != nil || len(page) < mcp.MaxPage*9/10 {
+		if page, _, err = AppendText(b.Context(), page[:0], t.Log, 0, math.MaxInt64, mcp.MaxPage, text.WithoutColors); err != nil || len(page) < mcp.MaxPage*9/10 {
 			b.Fatal(len(page), err)
 		}
 	}

@@ -154,7 +154,7 @@ func (s *server) readResource(ctx context.Context, c *rpc.Caller, params json.Ra
 	page := slices.Grow((*memory)[:0], int(min(mcp.MaxPage, max(t.Log.Size()-after, 0)))+MaxURI)
 	page = append(append(page, `{"contents":[{"uri":`...), rawjson.Encode(uri)...)
 	page = append(page, `,"mimeType":"`+tasks.LogType+`","text":"`...)
-	page, next, err := AppendText(ctx, page, t.Log, after, math.MaxInt64, mcp.MaxPage)
+	page, next, err := AppendText(ctx, page, t.Log, after, math.MaxInt64, mcp.MaxPage, text.WithoutColors)
 	if err != nil {
 		return nil, err
 	}
@@ -189,8 +189,8 @@ const logStep = 4 << 10
 
 // AppendText appends the text of a log between the positions after and end, as a JSON string without its
 // quotes, limit bytes at most, and returns the position at which to continue. A chunk around end is cut there
-// if it can be, and appended whole otherwise.
-func AppendText(ctx context.Context, dst []byte, log *partials.Log, after, end int64, limit int) (_ []byte, next int64, err error) {
+// if it can be, and appended whole otherwise. shown makes text fit for its reader.
+func AppendText(ctx context.Context, dst []byte, log *partials.Log, after, end int64, limit int, shown func([]byte) []byte) (_ []byte, next int64, err error) {
 	begin := len(dst)
 	r := log.ReaderAt(after)
 	for next = after; ; {
@@ -210,7 +210,7 @@ func AppendText(ctx context.Context, dst []byte, log *partials.Log, after, end i
 		}
 		for c := range batch.Items() {
 			if c.Kind == partials.Text {
-				dst = rawjson.AppendText(dst, c.Data)
+				dst = rawjson.AppendText(dst, shown(c.Data))
 			} else if t, ok := mcp.TextOf(c.Data); ok {
 				dst = rawjson.AppendText(dst, []byte(text.Short(t, limit/2)))
 			} else {

@@ -8,6 +8,7 @@ import (
 
 	"runnel/partials"
 	"runnel/rpc/mcp"
+	"runnel/tools/text"
 )
 
 // An item that is longer than a page of the log loses its middle.
@@ -28,7 +29,7 @@ func TestPageOfALargeItem(t *testing.T) {
 	if err := <-written; err != nil {
 		t.Fatal(err)
 	}
-	text, next, err := AppendText(t.Context(), nil, log, 0, math.MaxInt64, 96<<10)
+	text, next, err := AppendText(t.Context(), nil, log, 0, math.MaxInt64, 96<<10, text.WithoutColors)
 	if err != nil || len(text) > 96<<10 || next != log.Size() || !bytes.HasPrefix(text, []byte("headx")) || !bytes.HasSuffix(text, []byte("xtailmore")) {
 		t.Errorf("%d bytes: %.20q, up to %d of %d, error %v", len(text), text, next, log.Size(), err)
 	}

@@ -20,7 +20,6 @@ func TestAccessibility(t *testing.T) {
 	u := start(t, `
 tools:
   colours:
-    ansi: keep
     shell: |
       for i in 0 1 2 3 4 5 6 7; do printf "\033[3${i}mcolour $i\033[0m \033[9${i}mbright $i\033[0m \033[1;3${i}mbold $i\033[0m\n"; done
       printf '\033[38;2;250;250;210mpale\033[0m \033[38;5;17mnavy\033[0m \033[38;2;128;128;128mgrey\033[0m\n'

@@ -80,7 +80,6 @@ func TestCopyAndDownload(t *testing.T) {
 	u := start(t, `
 tools:
   long:
-    ansi: keep
     shell: 'for i in $(seq 1 9000); do printf "\033[31mline %s\033[0m with words that make it long enough for several answers\n" $i; done; printf "10%%\r100%%\n"'
 `)
 	u.call("long")()
@@ -88,6 +87,7 @@ tools:
 	dir := t.TempDir()
 	send(p, browser.SetDownloadBehavior, browser.SetDownloadBehaviorParams{Behavior: "allow", DownloadPath: dir})
 	p.openTask("long")
+	p.until("the colours that the log keeps", `document.querySelector("#canvas .f1")`)
 	p.until("the end", status+`.includes("completed")`)
 	eval[chromedp.Void](p, `window.copied = ""; Object.defineProperty(navigator, "clipboard", {value: {writeText: async text => { copied = text; }}})`)
 	var want strings.Builder

@@ -18,7 +18,6 @@ const scene = `
 tools:
   test:
     description: Run the tests
-    ansi: keep
     progress: '\[(\d+)/(\d+)\]'
     input: {packages: {type: string, default: ./...}, fast: {type: string, default: ""}}
     shell: |

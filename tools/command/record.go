@@ -34,6 +34,7 @@ type textStream struct {
 
 	bytes  int64          // as read
 	strip  *text.Stripper // nil with "ansi: keep"
+	colors []byte         // they wait for text, so that no client gets a notification without any; see maxColors
 	utf8   text.Decoder
 	hidden *secrets.Stream  // masks secrets; nil = there are none
 	lines  lineBuffer       // with "output: lines"
@@ -51,6 +52,9 @@ func (s *textStream) init(r *record, sink partials.Stream) {
 	s.kept.Limit, s.kept.KeepFrames = r.most, r.config.ANSI == "keep"
 	if r.config.ANSI == "strip" {
 		s.strip = &text.Stripper{CRLF: r.config.Pty}
+		if s.hidden == nil { // a colour in the middle of a secret would hide it from the masks
+			s.strip.Colors = text.LogColor
+		}
 	}
 	if r.config.Structured == config.StructuredJSON && sink == partials.Stdout {
 		s.exact = &wholeText{}
@@ -63,41 +67,64 @@ func (s *textStream) init(r *record, sink partials.Stream) {
 // Write takes output as the command printed it. It never fails.
 func (s *textStream) Write(p []byte) (int, error) {
 	s.bytes += int64(len(p))
-	printed := p
-	if s.strip != nil {
-		printed = s.strip.Strip(p)
-	}
-	s.put(s.hidden.Write(s.utf8.Decode(printed)))
+	s.put(s.hidden.Write(s.stripped(s.utf8.Decode(p))))
 	return len(p), nil
+}
+
+// stripped is text as the log keeps it.
+func (s *textStream) stripped(text []byte) []byte {
+	if s.strip == nil {
+		return text
+	}
+	return s.strip.Strip(text)
 }
 
 // finish passes on what was held back, when the command has ended.
 func (s *textStream) finish() {
+	s.put(s.hidden.Write(s.stripped(s.utf8.Flush())))
 	if s.strip != nil {
-		s.put(s.hidden.Write(s.utf8.Decode(s.strip.Flush())))
+		s.put(s.hidden.Write(s.strip.Flush()))
 	}
-	s.put(s.hidden.Write(s.utf8.Flush()))
 	s.put(s.hidden.Flush())
+	if len(s.colors) > 0 {
+		s.log(s.colors) // the last ones reset a person's terminal
+	}
 	s.lines.flush(s.append)
 }
 
-// put takes valid text whose secrets are masked.
-func (s *textStream) put(text []byte) {
-	if len(text) == 0 {
+// maxColors bounds what textStream.colors keeps, in bytes.
+const maxColors = 4 << 10
+
+// put takes valid text whose secrets are masked. The log alone gets its colours.
+func (s *textStream) put(colored []byte) {
+	plain := text.WithoutColors(colored)
+	if len(plain) == 0 {
+		if len(s.colors)+len(colored) <= maxColors {
+			s.colors = append(s.colors, colored...)
+		}
 		return
 	}
-	_, _ = s.kept.Write(text) // never fails
+	_, _ = s.kept.Write(plain) // never fails
 	if s.exact != nil {
-		s.exact.add(text)
+		s.exact.add(plain)
 	}
-	s.open = text[len(text)-1] != '\n'
+	s.open = plain[len(plain)-1] != '\n'
 	if s.marks != nil {
-		s.marks.scan(text)
+		s.marks.scan(plain)
 	}
+	if len(s.colors) > 0 {
+		colored = append(s.colors, colored...)
+		s.colors = nil
+	}
+	s.log(colored)
+}
+
+// log appends text to the log with its colours.
+func (s *textStream) log(colored []byte) {
 	if s.r.config.Output == "lines" {
-		s.lines.add(text, s.append)
+		s.lines.add(colored, s.append)
 	} else {
-		s.append(text, []int{len(text)})
+		s.append(colored, []int{len(colored)})
 	}
 }
 

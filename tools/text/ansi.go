@@ -2,14 +2,40 @@ package text
 
 import "bytes"
 
-// Stripper removes the escape sequences of terminals (ECMA-48) from a stream, also if they are split between
-// two reads. A sequence without an end removes at most the rest of its line. The zero value is ready to use.
+// Introducers of a sequence of colours ("Select Graphic Rendition", ECMA-48, 8.3.117).
+const (
+	// TerminalColor is how a terminal gets it.
+	TerminalColor = "\x1b["
+	// LogColor is how the log of a command keeps it, the other form of the same function (ECMA-48, 5.4): WithoutColors
+	// takes it from what a client gets, and leaves the sequences of "ansi: keep" as they are.
+	LogColor = "\u009b"
+)
+
+// WithoutColors returns a piece of a log without the colours of LogColor: p itself if it has none.
+func WithoutColors(p []byte) []byte {
+	at := bytes.Index(p, []byte(LogColor))
+	if at < 0 {
+		return p
+	}
+	plain := make([]byte, 0, len(p))
+	for ; at >= 0; at = bytes.Index(p, []byte(LogColor)) {
+		plain = append(plain, p[:at]...)
+		rest := bytes.TrimLeft(p[at+len(LogColor):], "0123456789;:")
+		p = bytes.TrimPrefix(rest, []byte("m"))
+	}
+	return append(plain, p...)
+}
+
+// Stripper removes the escape sequences of terminals (ECMA-48) from a stream of UTF-8, also if they are split
+// between two reads. A sequence without an end removes at most the rest of its line. The zero value is ready
+// to use.
 type Stripper struct {
 	// CRLF replaces \r\n and \r\r\n by \n, for the output of a terminal, whose driver ends lines so. A \r
 	// alone stays: programs overwrite a line with it.
 	CRLF bool
-	// Colors lets the sequences pass that only change how text looks (SGR).
-	Colors bool
+	// Colors is TerminalColor or LogColor to let the sequences pass, in that form, that only change how text
+	// looks.
+	Colors string
 
 	state stripState
 	color []byte // the parameters of a sequence that may be one of colours
@@ -22,6 +48,7 @@ type stripState uint8
 const (
 	stripGround   stripState = iota
 	stripEscape              // after ESC
+	stripHalf                // after the first byte of LogColor
 	stripSequence            // CSI: parameters, then one final byte
 	stripString              // OSC, DCS, SOS, PM, APC: until BEL or ST
 	stripStringEscape
@@ -34,7 +61,7 @@ const maxColor = 128
 
 // Strip returns p without escape sequences: p itself if it has none. The result is valid until the next call.
 func (s *Stripper) Strip(p []byte) []byte {
-	if s.state == stripGround && !s.cr && bytes.IndexByte(p, escape) < 0 && (!s.CRLF || bytes.IndexByte(p, '\r') < 0) {
+	if s.state == stripGround && !s.cr && introducer(p) < 0 && (!s.CRLF || bytes.IndexByte(p, '\r') < 0) {
 		return p
 	}
 	s.buf = s.buf[:0]
@@ -51,12 +78,24 @@ func (s *Stripper) Strip(p []byte) []byte {
 	return s.buf
 }
 
+// introducer returns where a sequence may begin, -1 if there is none.
+func introducer(p []byte) int {
+	at := bytes.IndexByte(p, escape)
+	if at >= 0 {
+		p = p[:at]
+	}
+	if other := bytes.IndexByte(p, LogColor[0]); other >= 0 {
+		return other
+	}
+	return at
+}
+
 // plain returns how many bytes at the beginning of p pass unchanged.
 func (s *Stripper) plain(p []byte) int {
 	if s.state != stripGround || s.cr {
 		return 0
 	}
-	if i := bytes.IndexByte(p, escape); i >= 0 {
+	if i := introducer(p); i >= 0 {
 		p = p[:i]
 	}
 	if s.CRLF {
@@ -73,6 +112,10 @@ func (s *Stripper) Flush() []byte {
 	if s.cr {
 		s.cr = false
 		s.buf = append(s.buf, '\r')
+	}
+	if s.state == stripHalf {
+		s.state = stripGround
+		s.buf = append(s.buf, LogColor[0])
 	}
 	return s.buf
 }
@@ -93,6 +136,12 @@ func (s *Stripper) next(b byte) {
 			s.state = stripGround
 			return
 		}
+	case stripHalf:
+		if b == LogColor[1] {
+			s.state, s.color = stripSequence, s.color[:0]
+			return
+		}
+		s.put(LogColor[0])
 	case stripSequence:
 		switch {
 		case b >= 0x20 && b <= 0x3f:
@@ -101,8 +150,8 @@ func (s *Stripper) next(b byte) {
 			}
 			return
 		case b >= 0x40 && b <= 0x7e:
-			if s.state = stripGround; b == 'm' && s.Colors && len(s.color) <= maxColor && len(bytes.Trim(s.color, "0123456789;:")) == 0 {
-				s.buf = append(append(append(s.buf, escape, '['), s.color...), 'm')
+			if s.state = stripGround; b == 'm' && s.Colors != "" && len(s.color) <= maxColor && len(bytes.Trim(s.color, "0123456789;:")) == 0 {
+				s.buf = append(append(append(s.buf, s.Colors...), s.color...), 'm')
 			}
 			return
 		}
@@ -133,10 +182,18 @@ func (s *Stripper) next(b byte) {
 }
 
 func (s *Stripper) text(b byte) {
-	if b == escape { // a sequence between \r and \n decides nothing about them
+	switch b { // a sequence between \r and \n decides nothing about them
+	case escape:
 		s.state = stripEscape
-		return
+	case LogColor[0]:
+		s.state = stripHalf
+	default:
+		s.put(b)
 	}
+}
+
+// put passes a byte of text.
+func (s *Stripper) put(b byte) {
 	if s.cr && b != '\r' {
 		s.cr = false
 		if b != '\n' {

@@ -20,6 +20,7 @@ func TestStripANSI(t *testing.T) {
 		"end\x1b[3":                              "end",
 		"\x1b\x1b[1mx":                           "x",
 		"\x1b]0;t\x1b[1mx":                       "x",
+		"\u009b31mred\u009b0m «\u009b2Jb»°":      "red «b»°",
 	} {
 		if got := string(StripANSI([]byte(in))); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
@@ -34,8 +35,9 @@ func TestStripAllButColors(t *testing.T) {
 		"\x1b[2Ja\x1b[10;20Hb\x1b[?25lc\x1b]0;t\x1b[1m\ad":  "abc\x1b[1m\ad",
 		"\x1b[>4;2mx\x1b[?4my\x1b[1 mz\x1b[31\nw":           "xyz\nw",
 		"\x1b[" + strings.Repeat("1;", maxColor) + "1mlong": "long",
+		"\u009b31mred\u009b0m\u009b2J":                      "\x1b[31mred\x1b[0m",
 	} {
-		s := Stripper{Colors: true}
+		s := Stripper{Colors: TerminalColor}
 		if got := string(s.Strip([]byte(in))); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}
@@ -44,7 +46,10 @@ func TestStripAllButColors(t *testing.T) {
 
 // stripSlowly is what a Stripper must equal: one byte after the other.
 func stripSlowly(p []byte, crlf bool) []byte {
-	s := Stripper{CRLF: crlf, Colors: crlf}
+	s := Stripper{CRLF: crlf}
+	if crlf {
+		s.Colors = TerminalColor
+	}
 	for _, b := range p {
 		s.next(b)
 	}
@@ -55,9 +60,13 @@ func stripSlowly(p []byte, crlf bool) []byte {
 func FuzzStripper(f *testing.F) {
 	f.Add([]byte("a\x1b[1mb\r\nc\rd\x1b]0;t\x1b\\e"), uint8(3), true)
 	f.Add([]byte("a\r\x1b[K\nb"), uint8(3), true)
+	f.Add([]byte("a\r\u009b1mé«\xc2\xc2\u009b\xc2"), uint8(0), true)
 	f.Fuzz(func(t *testing.T, in []byte, size uint8, crlf bool) {
 		want := stripSlowly(in, crlf)
-		parts := Stripper{CRLF: crlf, Colors: crlf}
+		parts := Stripper{CRLF: crlf}
+		if crlf {
+			parts.Colors = TerminalColor
+		}
 		var got []byte
 		for part := range slices.Chunk(in, int(size)+1) {
 			got = append(got, parts.Strip(bytes.Clone(part))...)

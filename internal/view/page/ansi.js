@@ -1,7 +1,7 @@
-// Escape sequences. Only Select Graphic Rendition has an effect (ECMA-48, 8.3.117). Everything else is dropped: links, titles, moves of the cursor,
+// Escape sequences, of a terminal (ESC [) or as the log keeps colours (U+009B). Only Select Graphic Rendition has an effect (ECMA-48, 8.3.117). Everything else is dropped: links, titles, moves of the cursor,
 // and strings (OSC, DCS and the like) with their text. No part of the expression can match what the next one begins with, so it is linear.
 
-const ESCAPE = /\x1b(?:\[([0-?]*)[ -/]*([@-~])|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*(?:\x1b\\)?|[ -/]*[0-OQ-WYZ\\`-~])|([\x00-\x08\x0a-\x1f\x7f-\x9f])|([\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069])/g;
+const ESCAPE = /(?:\x1b\[|\x9b)([0-?]*)[ -/]*([@-~])|\x1b(?:\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*(?:\x1b\\)?|[ -/]*[0-OQ-WYZ\\`-~])|([\x00-\x08\x0a-\x1f\x7f-\x9f])|([\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069])/g;
 
 /** PLAIN is the style at the beginning. A style never changes: parse makes a new one. */
 const PLAIN = Object.freeze({fg: null, bg: null, w: false, d: false, i: false, u: false, s: false, r: false});

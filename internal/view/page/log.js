@@ -110,7 +110,7 @@ class Log {
       style = parse(text.slice(0, back), style).style;
       text = text.slice(back + 1);
     }
-    const after = text.includes("\x1b") ? parse(text, style).style : style;
+    const after = /[\x1b\x9b]/.test(text) ? parse(text, style).style : style;
     return {id: ++this.ids, position, text, style, after, closed, columns: 0, rows: 0};
   }
 
