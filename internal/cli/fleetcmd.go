@@ -34,7 +34,7 @@ elsewhere, each change is printed.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			l, err := i.openLocal(cmd)
-			if err != nil && !errors.Is(err, errNoState) {
+			if err != nil && !errors.Is(err, errNoState) && !errors.Is(err, errMemory) {
 				return err
 			}
 			if l != nil {

@@ -43,6 +43,8 @@ const cancelPatience = 3 * time.Second
 // errNoState means that there is no state where this command looks.
 var errNoState = errors.New("there is no state")
 
+var errMemory = errors.New("the state is memory, whose tasks only their own process knows: name a directory with --state")
+
 // openLocal opens the tasks that a command's flags and config name.
 func (i *invocation) openLocal(cmd *cobra.Command) (*local, error) {
 	l, err := i.findLocal(cmd)
@@ -62,7 +64,7 @@ func (i *invocation) findLocal(cmd *cobra.Command) (*local, error) {
 		return nil, err
 	}
 	if conf.State.InMemory() {
-		return nil, &serve.UsageError{Err: errors.New("the state is memory, whose tasks only their own process knows: name a directory with --state")}
+		return nil, &serve.UsageError{Err: errMemory}
 	}
 	if rules, err := notify.FromConfig(conf, i.Env); err == nil { // else a server with this config reports it
 		i.Notices.Replace(rules)

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -435,5 +436,34 @@ tools:
 		if _, err := os.Stat("/proc/" + pid); err != nil {
 			t.Errorf("what was handed over has ended, too: %v", err)
 		}
+	}
+}
+
+// What cannot work says so, and what to do: a server or a worker whose state does not answer, a call for which
+// there is no worker, and the fleet of a state that has none.
+func TestFleetSaysWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	c := newCrew(t, `tools: {slow: {shell: "sleep 600", runs: builds}}`)
+	dead := *c
+	dead.env = append(slices.Clone(c.env), "RUNNEL_STATE=nats://127.0.0.1:1")
+	_, says := dead.work("dead")
+	cmd := exec.Command(c.program, c.config...)
+	cmd.Env = dead.env
+	front := process(t, cmd)
+	for _, log := range []*syncBuffer{says, front.stderr} {
+		for deadline := time.Now().Add(watchdog); !strings.Contains(log.String(), "until the state answers: start its server"); {
+			if time.Now().After(deadline) {
+				t.Fatal(log)
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+	for range 2 {
+		if out := c.runs("call", "slow", "--timeout", "4s"); !strings.Contains(out, "no worker of class builds is there") {
+			t.Errorf("%s", out)
+		}
+	}
+	if out := c.runs("fleet", "--state", "memory"); !strings.Contains(out, "name it with --state nats://HOST:4222") {
+		t.Errorf("%s", out)
 	}
 }

@@ -80,7 +80,7 @@ func (s *Setup) Connect(ctx context.Context, conf *config.Config, set *upstream.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	process.CollectOrphans(ctx)
-	recoverState(ctx, store, log)
+	recoverState(ctx, conf, store, log)
 	var observer run.Observer
 	var m *metrics
 	if conf.Metrics != "" {

@@ -8,8 +8,10 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"runnel/internal/pause"
 	"runnel/internal/system"
 	"runnel/tasks"
+	"runnel/tasks/engine"
 	"runnel/tasks/sqlite"
 	"runnel/tools/config"
 )
@@ -87,15 +89,40 @@ func warnOfState(store tasks.State, log zerolog.Logger) {
 }
 
 // recoverState opens an existing state after recoverDelay, unless ctx ends first, to recover the tasks in it.
-func recoverState(ctx context.Context, store tasks.State, log zerolog.Logger) {
-	s, ok := store.(*sqlite.State)
-	if !ok || !s.Exists() {
+// It says what is wrong with one on servers, and again each deadInterval.
+func recoverState(ctx context.Context, conf *config.Config, store tasks.State, log zerolog.Logger) {
+	var open func() error
+	switch s := store.(type) {
+	case *sqlite.State:
+		if !s.Exists() {
+			return
+		}
+		open = s.Open
+	case interface {
+		Space(ctx context.Context, owner string) (*engine.Space, error)
+	}:
+		open = func() error {
+			_, err := s.Space(ctx, conf.Server.Owner)
+			return err
+		}
+	default:
 		return
 	}
-	timer := time.AfterFunc(recoverDelay, func() {
-		if err := s.Open(); err != nil && ctx.Err() == nil {
-			log.Error().Err(err).Msg("recovering tasks")
+	go func() {
+		for wait := recoverDelay; pause.For(ctx, wait); wait = deadInterval {
+			err := open()
+			if err == nil || ctx.Err() != nil {
+				return
+			}
+			if !conf.State.IsURL() {
+				log.Error().Err(err).Msg("recovering tasks")
+				return
+			}
+			log.Error().Err(err).Msg("no call can be a task, or reach a worker, until the state answers: " +
+				"start its server, or name another state with --state")
 		}
-	})
-	context.AfterFunc(ctx, func() { timer.Stop() })
+	}()
 }
+
+// deadInterval is how often a state that cannot be opened is named.
+const deadInterval = time.Minute

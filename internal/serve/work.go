@@ -119,6 +119,7 @@ func (s *Setup) Work(ctx context.Context, o WorkOptions) error {
 	m.watchWorker(w.takes)
 	m.watchFleet(queue, o.Owners, log)
 	process.CollectOrphans(ctx)
+	recoverState(ctx, conf, store, log)
 	log.Info().Str("version", Version()).Str("config", file).Strs("classes", classes).Strs("owners", o.Owners).Int("tools", count).Int("slots", o.Slots).Msg("working")
 	w.run(ctx, o.Owners, classes, o.Drain, set.Tools.Grace)
 	return nil

@@ -150,7 +150,12 @@ func (sp *space) tryStream(ctx context.Context, name, subjects string, special f
 			stream, err = js.Stream(ctx, name)
 		}
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, nats.ErrNoResponders):
+		return nil, tasks.Trouble{Err: fmt.Errorf("its JetStream does not answer: start it with -js (nats-server -js -sd FOLDER): %w", err)}
+	case errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
+		return nil, tasks.Trouble{Err: fmt.Errorf("allow JetStream for the account (nsc edit account --js-disk-storage 10G): %w", err)}
+	case err != nil:
 		return nil, busy(err)
 	}
 	config := stream.CachedInfo().Config

@@ -245,6 +245,18 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// A server without JetStream is named, with what to do.
+func TestNoJetStream(t *testing.T) {
+	t.Parallel()
+	url := startServer(t, t.TempDir(), 0, func(o *server.Options) { o.JetStream = false }).ClientURL()
+	state := newState(t, url)
+	for range 2 {
+		if err := state.Put(t.Context(), statetest.Working("a")); err == nil || !strings.Contains(err.Error(), "start it with -js") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
 func TestUnanswered(t *testing.T) {
 	t.Parallel()
 	enginetest.Unanswered(t, newState(t, startServer(t, t.TempDir(), 0).ClientURL()).State)

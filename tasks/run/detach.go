@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"runnel/internal/pause"
@@ -139,10 +140,29 @@ func (r *Run) Offer(ctx context.Context, o tasks.Offer) error {
 		o.Attached = !r.known
 		return queue.Offer(context.WithoutCancel(ctx), r.runner.o.Owner, r.id, o)
 	})
-	if err == nil && r.taken { // the process that made the call follows it
+	switch {
+	case err != nil:
+	case r.taken: // the process that made the call follows it
 		r.cancel(errUnfollowed)
+	default:
+		time.AfterFunc(workerWait, func() { r.runner.Go(func(ctx context.Context) { r.warnOfClass(ctx, queue, o.Class) }) })
 	}
 	return err
+}
+
+// workerWait is how long an offered task waits before this process looks whether there is a worker.
+const workerWait = time.Second
+
+// warnOfClass says if the task waits for a class that has no workers.
+func (r *Run) warnOfClass(ctx context.Context, queue tasks.Queue, class string) {
+	if !r.Task().Waiting {
+		return
+	}
+	workers, _, err := queue.Fleet(ctx, r.runner.o.Owner)
+	if err == nil && !slices.ContainsFunc(workers, func(w tasks.Worker) bool { return slices.Contains(w.Classes, class) }) {
+		r.runner.o.Log.Warn().Str("taskId", r.id).Str("tool", r.spec.Tool).
+			Msgf("no worker of class %s is there: the call waits until runnel work --class %[1]s starts one", class)
+	}
 }
 
 // leaveTimeout bounds how long Close waits for a server: without an answer, the worker finds out by itself.

@@ -153,10 +153,17 @@ func TestCommandLine(t *testing.T) {
 }
 
 // A command without a description is described by its command line, as people write it: what stands for an
-// argument stays as it is.
+// argument stays as it is. A script is not shown.
 func TestCommandLineIsTheDescription(t *testing.T) {
-	words := []string{"grep", "-n", "{{pattern}}", "a b", "it's", "--to={{dir}}", "a!"}
-	if got, want := commandLine(&config.Command{Command: words}), `grep -n {{pattern}} 'a b' 'it'\''s' --to={{dir}} a!`; got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
+	for want, c := range map[string]config.Command{
+		`grep -n {{pattern}} 'a b' 'it'\''s' --to={{dir}} a!`: {
+			Command: []string{"grep", "-n", "{{pattern}}", "a b", "it's", "--to={{dir}}", "a!"},
+		},
+		`sh -c … {{x}}`:       {Command: []string{"sh", "-c", "curl https://inner/$1", "{{x}}"}},
+		"runs a shell script": {Shell: "curl https://inner/"},
+	} {
+		if got := commandLine(&c); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
 	}
 }

@@ -295,24 +295,28 @@ func (c *Command) Replace(before tools.Tool) {
 // maxCommandLine is how much of a command line describes its tool, in bytes.
 const maxCommandLine = 500
 
-// commandLine returns the command as one would type it into a shell, or the script. It describes a tool whose
-// config has no description.
+// commandLine returns the command as one would type it into a shell. It describes a tool whose config has no
+// description, to models and to the machines of a fleet: what a script does is not for them.
 func commandLine(f *config.Command) string {
 	if f.Shell == "" && len(f.Command) == 0 {
 		return "runs on a worker of class " + f.Runs
 	}
-	line := strings.TrimSpace(f.Shell)
-	if line == "" {
-		words := make([]string, len(f.Command))
-		for i, word := range f.Command {
-			// A placeholder stays as it is, unlike in go-shellquote: people and models read this.
-			if words[i] = word; word == "" || strings.ContainsAny(word, " \t\n'\"\\$`|&;<>()*?#~") {
-				words[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-			}
-		}
-		line = strings.Join(words, " ")
+	if f.Shell != "" {
+		return "runs a shell script"
 	}
-	return shorten.Clip(line, maxCommandLine)
+	words := make([]string, len(f.Command))
+	script := false // the next word may be one, as that after sh -c
+	for i, word := range f.Command {
+		// A placeholder stays as it is, unlike in go-shellquote: people and models read this.
+		switch words[i] = word; {
+		case script && strings.ContainsAny(word, " \t\n"):
+			words[i] = "…"
+		case word == "" || strings.ContainsAny(word, " \t\n'\"\\$`|&;<>()*?#~"):
+			words[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		}
+		script = strings.HasPrefix(word, "-") && !strings.Contains(word, "=")
+	}
+	return shorten.Clip(strings.Join(words, " "), maxCommandLine)
 }
 
 // OnWorkers reports whether workers run the command.

@@ -37,7 +37,7 @@ func FromLine(spec string, env config.Base) (*Command, error) {
 		properties = append(properties, `"`+n+`":{"type":"string"}`)
 	}
 	c, err := New(name, config.Command{
-		Description: "Run " + line,
+		Description: "Run " + commandLine(&config.Command{Command: words}),
 		Command:     words,
 		Input:       config.Object("{" + strings.Join(properties, ",") + "}"),
 		Required:    names,
