@@ -56,15 +56,15 @@ var rooms = map[string][]string{
 	"runnel/internal/selftest":        {"runnel/tools", "runnel/rpc", "runnel/rpc/mcp"},
 	"runnel/internal/view/page":       {}, // the HTML page of the live view
 
-	"runnel/internal/term":    {"runnel/rpc/mcp", "runnel/tools/text"},                                                                               // all that a person sees
-	"runnel/internal/top":     {"runnel/internal/term", "runnel/partials", "runnel/rpc/mcp", "runnel/tasks", "runnel/tools/text"},                    // the screen of runnel top
-	"runnel/internal/trace":   {"runnel/internal/term", "runnel/partials/tracker", "runnel/rpc/mcp", "runnel/tools/process", "runnel/tools/secrets"}, // the record of a session
-	"runnel/internal/hosts":   {},                                                                                                                    // which file of a host names its servers, and how that is edited; it knows nothing of runnel
-	"runnel/internal/propose": {},                                                                                                                    // which tools the manifest files of a project ask for
-	"runnel/internal/manual":  {},                                                                                                                    // the pages of runnel help
-	"runnel/internal/serve":   nil,                                                                                                                   // it may import all of the above
-	"runnel/internal/cli":     nil,                                                                                                                   // so may this
-	"runnel/internal/e2e":     {},                                                                                                                    // tests alone
+	"runnel/internal/term":    {"runnel/rpc/mcp", "runnel/tools/text"},                                                                                  // all that a person sees
+	"runnel/internal/top":     {"runnel/internal/term", "runnel/partials", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tools/text"}, // the screen of runnel top
+	"runnel/internal/trace":   {"runnel/internal/term", "runnel/partials/tracker", "runnel/rpc/mcp", "runnel/tools/process", "runnel/tools/secrets"},    // the record of a session
+	"runnel/internal/hosts":   {},                                                                                                                       // which file of a host names its servers, and how that is edited; it knows nothing of runnel
+	"runnel/internal/propose": {},                                                                                                                       // which tools the manifest files of a project ask for
+	"runnel/internal/manual":  {},                                                                                                                       // the pages of runnel help
+	"runnel/internal/serve":   nil,                                                                                                                      // it may import all of the above
+	"runnel/internal/cli":     nil,                                                                                                                      // so may this
+	"runnel/internal/e2e":     {},                                                                                                                       // tests alone
 	"runnel":                  {"runnel/internal/cli"},
 
 	"runnel/internal/cmd/cast":  {}, // programs that build something for the repository

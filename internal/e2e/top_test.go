@@ -21,10 +21,14 @@ func TestTop(t *testing.T) {
 tools:
   build: {shell: 'n=0; while n=$((n+1)); do echo "[$n/400] step $n of the build"; sleep 0.2; done'}
   hostile: {shell: 'printf "\033]0;owned\007\033[2J\033[31mred\033[0m\n"; exec sleep 1000', ansi: keep}
-  quick: {shell: 'echo hello; exit 3'}
+  quick: {shell: 'echo hello; exit 3', input: {n: {type: integer, default: 7}}}
 `), "--state", filepath.Join(dir, "state"))
 	for _, tool := range []string{"quick", "hostile", "build"} { // the newest stands first
-		call := exec.Command(builtProgram(t), append([]string{"call", tool, "--task"}, flags...)...)
+		args := append([]string{"call", tool, "--task"}, flags...)
+		if tool == "quick" {
+			args = append(args, "n=7")
+		}
+		call := exec.Command(builtProgram(t), args...)
 		call.Env = append(environ(t), noConfig)
 		if err := call.Start(); err != nil {
 			t.Fatal(err)
@@ -51,6 +55,24 @@ tools:
 	if shown := screen.tmux("capture-pane", "-p", "-e"); !strings.Contains(shown, "\x1b[31mfailed") {
 		t.Errorf("there are no colours:\n%q", shown)
 	}
+
+	// What ended is run again, here, with its arguments; the table is filtered and shows all of it on a wide screen.
+	screen.tmux("resize-window", "-x", "160", "-y", "30")
+	for n := range 2 {
+		screen.keys("!")
+		screen.wait(`(?m)\Arunnel top  2 running, \d ended  \d shown: failed .*\n  ID +STATUS +TOOL +HOST +AGE +TOOK +DONE +ARGUMENTS +LAST LINE\n\n(.*\n)+. \w{8} failed +quick .* n=7 `)
+		screen.keys("g", "r")
+		screen.wait(`(?m)^run quick n=7 again\? y/n`)
+		screen.keys("y")
+		screen.wait(`(?m)\Aquick \w{8}  failed .*exit code 3\nhello\n(.*\n)*end  q back`)
+		screen.keys("q", "Escape")
+		screen.wait(`(?m)\Arunnel top  2 running, ` + strconv.Itoa(n+2) + ` ended  /`)
+	}
+	screen.keys("/")
+	screen.keys("-l", "red")
+	screen.keys("Enter")
+	screen.wait(`(?m)\Arunnel top  2 running, 3 ended  1 shown: /red `)
+	screen.keys("Escape", "g")
 
 	// 40 columns.
 	screen.tmux("resize-window", "-x", "40", "-y", "12")

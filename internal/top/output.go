@@ -255,5 +255,5 @@ func (o *output) foot() row {
 	case !o.over:
 		where = "following"
 	}
-	return row{{where + "  ", plain}, {"q back  / search  f follow  c cancel  ? help", dim}}
+	return row{{where + "  ", plain}, {"q back  / search  f follow  c cancel  r run again  ? help", dim}}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"unicode"
 	"unicode/utf8"
+
+	"runnel/internal/term"
 )
 
 // help says what the keys do.
@@ -12,6 +14,10 @@ var help = []row{
 	{{"  up down j k    select a task (also PgUp, PgDn, Home, End, g, G)", plain}},
 	{{"  Enter          follow its output", plain}},
 	{{"  c              cancel it", plain}},
+	{{"  r              run it again, until this screen is left", plain}},
+	{{"  /              show the tasks with some text: tool, host, arguments, output", plain}},
+	{{"  ! t h          show those that failed, of its tool, of its host", plain}},
+	{{"  Esc            show all", plain}},
 	{{"  q, Ctrl-C      leave; the tasks go on", plain}},
 	nil,
 	{{"In an output", bold}},
@@ -39,12 +45,14 @@ func (u *ui) press(k key) {
 	case u.help:
 		u.help = false
 	case u.asking != "":
-		id := u.asking
 		if u.asking = ""; k == 'y' || k == 'Y' {
-			u.cancel(id)
+			u.agreed()
 		}
 	case u.output != nil && u.output.typing:
 		u.output.edit(k, height)
+	case u.output == nil && u.typing:
+		u.typing = edit(&u.table.filter.text, k)
+		u.table.choose()
 	case k == '?':
 		u.help = true
 	case u.output != nil:
@@ -56,6 +64,7 @@ func (u *ui) press(k key) {
 
 func (u *ui) pressTable(k key, height int) {
 	t := &u.table
+	before := t.filter
 	switch page := max(height-4, 1); k {
 	case keyUp, 'k':
 		t.move(-1)
@@ -74,11 +83,30 @@ func (u *ui) pressTable(k key, height int) {
 			u.open(t.tasks[t.selected])
 		}
 	case 'c':
-		if len(t.tasks) > 0 {
-			u.ask(t.tasks[t.selected].ID)
+		u.askCancel(t.id)
+	case 'r':
+		u.askAgain(t.id)
+	case '/':
+		u.typing, t.filter.text = true, ""
+	case '!':
+		t.filter.failed = !t.filter.failed
+	case 't', 'h':
+		switch task := t.find(t.id); {
+		case task == nil:
+		case k == 't':
+			pick(&t.filter.tool, task.Tool)
+		case task.Client == "":
+			u.message = fmt.Sprintf("no host of %.8s is known", t.id)
+		default:
+			pick(&t.filter.host, task.Client)
 		}
+	case keyEscape:
+		t.filter = filter{}
 	case 'q':
 		u.done = true
+	}
+	if t.filter != before {
+		t.choose()
 	}
 }
 
@@ -105,20 +133,31 @@ func (u *ui) pressOutput(k key, height int) {
 	case 'N':
 		o.seek(-1, height)
 	case 'c':
-		u.ask(o.task.ID)
+		u.askCancel(o.task.ID)
+	case 'r':
+		u.askAgain(o.task.ID)
 	case 'q', keyEscape:
 		o.stop()
 		u.output = nil
 	}
 }
 
-// ask asks the user to confirm that a task is cancelled.
-func (u *ui) ask(id string) {
-	if t := u.table.find(id); t == nil || t.Status.Terminal() {
+// askCancel asks the user to confirm that a task is cancelled.
+func (u *ui) askCancel(id string) {
+	switch t := u.table.find(id); {
+	case id == "":
+	case t == nil || t.Status.Terminal():
 		u.message = fmt.Sprintf("%.8s has ended", id)
-		return
+	default:
+		u.asking, u.agreed = fmt.Sprintf("cancel %.8s?", id), func() { u.cancel(id) }
 	}
-	u.asking = id
+}
+
+// askAgain asks the user to confirm that a task is run again.
+func (u *ui) askAgain(id string) {
+	if t := u.table.find(id); t != nil {
+		u.asking, u.agreed = fmt.Sprintf("run %s %s again?", t.Tool, term.Shorten(term.Plain(arguments(t)))), func() { u.again(id) }
+	}
 }
 
 // maxFind bounds the text to search for, in bytes.
@@ -126,16 +165,24 @@ const maxFind = 200
 
 // edit handles a key while the text to search for is typed.
 func (o *output) edit(k key, height int) {
+	if o.typing = edit(&o.find, k); !o.typing {
+		o.seek(1, height)
+	}
+}
+
+// edit handles a key while a text is typed, and reports whether more may come. Escape deletes the text.
+func edit(text *string, k key) (typing bool) {
 	switch {
 	case k == keyEnter:
-		o.typing = false
-		o.seek(1, height)
+		return false
 	case k == keyEscape:
-		o.typing, o.find = false, ""
+		*text = ""
+		return false
 	case k == keyDelete || k == '\b':
-		_, n := utf8.DecodeLastRuneInString(o.find)
-		o.find = o.find[:len(o.find)-n]
-	case unicode.IsPrint(rune(k)) && len(o.find) < maxFind:
-		o.find += string(rune(k))
+		_, n := utf8.DecodeLastRuneInString(*text)
+		*text = (*text)[:len(*text)-n]
+	case unicode.IsPrint(rune(k)) && len(*text) < maxFind:
+		*text += string(rune(k))
 	}
+	return true
 }

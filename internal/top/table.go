@@ -17,9 +17,12 @@ import (
 // table is the list of tasks.
 type table struct {
 	where    string       // the state and the owner, for the title
-	tasks    []tasks.Task // first the running ones, then those that have ended, each newest first
-	running  int          // how many of them run
-	ended    int          // how many have ended, also those beyond maxEnded
+	all      []tasks.Task // the last list, oldest first
+	ended    int          // how many of all have ended
+	filter   filter
+	tasks    []tasks.Task // those of all that are shown: first the running ones, then those that have ended, each newest first
+	running  int          // how many of tasks run
+	matching int          // how many of all the filter lets pass, also those beyond maxEnded
 	selected int          // an index of tasks
 	id       string       // the selected task's, which may stand elsewhere in the next list
 	first    int          // the first line of the list that is shown
@@ -32,21 +35,31 @@ const maxEnded = 200
 
 // update takes a new list, oldest task first.
 func (t *table) update(list []tasks.Task) {
-	list = slices.Clone(list)
-	slices.Reverse(list)
-	running := make([]tasks.Task, 0, len(list))
+	t.all, t.listed = list, true
+	t.choose()
+}
+
+// choose finds the tasks that are shown.
+func (t *table) choose() {
+	running := make([]tasks.Task, 0, len(t.all))
 	var ended []tasks.Task
-	for _, task := range list {
-		if task.Status.Terminal() {
+	t.ended = 0
+	for _, task := range slices.Backward(t.all) {
+		over := task.Status.Terminal()
+		if over {
+			t.ended++
+		}
+		switch {
+		case !t.filter.shows(&task):
+		case over:
 			ended = append(ended, task)
-		} else {
+		default:
 			running = append(running, task)
 		}
 	}
 	slices.SortStableFunc(ended, func(a, b tasks.Task) int { return b.UpdatedAt.Compare(a.UpdatedAt) })
 	t.tasks, t.running = append(running, ended[:min(len(ended), maxEnded)]...), len(running)
-	t.ended = len(ended)
-	t.listed = true
+	t.matching = len(running) + len(ended)
 	if at := slices.IndexFunc(t.tasks, func(task tasks.Task) bool { return task.ID == t.id }); at >= 0 {
 		t.selected = at
 	}
@@ -63,9 +76,9 @@ func (t *table) move(by int) {
 
 // find returns a task of the list, nil if it is not there.
 func (t *table) find(id string) *tasks.Task {
-	for i := range t.tasks {
-		if t.tasks[i].ID == id {
-			return &t.tasks[i]
+	for i := range slices.Backward(t.all) {
+		if t.all[i].ID == id {
+			return &t.all[i]
 		}
 	}
 	return nil
@@ -78,29 +91,48 @@ const (
 	meterWidth  = 4
 	// narrow is the width below which there is no separate column for the progress.
 	narrow = 70
+	// wide is the width from which on there are columns for the host, the arguments and both times.
+	wide = 120
 )
 
 // toolWidth returns the width of the column of tools: that of the longest name, but at most a fifth of the
-// screen.
+// screen; with a column of hosts, a tenth, for each of the two.
 func (t *table) toolWidth(width int) int {
-	widest := len("TOOL")
+	widest, most := len("TOOL"), width/5
+	if width >= wide {
+		most = width / 10
+	}
 	for i := range t.tasks {
 		widest = max(widest, len(t.tasks[i].Tool))
+		if width >= wide {
+			widest = max(widest, len(t.tasks[i].Client))
+		}
 	}
-	return min(widest, max(width/5, len("TOOL")))
+	return min(widest, max(most, len("TOOL")))
 }
 
 // rows returns the rows of the screen, except the last one.
 func (t *table) rows(width, height int, now time.Time) []row {
 	head := row{
-		{fmt.Sprintf("runnel top  %d running, %d ended  ", t.running, t.ended), bold},
+		{fmt.Sprintf("runnel top  %d running, %d ended  ", len(t.all)-t.ended, t.ended), bold},
 		safe(t.where, dim),
+	}
+	if t.filter != (filter{}) {
+		head = slices.Insert(head, 1, safe(fmt.Sprintf("%d shown: %s  ", t.matching, t.filter), yellow))
 	}
 	tool := t.toolWidth(width)
 	titles := func(status, age, last string) row {
-		r := row{{"  ", plain}, cell("ID", idWidth, dim), cell(status, statusWidth, dim), cell("TOOL", tool, dim), cell(age, ageWidth, dim)}
+		r := row{{"  ", plain}, cell("ID", idWidth, dim), cell(status, statusWidth, dim), cell("TOOL", tool, dim)}
+		if width >= wide {
+			r = append(r, cell("HOST", tool, dim), cell("AGE", ageWidth, dim))
+			age = "TOOK"
+		}
+		r = append(r, cell(age, ageWidth, dim))
 		if width >= narrow {
 			r = append(r, cell("DONE", meterWidth, dim))
+		}
+		if width >= wide {
+			r = append(r, cell("ARGUMENTS", width/4, dim))
 		}
 		return append(r, span{last, dim})
 	}
@@ -119,7 +151,11 @@ func (t *table) rows(width, height int, now time.Time) []row {
 	case t.failed != nil:
 		list = append(list, nil, row{safe("The tasks cannot be read: "+t.failed.Error(), red)})
 	case len(t.tasks) == 0 && t.listed:
-		list = append(list, row{{"  no tasks", dim}})
+		words := "  no tasks"
+		if len(t.all) > 0 {
+			words = "  no such tasks: Esc shows all"
+		}
+		list = append(list, row{{words, dim}})
 	}
 	room := max(height-2, 1)
 	if selected <= 1 {
@@ -135,11 +171,16 @@ func (t *table) row(task *tasks.Task, selected bool, tool, width int, now time.T
 		mark, l = "> ", bold
 	}
 	age := now.Sub(task.CreatedAt)
+	took := age
 	if task.Status.Terminal() {
-		age = task.UpdatedAt.Sub(task.CreatedAt)
+		took = task.UpdatedAt.Sub(task.CreatedAt)
 	}
 	word, color := status(task)
-	r := row{{mark, l}, cell(task.ID, idWidth, l), cell(word, statusWidth, color), cell(task.Tool, tool, l), cell(term.Age(age), ageWidth, l)}
+	r := row{{mark, l}, cell(task.ID, idWidth, l), cell(word, statusWidth, color), cell(task.Tool, tool, l)}
+	if width >= wide {
+		r = append(r, cell(task.Client, tool, l), cell(term.Age(age), ageWidth, l))
+	}
+	r = append(r, cell(term.Age(took), ageWidth, l))
 	meter := ""
 	if !task.Status.Terminal() {
 		meter = progress(task)
@@ -149,6 +190,9 @@ func (t *table) row(task *tasks.Task, selected bool, tool, width int, now time.T
 		r = append(r, cell(meter, meterWidth, l))
 	} else if meter != "" {
 		says = meter + " " + says
+	}
+	if width >= wide {
+		r = append(r, cell(arguments(task), width/4, l))
 	}
 	return append(r, safe(says, l))
 }

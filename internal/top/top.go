@@ -88,6 +88,9 @@ func (u *ui) paint() error {
 	now := time.Now()
 	var rows []row
 	foot := row{{"q quit  Enter follow  c cancel  ? help", dim}}
+	if width >= narrow {
+		foot[0].text = "q quit  Enter follow  c cancel  r run again  / search  ! failed  t tool  h host  ? help"
+	}
 	switch {
 	case u.help:
 		rows, foot = help, row{{"any key goes back", dim}}
@@ -101,7 +104,9 @@ func (u *ui) paint() error {
 	}
 	switch {
 	case u.asking != "":
-		foot = row{safe(fmt.Sprintf("cancel %.8s? y/n", u.asking), yellow)}
+		foot = row{safe(u.asking+" y/n", yellow)}
+	case u.typing:
+		foot = row{safe("/"+u.table.filter.text, plain), {" ", inverse}}
 	case u.message != "":
 		foot = row{safe(u.message, yellow)}
 	}

@@ -175,6 +175,44 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// A wide screen shows hosts and arguments, too. Filters choose what is shown, and the title counts all.
+func TestWideAndFiltered(t *testing.T) {
+	build, test := task("aaaaaaaa", mcp.TaskFailed, "exit code 1"), task("bbbbbbbb", mcp.TaskWorking, "compiling")
+	build.Client, build.Arguments = "claude-code", []byte(`{"target":"all it","n":3}`)
+	test.Tool = "test"
+	u := &ui{screen: &screen{out: os.Stdout}}
+	u.table.update([]tasks.Task{build, test})
+	shown := func() (text string) {
+		for _, r := range u.table.rows(160, 20, build.CreatedAt.Add(75*time.Second)) {
+			text += strings.Join(strings.Fields(plainText(r)), " ") + "\n"
+		}
+		return text
+	}
+	const head = "runnel top 1 running, 1 ended "
+	const titles = "ID STATUS TOOL HOST AGE TOOK DONE ARGUMENTS LAST LINE\n"
+	const failed = "\nID ENDED TOOL HOST AGE TOOK DONE ARGUMENTS HOW\n"
+	const row = "aaaaaaaa failed build-all-of-it claude-code 1m15s 3.0s target=all it n=3 exit code 1\n"
+	all := strings.TrimSpace(head) + "\n" + titles + "> bbbbbbbb working test 1m15s 1m15s compiling\n" + failed + row
+	for range 2 {
+		if got := shown(); got != all {
+			t.Errorf("%s\nwant\n%s", got, all)
+		}
+		for keys, want := range map[string]string{"!": "1 shown: failed", "jt": "1 shown: tool build-all-of-it", "jh": "1 shown: host claude-code",
+			"/N=3\x7f3": "0 shown: /N=3", "/all it": "1 shown: /all it"} {
+			for _, k := range keys {
+				u.press(key(k))
+			}
+			want = head + want + "\n" + titles + map[bool]string{true: "\n" + failed[1:] + "> " + row, false: "no such tasks: Esc shows all\n"}[strings.HasPrefix(want, "1")]
+			if got := shown(); got != want {
+				t.Errorf("after %q:\n%s\nwant\n%s", keys, got, want)
+			}
+			u.press(keyEscape)
+			u.press(keyEscape)
+			u.press('g')
+		}
+	}
+}
+
 // The title counts all tasks that have ended, also those that are not shown.
 func TestTitleCountsAll(t *testing.T) {
 	var tab table

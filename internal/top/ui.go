@@ -18,6 +18,8 @@ import (
 type Source interface {
 	// List returns the tasks, oldest first. The message of a running one is its last line of output.
 	List(ctx context.Context) ([]tasks.Task, error)
+	// Again calls the tool of a task once more, with its arguments, and returns the new task.
+	Again(ctx context.Context, id string) (tasks.Task, error)
 	// Head, Tail and Cancel are those of a run.Runner.
 	Head(ctx context.Context, id string) (tasks.Task, error)
 	Tail(ctx context.Context, id string, after int64, follow bool, write func(partials.Batch) error) (tasks.Task, error)
@@ -46,7 +48,9 @@ type ui struct {
 	table   table
 	output  *output // nil while the table is shown
 	help    bool
-	asking  string // the id of the task whose cancellation is to be confirmed
+	typing  bool   // the text of the table's filter is being typed
+	asking  string // the question about a task that is to be confirmed with y
+	agreed  func() // what happens then
 	message string
 	done    bool   // the user leaves
 	stop    bool   // Ctrl-Z: the process must be suspended
@@ -110,6 +114,25 @@ func (u *ui) open(t tasks.Task) {
 			if o.over, o.err = true, err; err == nil {
 				o.task = head
 			}
+		})
+	})
+}
+
+// again runs the tool of a task again, and shows the output of the new task.
+func (u *ui) again(id string) {
+	u.message = fmt.Sprintf("running %.8s again", id)
+	u.start(func() {
+		t, err := u.Source.Again(u.ctx, id)
+		u.send(func() {
+			if err != nil {
+				u.message = fmt.Sprintf("%.8s is not run again: %v", id, err)
+				return
+			}
+			if u.output != nil {
+				u.output.stop()
+			}
+			u.table.id = t.ID // it is selected when it is listed
+			u.open(t)
 		})
 	})
 }
