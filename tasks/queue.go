@@ -26,9 +26,17 @@ type Queue interface {
 	// Announce makes a worker known to an owner's runnels. They soon forget it unless it is announced again
 	// and again; with a nil w they forget it at once.
 	Announce(ctx context.Context, owner string, w *Worker) error
-	// Fleet returns the workers that an owner's runnels can use, and how many of the owner's tasks wait for
-	// each class.
-	Fleet(ctx context.Context, owner string) (workers []Worker, waiting map[string]int, err error)
+	// Fleet returns the workers that an owner's runnels can use, and which of the owner's tasks wait, by
+	// class.
+	Fleet(ctx context.Context, owner string) (workers []Worker, waiting map[string]Waiting, err error)
+	// Stored returns how many bytes an owner's tasks take, and how many they may take; 0 = no limit.
+	Stored(ctx context.Context, owner string) (bytes, limit int64, err error)
+}
+
+// Waiting is what waits for the workers of one class.
+type Waiting struct {
+	Tasks int
+	Since time.Time // when the one that waits longest was offered
 }
 
 // Offer is what a worker gets to know about a task, besides the name of its tool. It holds no path and no

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -50,7 +51,12 @@ elsewhere, each change is printed.`,
 					return fleetTable(workers, waiting), err
 				}
 				var line strings.Builder
-				err = writeJSON(&line, map[string]any{"workers": append([]tasks.Worker{}, workers...), "waiting": waiting})
+				count, oldest := map[string]int{}, map[string]time.Time{}
+				for class, waits := range waiting {
+					count[class], oldest[class] = waits.Tasks, waits.Since
+				}
+				list := append([]tasks.Worker{}, workers...)
+				err = writeJSON(&line, map[string]any{"workers": list, "waiting": count, "waitingSince": oldest})
 				return line.String(), err
 			}
 			switch {
@@ -85,7 +91,7 @@ func (l *local) queue() (tasks.Queue, bool) {
 
 // fleetTable shows workers, each with the first characters of the ids that it runs, and how many tasks wait
 // for each class.
-func fleetTable(workers []tasks.Worker, waiting map[string]int) string {
+func fleetTable(workers []tasks.Worker, waiting map[string]tasks.Waiting) string {
 	text := "no workers; runnel work starts one\n"
 	rows := [][]string{{"HOST", "PID", "CLASSES", "RUNS", "SLOTS", "REFUSED", "TASKS"}}
 	for _, w := range workers {
@@ -105,7 +111,9 @@ func fleetTable(workers []tasks.Worker, waiting map[string]int) string {
 		text = term.Table(rows) // it makes the words harmless: others have written them
 	}
 	for _, class := range slices.Sorted(maps.Keys(waiting)) {
-		text += fmt.Sprintf("%d waiting for a worker of class %s\n", waiting[class], class)
+		waits := waiting[class]
+		since := waits.Since.Local().Format(time.DateTime)
+		text += fmt.Sprintf("%d waiting for a worker of class %s, the first since %s\n", waits.Tasks, class, since)
 	}
 	return text
 }

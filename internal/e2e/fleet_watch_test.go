@@ -23,7 +23,7 @@ tools:
 	screen.run(strings.Join(c.env[len(c.env)-2:], " ") + " " + c.program + " fleet --watch; echo ended=$?")
 	screen.wait(`(?m)\Arunnel fleet  nats://\S+ \(local\)  \d\d:\d\d:\d\d\n\nno workers; runnel work starts one\n`)
 	id := c.offer("slow")
-	screen.wait(`(?m)^1 waiting for a worker of class builds$`)
+	screen.wait(`(?m)^1 waiting for a worker of class builds, the first since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d$`)
 	worker, _ := c.work("one", "--slots", "2")
 	screen.wait(fmt.Sprintf(`(?m)^HOST +PID +CLASSES +RUNS +SLOTS .*\n\S+ +%d +builds +1 +2 +0 +%s *\n\n`, worker.Process.Pid, id[:8]))
 	screen.tmux("resize-window", "-x", "30", "-y", "4")

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -146,6 +147,11 @@ tools:
 	c.file("ran", `\Aone\ntwo\n\z`)
 	c.write("go-two")
 	_ = c.runs("tasks", "wait", second)
+	for path, want := range map[string]int{"healthz": http.StatusOK, "readyz": http.StatusServiceUnavailable} {
+		if status, said := probe(t, ones, path); status != want {
+			t.Errorf("%s of a worker that ends: %d %s", path, status, said)
+		}
+	}
 	page := scrape(t, ones)
 	for _, line := range []string{`runnel_tasks_live 1`, `runnel_worker_slots 0`, `runnel_worker_handed_back_total{class="builds",why="leaving"} 1`} {
 		if !strings.Contains(page, line+"\n") || strings.Contains(page, "runnel_tasks_ended_total") {
@@ -176,11 +182,14 @@ tools:
 		`runnel_tasks_ended_total{status="completed",tool="build"} 1`,
 		`runnel_tasks_live 1`, `runnel_worker_slots 2`,
 		`runnel_fleet_up{owner="local"} 1`, `runnel_fleet_workers{owner="local",class="builds"} 1`, `runnel_fleet_slots{owner="local",class="builds"} 2`,
-		`runnel_fleet_waiting{owner="local",class="builds"} 0`,
+		`runnel_fleet_waiting{owner="local",class="builds"} 0`, `runnel_state_max_bytes{owner="local"} `,
 	} {
-		if !strings.Contains(page, line+"\n") {
+		if !strings.Contains(page, line) {
 			t.Errorf("no %s in:\n%s", line, page)
 		}
+	}
+	if status, said := probe(t, log, "readyz"); status != http.StatusOK {
+		t.Errorf("a worker is not ready: %d %s", status, said)
 	}
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		if err := two.Process.Signal(s); err != nil {
@@ -446,8 +455,8 @@ func TestFleetSaysWhatIsMissing(t *testing.T) {
 	c := newCrew(t, `tools: {slow: {shell: "sleep 600", runs: builds}}`)
 	dead := *c
 	dead.env = append(slices.Clone(c.env), "RUNNEL_STATE=nats://127.0.0.1:1")
-	_, says := dead.work("dead")
-	cmd := exec.Command(c.program, c.config...)
+	_, says := dead.work("dead", "--metrics", "127.0.0.1:0", "--log-format", "json")
+	cmd := exec.Command(c.program, append(c.config, "--http", "127.0.0.1:0", "--log-format", "json")...)
 	cmd.Env = dead.env
 	front := process(t, cmd)
 	for _, log := range []*syncBuffer{says, front.stderr} {
@@ -456,6 +465,11 @@ func TestFleetSaysWhatIsMissing(t *testing.T) {
 				t.Fatal(log)
 			}
 			time.Sleep(20 * time.Millisecond)
+		}
+		for path, want := range map[string]int{"healthz": http.StatusOK, "readyz": http.StatusServiceUnavailable} {
+			if status, said := probe(t, log, path); status != want {
+				t.Errorf("%s: %d %s", path, status, said)
+			}
 		}
 	}
 	for range 2 {

@@ -71,20 +71,27 @@ func TestMetrics(t *testing.T) {
 // scrape reads the metrics of a process whose log, as JSON, says where they are.
 func scrape(t *testing.T, log *syncBuffer) string {
 	t.Helper()
+	_, page := probe(t, log, "metrics")
+	return page
+}
+
+// probe gets a page of the address that a log names.
+func probe(t *testing.T, log *syncBuffer, path string) (status int, page string) {
+	t.Helper()
 	address := regexp.MustCompile(`"address":"(127\.0\.0\.1:[0-9]+)"`).FindStringSubmatch(log.String())
 	if address == nil {
 		t.Fatalf("no address on loopback:\n%s", log)
 	}
-	response, err := http.Get(fmt.Sprintf("http://%s/metrics", address[1]))
+	response, err := http.Get(fmt.Sprintf("http://%s/%s", address[1], path))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
-	page, err := io.ReadAll(response.Body)
+	body, err := io.ReadAll(response.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(bytes.TrimSpace(page)) + "\n"
+	return response.StatusCode, string(bytes.TrimSpace(body)) + "\n"
 }
 
 // However many connections are opened, few are served at a time, those that say nothing are closed in time,

@@ -22,6 +22,7 @@ type metrics struct {
 	set       *prometheus.Set
 	live      *prometheus.Gauge
 	retrieved *prometheus.Counter
+	ready     func(ctx context.Context) error // answers /readyz; nil = always
 }
 
 func newMetrics() *metrics {
@@ -95,17 +96,18 @@ func (m *metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	prometheus.WriteFDMetrics(w)
 }
 
-// serveMetrics serves /metrics until ctx ends. If the address is taken, runnel serves without metrics: a host
-// may start the same server twice.
-func serveMetrics(ctx context.Context, address string, log zerolog.Logger) *metrics {
-	m := newMetrics()
+// serve serves /metrics, /healthz and /readyz until ctx ends. If the address is taken, runnel serves without
+// them: a host may start the same server twice.
+func (m *metrics) serve(ctx context.Context, address string, log zerolog.Logger) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		log.Warn().Err(err).Msg("metrics are not served")
-		return m
+		return
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", httpserver.Guarded(listener.Addr(), m))
+	guarded := func(handler http.Handler) http.Handler { return httpserver.Guarded(listener.Addr(), handler) }
+	mux.Handle("GET /metrics", guarded(m))
+	httpserver.HandleHealth(mux, guarded, m.ready)
 	const patience = 5 * time.Second // a scrape is one small request and a page
 	server := &http.Server{
 		Handler: mux, ReadTimeout: patience, WriteTimeout: patience, MaxHeaderBytes: 16 << 10,
@@ -118,7 +120,6 @@ func serveMetrics(ctx context.Context, address string, log zerolog.Logger) *metr
 			log.Error().Err(err).Msg("serving metrics")
 		}
 	}()
-	return m
 }
 
 // maxScrapes is how many connections are served at once: each takes a descriptor, which tasks need for their

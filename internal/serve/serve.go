@@ -83,8 +83,11 @@ func (s *Setup) Connect(ctx context.Context, conf *config.Config, set *upstream.
 	recoverState(ctx, conf, store, log)
 	var observer run.Observer
 	var m *metrics
+	s.front.Ready = (&readiness{store: store, owner: conf.Server.Owner, log: log}).ready
 	if conf.Metrics != "" {
-		m = serveMetrics(ctx, string(conf.Metrics), log)
+		m = newMetrics()
+		m.ready = s.front.Ready
+		m.serve(ctx, string(conf.Metrics), log)
 		observer, s.front.Observe = m, m.answered
 		if queue, ok := store.(tasks.Queue); ok {
 			m.watchFleet(queue, []string{conf.Server.Owner}, log)

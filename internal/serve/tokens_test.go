@@ -69,7 +69,7 @@ func TestLastTokenIsTakenOut(t *testing.T) {
 func TestMetricsAreGuarded(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	serveMetrics(t.Context(), "127.0.0.1:0", zerolog.New(&log))
+	newMetrics().serve(t.Context(), "127.0.0.1:0", zerolog.New(&log))
 	address := regexp.MustCompile(`127\.0\.0\.1:[0-9]+`).FindString(log.String())
 	for range 2 {
 		for _, c := range []struct {

@@ -100,11 +100,6 @@ func (s *Setup) Work(ctx context.Context, o WorkOptions) error {
 		host = "an unknown host"
 	}
 	m := newMetrics()
-	if conf.Metrics != "" {
-		serving, stop := context.WithCancel(context.WithoutCancel(ctx)) // tasks may go on when ctx has ended
-		defer stop()
-		m = serveMetrics(serving, string(conf.Metrics), log)
-	}
 	w := &worker{
 		queue: queue, host: host, set: set, of: of, ofUpstream: ofUpstream, runners: map[string]*run.Runner{}, metrics: m, secrets: s.secrets, log: log,
 		leaving: ctx.Done(), slots: make(chan struct{}, o.Slots), changed: signal.NewWake(), missing: map[string]bool{},
@@ -118,6 +113,12 @@ func (s *Setup) Work(ctx context.Context, o WorkOptions) error {
 	}
 	m.watchWorker(w.takes)
 	m.watchFleet(queue, o.Owners, log)
+	if conf.Metrics != "" {
+		serving, stop := context.WithCancel(context.WithoutCancel(ctx)) // tasks may go on when ctx has ended
+		defer stop()
+		m.ready = (&readiness{store: store, owner: o.Owners[0], takes: w.takes, log: log}).ready
+		m.serve(serving, string(conf.Metrics), log)
+	}
 	process.CollectOrphans(ctx)
 	recoverState(ctx, conf, store, log)
 	log.Info().Str("version", Version()).Str("config", file).Strs("classes", classes).Strs("owners", o.Owners).Int("tools", count).Int("slots", o.Slots).Msg("working")

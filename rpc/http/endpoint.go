@@ -53,7 +53,7 @@ func Listen(ctx context.Context, address string, o Options) (*Server, error) {
 	if o.Page != nil {
 		mux.HandleFunc("GET /{$}", s.show)
 	}
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
+	HandleHealth(mux, func(handler http.Handler) http.Handler { return handler }, o.Ready)
 	s.http = &http.Server{Handler: mux, ReadHeaderTimeout: headerPatience, ReadTimeout: bodyPatience, WriteTimeout: writePatience, IdleTimeout: idlePatience, MaxHeaderBytes: maxHeader,
 		ErrorLog: stdlog.New(warnings{o.Log}, "", 0)}
 	if o.Certificate != nil {
@@ -62,6 +62,24 @@ func Listen(ctx context.Context, address string, o Options) (*Server, error) {
 		}}
 	}
 	return s, nil
+}
+
+// HandleHealth adds what balancers ask: /healthz says that the process lives, /readyz whether calls may be
+// sent to it; nil = always. guarded wraps both.
+func HandleHealth(mux *http.ServeMux, guarded func(http.Handler) http.Handler, ready func(context.Context) error) {
+	handle := func(path string, fine func(context.Context) error) {
+		mux.Handle("GET "+path, guarded(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if fine != nil {
+				if err := fine(r.Context()); err != nil {
+					http.Error(w, err.Error(), http.StatusServiceUnavailable)
+					return
+				}
+			}
+			_, _ = io.WriteString(w, "ok\n")
+		})))
+	}
+	handle("/healthz", nil)
+	handle("/readyz", ready)
 }
 
 // Addr returns the address that it listens on.

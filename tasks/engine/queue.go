@@ -241,15 +241,15 @@ func (sp *Space) lineUp(ctx context.Context, fresh bool) (*lineUp, error) {
 	if known := sp.line.recent(); known != nil && !known.at.Before(began) { // somebody else has looked meanwhile
 		return known, nil
 	}
-	now := &lineUp{at: time.Now(), before: map[string]int{}, class: map[string]int{}}
+	now := &lineUp{at: time.Now(), before: map[string]int{}, class: map[string]tasks.Waiting{}}
 	shown, err := sp.Queue.Shown(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for class, ids := range shown {
-		now.class[class] = len(ids)
-		for i, id := range ids {
-			now.before[id] = i
+	for class, line := range shown {
+		now.class[class] = tasks.Waiting{Tasks: len(line), Since: line[0].Since}
+		for i, t := range line {
+			now.before[t.ID] = i
 		}
 	}
 	sp.line.mu.Lock()
@@ -258,8 +258,8 @@ func (sp *Space) lineUp(ctx context.Context, fresh bool) (*lineUp, error) {
 	return now, nil
 }
 
-// InLine returns how many tasks wait for each class.
-func (sp *Space) InLine(ctx context.Context) (map[string]int, error) {
+// Line returns what waits for each class.
+func (sp *Space) Line(ctx context.Context) (map[string]tasks.Waiting, error) {
 	line, err := sp.lineUp(ctx, true)
 	if err != nil {
 		return nil, err
@@ -287,7 +287,7 @@ type line struct {
 type lineUp struct {
 	at     time.Time
 	before map[string]int // by id: how many of its class have waited longer
-	class  map[string]int // how many wait in each class
+	class  map[string]tasks.Waiting
 }
 
 func (l *line) recent() *lineUp {

@@ -18,7 +18,7 @@ import (
 type crowd struct {
 	Store
 	Queue
-	waits        []string
+	waits        []InLine
 	since        int64
 	reads, looks atomic.Int64
 }
@@ -48,10 +48,10 @@ func (c *crowd) Read(_ context.Context, id string) (*Record, error) {
 	return r, nil
 }
 
-func (c *crowd) Shown(context.Context) (map[string][]string, error) {
+func (c *crowd) Shown(context.Context) (map[string][]InLine, error) {
 	c.looks.Add(1)
 	time.Sleep(10 * time.Millisecond) // a server's answer
-	return map[string][]string{"builds": c.waits}, nil
+	return map[string][]InLine{"builds": c.waits}, nil
 }
 
 // silence is a Hearing that hears nothing.
@@ -67,16 +67,16 @@ func TestManyWait(t *testing.T) {
 		const many, seconds = 200, 60
 		c := &crowd{since: time.Now().UnixNano()}
 		for i := range many {
-			c.waits = append(c.waits, fmt.Sprint("task", i))
+			c.waits = append(c.waits, InLine{ID: fmt.Sprint("task", i)})
 		}
 		s := New(c, "nowhere", Options{})
 		ctx, stop := context.WithTimeout(t.Context(), seconds*time.Second)
 		defer stop()
 		var all sync.WaitGroup
-		for place, id := range c.waits {
+		for place, waits := range c.waits {
 			all.Go(func() {
 				log := partials.NewLog(nil)
-				task := tasks.Task{ID: id, Owner: "local", Log: log, Segments: partials.NewSegments(log)}
+				task := tasks.Task{ID: waits.ID, Owner: "local", Log: log, Segments: partials.NewSegments(log)}
 				for s.Watch(ctx, &task) == nil {
 				}
 				if want := fmt.Sprintf("waiting for a worker of class builds: %d before it", place); task.StatusMessage != want {

@@ -134,6 +134,12 @@ type Queue interface {
 	Show(ctx context.Context, r *Record) error
 	// Unshow hides a task that no longer waits from workers.
 	Unshow(ctx context.Context, r *Record)
-	// Shown returns what workers can see: ids by class, in the order in which they wait.
-	Shown(ctx context.Context) (map[string][]string, error)
+	// Shown returns what workers can see: tasks by class, in the order in which they wait.
+	Shown(ctx context.Context) (map[string][]InLine, error)
+}
+
+// InLine is a task that workers can see.
+type InLine struct {
+	ID    string
+	Since time.Time // when it was offered
 }

@@ -45,8 +45,22 @@ func (s *State) Announce(ctx context.Context, owner string, w *tasks.Worker) err
 // announcement is the subject of a worker's announcement, beside its lease.
 func (sp *space) announcement(keeper string) string { return sp.alive + keeper + ".worker" }
 
+// Stored implements tasks.Queue.
+func (s *State) Stored(ctx context.Context, owner string) (bytes, limit int64, err error) {
+	sp, err := s.space(ctx, owner)
+	if err != nil {
+		return 0, 0, err
+	}
+	stream, err := s.c.js.Stream(ctx, sp.name)
+	if err != nil {
+		return 0, 0, unreachable(err)
+	}
+	info := stream.CachedInfo()
+	return int64(info.State.Bytes), max(info.Config.MaxBytes, 0), nil
+}
+
 // Fleet implements tasks.Queue.
-func (s *State) Fleet(ctx context.Context, owner string) (list []tasks.Worker, waits map[string]int, err error) {
+func (s *State) Fleet(ctx context.Context, owner string) (list []tasks.Worker, waits map[string]tasks.Waiting, err error) {
 	sp, err := s.space(ctx, owner)
 	if err != nil {
 		return nil, nil, err
@@ -69,6 +83,6 @@ func (s *State) Fleet(ctx context.Context, owner string) (list []tasks.Worker, w
 		}
 		return a.PID - b.PID
 	})
-	waits, err = sp.InLine(ctx)
+	waits, err = sp.Line(ctx)
 	return list, waits, err
 }

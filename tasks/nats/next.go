@@ -112,7 +112,7 @@ func (sp *space) consumer(ctx context.Context, class string) (jetstream.Consumer
 
 // offered reads a message of the work queue. It returns nil if the message holds nothing for a worker.
 func (sp *space) offered(ctx context.Context, class string, m jetstream.Msg) (*tasks.Offered, error) {
-	found, id, ok := sp.queued(m.Subject())
+	found, id, _, ok := sp.queued(m.Subject())
 	if !ok || found != class {
 		sp.refuse(m, id, errors.New("its subject is not one of runnel's"))
 		return nil, nil

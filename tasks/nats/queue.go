@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -134,7 +135,7 @@ func (sp *space) lostQueue(err error) error {
 }
 
 // Shown implements engine.Queue.
-func (sp *space) Shown(ctx context.Context) (map[string][]string, error) {
+func (sp *space) Shown(ctx context.Context) (map[string][]engine.InLine, error) {
 	if _, err := sp.openQueue(ctx); err != nil {
 		return nil, unreachable(err)
 	}
@@ -143,20 +144,21 @@ func (sp *space) Shown(ctx context.Context) (map[string][]string, error) {
 		return nil, sp.lostQueue(err)
 	}
 	slices.Sort(list) // by class, then by time
-	shown := map[string][]string{}
+	shown := map[string][]engine.InLine{}
 	for _, subject := range list {
-		if class, id, ok := sp.queued(subject); ok {
-			shown[class] = append(shown[class], id)
+		if class, id, since, ok := sp.queued(subject); ok {
+			shown[class] = append(shown[class], engine.InLine{ID: id, Since: since})
 		}
 	}
 	return shown, nil
 }
 
 // queued reads the subject of a message in the work queue.
-func (sp *space) queued(subject string) (class, id string, ok bool) {
+func (sp *space) queued(subject string) (class, id string, since time.Time, ok bool) {
 	parts := strings.Split(strings.TrimPrefix(subject, sp.work), ".")
 	if len(parts) != 3 || !engine.IsToken(parts[0]) || !engine.IsToken(parts[2]) {
-		return "", "", false
+		return "", "", time.Time{}, false
 	}
-	return parts[0], parts[2], true
+	at, _ := strconv.ParseInt(parts[1], 10, 64) // others may have written it
+	return parts[0], parts[2], time.Unix(0, at), true
 }

@@ -74,7 +74,7 @@ func (p patient) Announce(ctx context.Context, owner string, w *tasks.Worker) er
 	return again(ctx, func() error { return p.Queue.Announce(ctx, owner, w) })
 }
 
-func (p patient) Fleet(ctx context.Context, owner string) (workers []tasks.Worker, waiting map[string]int, err error) {
+func (p patient) Fleet(ctx context.Context, owner string) (workers []tasks.Worker, waiting map[string]tasks.Waiting, err error) {
 	err = again(ctx, func() (err error) { workers, waiting, err = p.Queue.Fleet(ctx, owner); return err })
 	return workers, waiting, err
 }
