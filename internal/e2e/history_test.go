@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -59,6 +60,56 @@ func TestHistoryOfAHost(t *testing.T) {
 	again.end()
 	if got := list(); len(got) != 6 || got[5] != fine {
 		t.Errorf("after the end of a session: %q", got)
+	}
+}
+
+// A runnel that is killed in the middle of its host's calls loses those of the history that were not stored yet,
+// and no others, and no answer.
+func TestKillLosesTheNewestHistoryOnly(t *testing.T) {
+	t.Parallel()
+	flags := []string{"--selftest", "--state", t.TempDir(), "--set", "history.calls=1000"}
+	listed := func() (ids []string) {
+		return strings.Fields(runClient(t, "", append([]string{"tasks", "list", "-q"}, flags[1:]...)...).stdout)
+	}
+	const calls = 50
+	var before []string
+	for kill := range 2 {
+		host := newWitness(t, programCommand(t, flags...))
+		say := func(n int) {
+			var result mcp.CallToolResult
+			text := fmt.Sprintf("call %d", n)
+			host.must(&result, "tools/call", map[string]any{"name": "echo", "arguments": map[string]any{"text": text}})
+			if said, _ := mcp.TextOf(result.Content[0]); said != text {
+				t.Errorf("the answer of %s is %q", text, said)
+			}
+		}
+		for n := range calls {
+			say(n)
+		}
+		var stored []string
+		for deadline := time.Now().Add(watchdog); len(stored) < len(before)+calls; stored = listed() {
+			if time.Now().After(deadline) {
+				t.Fatalf("%d of %d calls are stored", len(stored), len(before)+calls)
+			}
+		}
+		for n := range calls {
+			say(n)
+		}
+		host.kill()
+		after := listed()
+		t.Logf("kill %d: %d calls stored, %d after %d more and SIGKILL", kill, len(stored), len(after), calls)
+		for _, id := range stored {
+			if !slices.Contains(after, id) {
+				t.Errorf("%s is lost", id)
+			}
+		}
+		if len(after) > len(stored)+calls {
+			t.Errorf("%d calls are listed, %d were made", len(after), len(stored)+calls)
+		}
+		before = after
+	}
+	if working := runClient(t, "", append([]string{"tasks", "list", "--running", "-q"}, flags[1:]...)...).stdout; working != "" {
+		t.Errorf("these seem to run: %s", working)
 	}
 }
 
