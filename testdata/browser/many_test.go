@@ -63,6 +63,15 @@ func TestTenThousandTasks(t *testing.T) {
 	p.click("#chips button:nth-child(1)")
 	t.Logf("scrolled and filtered: at most %d rows in the document, %+v ms", inDocument, eval[stalls](p, "longest"))
 	t.Logf("a listing of the newest takes %.0f ms", eval[float64](p, `(async () => { const begun = performance.now(); await door.call("view_tasks", {}); return performance.now() - begun; })()`))
+	for range 2 { // a task in the middle is deleted while it is in sight
+		eval[chromedp.Void](p, `(e => { e.scrollTop = e.scrollHeight / 2; })(document.getElementById("list"))`)
+		p.until("its row", `[...list.items.values()].some(item => list.tasks.indexOf(item.task) > 1000)`)
+		id := eval[string](p, `[...list.items.values()].find(item => list.tasks.indexOf(item.task) > 1000).task.taskId`)
+		if err := u.command("tasks", "rm", id).Run(); err != nil {
+			t.Fatal(err)
+		}
+		p.until("that it is dropped", fmt.Sprintf(`!list.tasks.some(task => task.taskId === %q)`, id))
+	}
 	begun = time.Now()
 	u.call("broken")()
 	p.until("the new one on top", `list.tasks[0].tool === "broken"`)

@@ -14,7 +14,7 @@ const SHOW = {all: () => true, running: task => !ended(task.status), failed: tas
 
 class TaskList {
   constructor(open, trouble) {
-    Object.assign(this, {open, trouble, tasks: [], groups: [], expanded: new Set(), items: new Map(), current: null, whole: 0, status: "all", cursor: undefined});
+    Object.assign(this, {open, trouble, tasks: [], groups: [], expanded: new Set(), items: new Map(), current: null, whole: 0, filtered: 0, status: "all", cursor: undefined});
     at("tool").onchange = at("host").onchange = at("words").oninput = () => this.filter();
     this.chips = new Map(Object.keys(SHOW).map(status => [status, make("button", {type: "button", onclick: () => { this.status = status; this.filter(); }})]));
     at("chips").append(...this.chips.values());
@@ -40,7 +40,7 @@ class TaskList {
     }
   }
 
-  /** refresh lists what may have changed: the newest tasks, and those further down that run. */
+  /** refresh lists what may have changed: the newest tasks, and those further down that run or are in sight, some of which may be deleted. */
   async refresh() {
     const {tasks: page, nextCursor} = await door.call("view_tasks", {});
     const known = this.tasks.findIndex(task => task.taskId === page.at(-1)?.taskId);
@@ -51,10 +51,11 @@ class TaskList {
     } else {
       this.tasks = [...page.map(prepared), ...this.tasks.slice(known + 1)];
     }
-    const further = this.tasks.slice(page.length).filter(task => !ended(task.status)).slice(0, 50).map(task => task.taskId);
-    if (further.length) {
-      const fresh = new Map((await door.call("view_tasks", {ids: further})).tasks.map(task => [task.taskId, prepared(task)]));
-      this.tasks = this.tasks.map(task => fresh.get(task.taskId) ?? task);
+    const inSight = new Set([...this.items.values()].map(item => item.task)), below = this.tasks.slice(page.length);
+    const further = new Set([...below.filter(task => inSight.has(task)), ...below.filter(task => !ended(task.status)).slice(0, 50)].map(task => task.taskId));
+    if (further.size) {
+      const fresh = new Map((await door.call("view_tasks", {ids: [...further].slice(0, pageSize)})).tasks.map(task => [task.taskId, prepared(task)]));
+      this.tasks = this.tasks.filter(task => !further.has(task.taskId) || fresh.has(task.taskId)).map(task => fresh.get(task.taskId) ?? task);
     }
     this.filter();
     this.older();
@@ -70,8 +71,8 @@ class TaskList {
         if (cursor !== this.cursor) continue; // the list has begun again
         this.tasks = [...this.tasks, ...tasks.map(prepared)];
         this.cursor = nextCursor;
-        this.filter();
-        await pause(20);
+        await pause(20); // what follows is a task of its own, for the browser
+        if (!this.cursor || Date.now() - this.filtered > 500) this.filter(); // it looks at all tasks
       }
     } catch (e) {
       this.cursor = undefined; // the next listing of all pages tries again
@@ -83,6 +84,7 @@ class TaskList {
 
   /** filter chooses what is shown, and counts what each choice would show. */
   filter() {
+    this.filtered = Date.now();
     const words = at("words").value.toLowerCase().split(/\s+/).filter(Boolean), tool = at("tool").value, host = at("host").value;
     const counts = {all: 0, running: 0, failed: 0}, tools = new Map(), hosts = new Map(), shown = [];
     for (const task of this.tasks) {
