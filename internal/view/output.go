@@ -56,7 +56,9 @@ func (v *view) output(ctx context.Context, in *tools.Call, p outputParams) (any,
 		}
 		limit *= maxEscape // all of it fits
 	}
-	answer := fmt.Appendf(nil, `{"task":%s,"text":"`, rawjson.Encode(v.show(ctx, in, &t, v.runner.Own())))
+	shown := v.show(ctx, in, &t, v.runner.Own())
+	shown.Result = v.result(ctx, &t)
+	answer := fmt.Appendf(nil, `{"task":%s,"text":"`, rawjson.Encode(shown))
 	answer, next, err := logs.AppendText(ctx, answer, t.Log, begin, end, limit, colored)
 	if err != nil {
 		return nil, err

@@ -3,13 +3,16 @@ package view
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"runnel/internal/shorten"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 	"runnel/tasks"
 	"runnel/tasks/run"
 	"runnel/tools"
+	"runnel/tools/text"
 )
 
 // view answers the calls of the page.
@@ -29,7 +32,8 @@ type shownTask struct {
 	Progress      *progress       `json:"progress,omitempty"`
 	Bytes         int64           `json:"bytes"` // of output so far
 	LastLine      string          `json:"lastLine,omitempty"`
-	Mine          bool            `json:"mine"` // this process has made it
+	Result        string          `json:"result,omitempty"` // its text if there is no output; in view_output
+	Mine          bool            `json:"mine"`             // this process has made it
 	CanCancel     bool            `json:"canCancel"`
 	CanRunAgain   bool            `json:"canRunAgain"`
 	Host          string          `json:"host,omitempty"`  // whose call it is
@@ -44,6 +48,29 @@ type progress struct {
 
 // maxLastLine is how much of the last line is shown, in bytes.
 const maxLastLine = 500
+
+// maxShownResult is how much of a result is shown, in bytes.
+const maxShownResult = 64 << 10
+
+// result returns the text of a task's result if it has no output: tools of another server often write none.
+func (v *view) result(ctx context.Context, t *tasks.Task) string {
+	if t.Log.Size() > 0 || t.Status != mcp.TaskCompleted {
+		return ""
+	}
+	whole, err := v.runner.Get(ctx, t.ID)
+	if err != nil || whole.Outcome == nil || whole.Outcome.Result == nil { // the task is shown without it
+		return ""
+	}
+	var said []string
+	for _, item := range whole.Outcome.Result.Content {
+		words, isText := mcp.TextOf(item)
+		if !isText {
+			words = "[" + rawjson.StringMember(item, "type") + "]"
+		}
+		said = append(said, words)
+	}
+	return text.Short(strings.Join(said, "\n"), maxShownResult)
+}
 
 // show describes a task as it is now. own reports whether this process has made a task.
 func (v *view) show(ctx context.Context, in *tools.Call, t *tasks.Task, own func(id string) bool) shownTask {

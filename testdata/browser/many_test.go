@@ -63,6 +63,10 @@ func TestTenThousandTasks(t *testing.T) {
 	p.click("#chips button:nth-child(1)")
 	t.Logf("scrolled and filtered: at most %d rows in the document, %+v ms", inDocument, eval[stalls](p, "longest"))
 	t.Logf("a listing of the newest takes %.0f ms", eval[float64](p, `(async () => { const begun = performance.now(); await door.call("view_tasks", {}); return performance.now() - begun; })()`))
+	for range 2 { // what has a result and no output
+		p.openTask("echo")
+		p.until("the result", `/^call \d+$/.test(document.getElementById("result").textContent)`)
+	}
 	for range 2 { // a task in the middle is deleted while it is in sight
 		eval[chromedp.Void](p, `(e => { e.scrollTop = e.scrollHeight / 2; })(document.getElementById("list"))`)
 		p.until("its row", `[...list.items.values()].some(item => list.tasks.indexOf(item.task) > 1000)`)

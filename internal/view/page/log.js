@@ -277,12 +277,15 @@ class Log {
   scrolled() {
     const {scroller} = this;
     if (Math.abs(scroller.scrollTop - this.expected) > 2) { // the user has scrolled
-      const atEnd = this.end >= this.size && scroller.scrollTop + this.viewport >= this.total - rowHeight;
+      const atEnd = this.atEnd();
       if (this.follow !== atEnd && (!atEnd || this.live)) this.setFollow(atEnd);
       this.expected = scroller.scrollTop;
     }
     this.render();
   }
+
+  /** atEnd reports whether the last row is in sight. */
+  atEnd() { return this.end >= this.size && this.scroller.scrollTop + this.viewport >= this.total - rowHeight; }
 
   setFollow(on) {
     this.follow = on;

@@ -144,9 +144,12 @@ class TaskView {
   /** place shows where in the log the reader is. */
   place() {
     const {log} = this;
-    if (!log.size) return say(at("where"), this.task && ended(this.task.status) ? "No output." : "No output yet.");
+    const result = log.size ? "" : this.task?.result ?? "";
+    at("result").hidden = !result;
+    say(at("result"), plainLines(result));
+    if (!log.size) return say(at("where"), result ? "No output; this is the result." : this.task && ended(this.task.status) ? "No output." : "No output yet.");
     const all = log.start === 0 && log.end >= log.size;
-    say(at("where"), all ? "" : `${Math.floor(log.position() / log.size * 100)} % of ${size(log.size)}`);
+    say(at("where"), all ? "" : `${log.atEnd() ? 100 : Math.floor(log.position() / log.size * 100)} % of ${size(log.size)}`);
   }
 
   async history() {
