@@ -29,6 +29,11 @@ type Queue interface {
 	// Fleet returns the workers that an owner's runnels can use, and which of the owner's tasks wait, by
 	// class.
 	Fleet(ctx context.Context, owner string) (workers []Worker, waiting map[string]Waiting, err error)
+	// Order asks an owner's workers for something, and Withdraw takes that back. A drain is forgotten when every
+	// worker has had time to read it, a pause counts until it is withdrawn.
+	Order(ctx context.Context, owner string, o Order) error
+	Withdraw(ctx context.Context, owner string, o Order) error
+	Orders(ctx context.Context, owner string) ([]Order, error)
 	// Stored returns how many bytes an owner's tasks take, and how many they may take; 0 = no limit.
 	Stored(ctx context.Context, owner string) (bytes, limit int64, err error)
 }
@@ -75,15 +80,38 @@ type Offered struct {
 	Return func() // another worker may take it, or this one, later
 }
 
+// Order is what people ask of workers.
+type Order struct {
+	What string `json:"what"` // OrderDrain or OrderPause
+	Name string `json:"name"` // of the workers, or of the class
+	ID   string `json:"id"`   // set by Queue.Order: a worker obeys no drain that was there before it
+}
+
+// What people ask of workers.
+const (
+	OrderDrain = "drain" // the workers of this name take no more calls, and end when those that run have ended
+	OrderPause = "pause" // no worker takes calls of this class
+)
+
 // Worker is what a worker announces about itself.
 type Worker struct {
+	Name    string    `json:"name,omitempty"`
 	Host    string    `json:"host"`
 	PID     int       `json:"pid"`
+	Labels  []string  `json:"labels,omitempty"` // KEY=VALUE, for people
 	Classes []string  `json:"classes"`
 	Slots   int       `json:"slots"`             // how many tasks it runs at once
 	Running []string  `json:"running,omitempty"` // their ids, "" for those of other owners
+	Tasks   []Taken   `json:"tasks,omitempty"`   // those of the owner that asks
 	Refused int       `json:"refused,omitempty"` // offers that it could not use
 	Tools   []Offerer `json:"tools,omitempty"`
+}
+
+// Taken is a task that a worker runs.
+type Taken struct {
+	ID    string    `json:"id"`
+	Tool  string    `json:"tool"`
+	Since time.Time `json:"since"` // when it was offered
 }
 
 // Offerer is a tool that a worker has.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,21 +35,19 @@ elsewhere, each change is printed.`,
   runnel fleet --watch -o ndjson --state nats://HOST:4222`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			l, err := i.openLocal(cmd)
-			if err != nil && !errors.Is(err, errNoState) && !errors.Is(err, errMemory) {
+			l, queue, err := i.openQueue(cmd)
+			if err != nil {
 				return err
 			}
-			if l != nil {
-				defer l.close()
-			}
-			queue, ok := l.queue()
-			if !ok {
-				return &serve.UsageError{Err: errors.New("runnel fleet: workers are found through a state on NATS: name it with --state nats://HOST:4222")}
-			}
+			defer l.close()
 			show := func(ctx context.Context) (string, error) {
 				workers, waiting, err := queue.Fleet(ctx, l.owner)
+				var paused []string
+				if err == nil {
+					paused, err = pausedClasses(ctx, queue, l.owner)
+				}
 				if err != nil || output.Word == "text" {
-					return fleetTable(workers, waiting), err
+					return fleetTable(workers, waiting, paused), err
 				}
 				var line strings.Builder
 				count, oldest := map[string]int{}, map[string]time.Time{}
@@ -56,7 +55,9 @@ elsewhere, each change is printed.`,
 					count[class], oldest[class] = waits.Tasks, waits.Since
 				}
 				list := append([]tasks.Worker{}, workers...)
-				err = writeJSON(&line, map[string]any{"workers": list, "waiting": count, "waitingSince": oldest})
+				err = writeJSON(&line, map[string]any{
+					"workers": list, "waiting": count, "waitingSince": oldest, "paused": paused,
+				})
 				return line.String(), err
 			}
 			switch {
@@ -77,7 +78,84 @@ elsewhere, each change is printed.`,
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show it again and again, until Ctrl-C")
 	output = outputFlag(cmd.Flags(), "json (all on one line, with the workers' tools)", "ndjson (the same, with --watch a line for each change)")
 	i.addSettings(cmd.Flags())
+	pause := func(class string) tasks.Order { return tasks.Order{What: tasks.OrderPause, Name: class} }
+	cmd.AddCommand(
+		i.orderCommand("drain NAME", "Let the workers of a name finish what runs there, and end", drainWorkers),
+		i.orderCommand("pause CLASS", "Let no worker take calls of a class, until resume",
+			func(ctx context.Context, q tasks.Queue, owner, class string) error {
+				return q.Order(ctx, owner, pause(class))
+			}),
+		i.orderCommand("resume CLASS", "Let workers take calls of a paused class again",
+			func(ctx context.Context, q tasks.Queue, owner, class string) error {
+				return q.Withdraw(ctx, owner, pause(class))
+			}),
+	)
 	return cmd
+}
+
+// drainWorkers asks the workers of a name to end.
+func drainWorkers(ctx context.Context, q tasks.Queue, owner, name string) error {
+	workers, _, err := q.Fleet(ctx, owner)
+	if err == nil && !slices.ContainsFunc(workers, func(w tasks.Worker) bool { return w.Name == name }) {
+		err = fmt.Errorf("no worker is named %q: runnel fleet shows which there are", name)
+	}
+	if err != nil {
+		return err
+	}
+	return q.Order(ctx, owner, tasks.Order{What: tasks.OrderDrain, Name: name})
+}
+
+// orderCommand is a command that asks the workers for something. They read it within 4 s.
+func (i *invocation) orderCommand(use, short string,
+	order func(ctx context.Context, q tasks.Queue, owner, name string) error,
+) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: use, Short: short,
+		Example: "  runnel fleet " + strings.NewReplacer("NAME", "blue", "CLASS", "builds").Replace(use) + " --state nats://HOST:4222",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return misuse(cmd, "runnel fleet %s: one %s is needed", cmd.Name(), strings.TrimPrefix(use, cmd.Name()+" "))
+			}
+			l, queue, err := i.openQueue(cmd)
+			if err != nil {
+				return err
+			}
+			defer l.close()
+			return order(cmd.Context(), queue, l.owner, args[0])
+		},
+	}
+	cmd.Flags().SortFlags = false
+	i.addSettings(cmd.Flags())
+	return cmd
+}
+
+// openQueue opens a state that has workers.
+func (i *invocation) openQueue(cmd *cobra.Command) (*local, tasks.Queue, error) {
+	l, err := i.openLocal(cmd)
+	if err != nil && !errors.Is(err, errNoState) && !errors.Is(err, errMemory) {
+		return nil, nil, err
+	}
+	queue, ok := l.queue()
+	if !ok {
+		if l != nil {
+			l.close()
+		}
+		return nil, nil, &serve.UsageError{
+			Err: errors.New("runnel fleet: workers are found through a state on NATS: name it with --state nats://HOST:4222"),
+		}
+	}
+	return l, queue, nil
+}
+
+// pausedClasses returns the classes of which no worker takes calls.
+func pausedClasses(ctx context.Context, queue tasks.Queue, owner string) (classes []string, err error) {
+	orders, err := queue.Orders(ctx, owner)
+	for _, o := range orders {
+		if o.What == tasks.OrderPause {
+			classes = append(classes, o.Name)
+		}
+	}
+	return classes, err
 }
 
 // queue returns the state if it has workers. l is nil without a state.
@@ -89,23 +167,22 @@ func (l *local) queue() (tasks.Queue, bool) {
 	return queue, ok
 }
 
-// fleetTable shows workers, each with the first characters of the ids that it runs, and how many tasks wait
-// for each class.
-func fleetTable(workers []tasks.Worker, waiting map[string]tasks.Waiting) string {
+// fleetTable shows workers, each with the tasks that it runs, how many tasks wait for each class, and which
+// classes are paused.
+func fleetTable(workers []tasks.Worker, waiting map[string]tasks.Waiting, paused []string) string {
 	text := "no workers; runnel work starts one\n"
-	rows := [][]string{{"HOST", "PID", "CLASSES", "RUNS", "SLOTS", "REFUSED", "TASKS"}}
+	rows := [][]string{{"NAME", "HOST", "PID", "CLASSES", "RUNS", "SLOTS", "REFUSED", "LABELS", "TASKS"}}
 	for _, w := range workers {
 		slots := fmt.Sprint(w.Slots)
 		if w.Slots == 0 {
 			slots = "stopping"
 		}
-		var ids []string
-		for _, id := range w.Running {
-			if id != "" { // another owner's
-				ids = append(ids, id[:min(len(id), 8)])
-			}
+		var runs []string
+		for _, t := range w.Tasks {
+			runs = append(runs, fmt.Sprintf("%.8s %s since %s", t.ID, t.Tool, t.Since.Local().Format(time.TimeOnly)))
 		}
-		rows = append(rows, []string{w.Host, fmt.Sprint(w.PID), strings.Join(w.Classes, ","), fmt.Sprint(len(w.Running)), slots, fmt.Sprint(w.Refused), strings.Join(ids, " ")})
+		rows = append(rows, []string{cmp.Or(w.Name, w.Host), w.Host, fmt.Sprint(w.PID), strings.Join(w.Classes, ","),
+			fmt.Sprint(len(w.Running)), slots, fmt.Sprint(w.Refused), strings.Join(w.Labels, ","), strings.Join(runs, ", ")})
 	}
 	if len(workers) > 0 {
 		text = term.Table(rows) // it makes the words harmless: others have written them
@@ -114,6 +191,9 @@ func fleetTable(workers []tasks.Worker, waiting map[string]tasks.Waiting) string
 		waits := waiting[class]
 		since := waits.Since.Local().Format(time.DateTime)
 		text += fmt.Sprintf("%d waiting for a worker of class %s, the first since %s\n", waits.Tasks, class, since)
+	}
+	for _, class := range paused {
+		text += fmt.Sprintf("class %s is paused; runnel fleet resume %[1]s ends that\n", class)
 	}
 	return text
 }

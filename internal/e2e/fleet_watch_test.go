@@ -25,7 +25,8 @@ tools:
 	id := c.offer("slow")
 	screen.wait(`(?m)^1 waiting for a worker of class builds, the first since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d$`)
 	worker, _ := c.work("one", "--slots", "2")
-	screen.wait(fmt.Sprintf(`(?m)^HOST +PID +CLASSES +RUNS +SLOTS .*\n\S+ +%d +builds +1 +2 +0 +%s *\n\n`, worker.Process.Pid, id[:8]))
+	screen.wait(fmt.Sprintf(`(?m)^NAME +HOST +PID +CLASSES +RUNS +SLOTS .*\n\S+ +\S+ +%d +builds +1 +2 +0 +%s slow since \d\d:`,
+		worker.Process.Pid, id[:8]))
 	screen.tmux("resize-window", "-x", "30", "-y", "4")
 	screen.wait(`(?m)^2 more lines`)
 	screen.keys("C-c")

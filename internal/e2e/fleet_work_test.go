@@ -481,3 +481,54 @@ func TestFleetSaysWhatIsMissing(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 }
+
+// People drain a worker by its name: it ends when what runs there has ended, and one that comes after it works.
+// They pause a class, whose calls then wait, and resume it.
+func TestFleetOrders(t *testing.T) {
+	t.Parallel()
+	c := newCrew(t, `
+tools:
+  build: {shell: 'echo $WHO >> $DIR/ran; while [ ! -e $DIR/go ]; do sleep 0.02; done', runs: builds}
+  other: {shell: 'echo $WHO >> $DIR/others', runs: others}
+`)
+	one, _ := c.work("one", "--name", "blue", "--label", "zone=a", "--slots", "2")
+	c.offer("build")
+	c.file("ran", `one`)
+	c.until(`(?m)^blue .* zone=a +[0-9a-f]{8} build since `, "fleet")
+	if out := c.runs("fleet", "drain", "green"); !strings.Contains(out, `no worker is named "green"`) {
+		t.Errorf("%s", out)
+	}
+	if out := c.runs("fleet", "drain", "blue"); out != "" {
+		t.Errorf("%s", out)
+	}
+	c.until(`(?m)^blue .* stopping `, "fleet")
+	_, log := c.work("two", "--name", "blue", "--slots", "2", "--log-format", "json")
+	c.offer("build")
+	c.file("ran", `\Aone\ntwo\n\z`)
+	c.write("go")
+	if err := c.ends(one, watchdog); err != nil {
+		t.Error(err)
+	}
+	reads := func(what string, times int) {
+		t.Helper()
+		for deadline := time.Now().Add(watchdog); strings.Count(log.String(), what) < times; time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal(log)
+			}
+		}
+	}
+	for n := range 2 {
+		if out := c.runs("fleet", "pause", "others"); out != "" {
+			t.Errorf("%s", out)
+		}
+		c.until(`class others is paused; runnel fleet resume others ends that`, "fleet")
+		reads(`"paused":["others"]`, n+1)
+		c.work("three", "--slots", "1")
+		waits := c.offer("other")
+		c.offer("build")
+		c.until(fmt.Sprintf(`(?m)^%.8s +working`, waits), "tasks", "list")
+		_ = c.runs("fleet", "resume", "others")
+		c.file("others", fmt.Sprintf(`\A(\w+\n){%d}\z`, n+1))
+		reads(`"paused":[]`, n+1)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,8 +21,9 @@ const (
 	announcePace = 200 * time.Millisecond
 )
 
-// announce announces the worker to the owners whose tasks it runs, until ctx ends.
-func (w *worker) announce(ctx context.Context) {
+// announce announces the worker to the owners whose tasks it runs, until ctx ends, and obeys people's orders but
+// those before.
+func (w *worker) announce(ctx context.Context, before map[string]bool) {
 	others, stop := w.set.Tools.Changes().Watch() // the tools of upstreams
 	defer stop()
 	told := context.WithoutCancel(ctx) // an announcement that is cut off might arrive after the last one, which withdraws the worker
@@ -35,6 +37,7 @@ func (w *worker) announce(ctx context.Context) {
 			w.log.Warn().Err(err).Msg("announcing this worker to others")
 		}
 		failed = err != nil
+		before = w.obey(ctx, before)
 		pause.For(ctx, announcePace)
 		select {
 		case <-w.changed:
@@ -44,6 +47,40 @@ func (w *worker) announce(ctx context.Context) {
 		}
 	}
 	_ = w.tell(told, func(string) *tasks.Worker { return nil }) // without this, the announcement expires later
+}
+
+// obey does what people ask of workers. before has the ids of the drains that were there at the first look; it
+// is nil then.
+func (w *worker) obey(ctx context.Context, before map[string]bool) map[string]bool {
+	orders, err := w.queue.Orders(ctx, w.first)
+	if err != nil {
+		return before // the announcement has failed, too, and says so
+	}
+	first := before == nil
+	if first {
+		before = map[string]bool{}
+	}
+	var paused []string
+	for _, o := range orders {
+		switch {
+		case o.What == tasks.OrderPause:
+			paused = append(paused, o.Name)
+		case o.What == tasks.OrderDrain && first:
+			before[o.ID] = true
+		case o.What == tasks.OrderDrain && o.Name == w.self.Name && !before[o.ID]:
+			w.leave()
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !slices.Equal(paused, w.paused) {
+		w.paused = paused
+		w.log.Info().Strs("paused", paused).Msg("the classes whose tasks are not taken have changed (runnel fleet pause)")
+		if w.again != nil {
+			w.again()
+		}
+	}
+	return before
 }
 
 // tell announces something to all owners at the same time, so that a state that does not answer delays it
@@ -74,7 +111,9 @@ func (w *worker) selfFor(owner string) *tasks.Worker {
 		if o.Task.Owner != owner {
 			id = ""
 		}
-		self.Running = append(self.Running, id)
+		if self.Running = append(self.Running, id); id != "" {
+			self.Tasks = append(self.Tasks, tasks.Taken{ID: id, Tool: o.Task.Tool, Since: o.Since})
+		}
 	}
 	return &self
 }

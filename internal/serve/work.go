@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,6 +30,8 @@ type WorkOptions struct {
 	Owners  []string // it runs their tasks, in turn; none = the config's owner
 	Slots   int      // how many tasks it runs at once
 	Drain   time.Duration
+	Name    string   // by which people drain it; "" = the host's
+	Labels  []string // for people
 }
 
 // worker runs tasks that other processes have stored, with the tools of a config.
@@ -46,7 +49,9 @@ type worker struct {
 
 	of, ofUpstream map[string]string // the classes of the tools, and of the upstreams, by name
 
-	leaving <-chan struct{} // closed when it takes no more tasks
+	first   string          // the owner whose orders it obeys
+	leave   func()          // makes it take no more tasks
+	leaving <-chan struct{} // closed then
 	slots   chan struct{}   // holds an element for each task that runs
 	changed signal.Wake
 	all     sync.WaitGroup
@@ -56,6 +61,8 @@ type worker struct {
 	running []*tasks.Offered // the tasks that run
 	more    func()           // makes take look for tasks of all classes again; nil if it does so already
 	missing map[string]bool  // tools that were asked for and are not in the config
+	again   func()           // ends the look for tasks, for a new one
+	paused  []string         // classes of which it takes no tasks
 }
 
 // takeAgain is the pause after a failed look for tasks.
@@ -63,6 +70,8 @@ const takeAgain = time.Second
 
 // Work runs the tasks of other processes until ctx ends. After that, running tasks may go on for Drain.
 func (s *Setup) Work(ctx context.Context, o WorkOptions) error {
+	ctx, leave := context.WithCancel(ctx)
+	defer leave()
 	s.Stderr = s.PatientStderr()
 	conf, file, err := s.LoadConfig(ctx)
 	if err != nil {
@@ -102,8 +111,8 @@ func (s *Setup) Work(ctx context.Context, o WorkOptions) error {
 	m := newMetrics()
 	w := &worker{
 		queue: queue, host: host, set: set, of: of, ofUpstream: ofUpstream, runners: map[string]*run.Runner{}, metrics: m, secrets: s.secrets, log: log,
-		leaving: ctx.Done(), slots: make(chan struct{}, o.Slots), changed: signal.NewWake(), missing: map[string]bool{},
-		self: tasks.Worker{Host: host, PID: os.Getpid(), Classes: classes, Slots: o.Slots},
+		first: o.Owners[0], leave: leave, leaving: ctx.Done(), slots: make(chan struct{}, o.Slots), changed: signal.NewWake(), missing: map[string]bool{},
+		self: tasks.Worker{Name: cmp.Or(o.Name, host), Labels: o.Labels, Host: host, PID: os.Getpid(), Classes: classes, Slots: o.Slots},
 	}
 	set.ServeOthers()
 	for _, owner := range o.Owners {
@@ -130,7 +139,8 @@ func (s *Setup) Work(ctx context.Context, o WorkOptions) error {
 func (w *worker) run(ctx context.Context, owners, classes []string, drain time.Duration, grace func() time.Duration) {
 	announcing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var announcer sync.WaitGroup
-	announcer.Go(func() { w.announce(announcing) })
+	before := w.obey(ctx, nil) // a class may be paused
+	announcer.Go(func() { w.announce(announcing, before) })
 	announcer.Go(func() { w.set.Need(announcing, nil) }) // it starts the upstreams
 	w.take(ctx, owners, classes)
 	w.mu.Lock()
@@ -216,7 +226,10 @@ func (w *worker) ready(classes []string, more func()) (list []string) {
 		others, known := full[class]
 		full[class] = (others || !known) && w.full(t, name)
 	}
-	list = slices.DeleteFunc(slices.Clone(classes), func(class string) bool { return full[class] })
+	list = slices.DeleteFunc(slices.Clone(classes), func(class string) bool {
+		return full[class] || slices.Contains(w.paused, class)
+	})
+	w.again = more
 	if w.more = nil; len(list) < len(classes) {
 		w.more = more
 	}

@@ -20,6 +20,11 @@ func (mute) Announce(context.Context, string, *tasks.Worker) error {
 	return tasks.ErrBusy
 }
 
+func (mute) Orders(ctx context.Context, _ string) ([]tasks.Order, error) {
+	<-ctx.Done()
+	return nil, context.Cause(ctx)
+}
+
 // A worker of many owners that is to end does not wait for each of them when the state does not answer.
 func TestAnnounceMute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -27,7 +32,7 @@ func TestAnnounceMute(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, stop)
 		began := time.Now()
-		if w.announce(ctx); time.Since(began) > 25*time.Second {
+		if w.announce(ctx, nil); time.Since(began) > 25*time.Second {
 			t.Errorf("it took %v", time.Since(began))
 		}
 	})

@@ -2,6 +2,7 @@ package nats
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -44,6 +45,57 @@ func (s *State) Announce(ctx context.Context, owner string, w *tasks.Worker) err
 
 // announcement is the subject of a worker's announcement, beside its lease.
 func (sp *space) announcement(keeper string) string { return sp.alive + keeper + ".worker" }
+
+// order is the subject of what people ask of workers.
+func (sp *space) order(o tasks.Order) string {
+	name := sha256.Sum256([]byte(o.Name)) // a name may hold anything
+	return fmt.Sprintf("%sorder.%s.%x", sp.alive, o.What, name[:8])
+}
+
+// Order implements tasks.Queue.
+func (s *State) Order(ctx context.Context, owner string, o tasks.Order) error {
+	sp, err := s.space(ctx, owner)
+	if err != nil {
+		return err
+	}
+	o.ID = uuid.NewString()
+	data, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	m := &nats.Msg{Subject: sp.order(o), Header: rollup, Data: data}
+	if o.What == tasks.OrderDrain {
+		_, err = sp.publish(ctx, m, jetstream.WithMsgTTL(engine.LeaseTTL))
+	} else {
+		_, err = sp.publish(ctx, m)
+	}
+	return err
+}
+
+// Withdraw implements tasks.Queue.
+func (s *State) Withdraw(ctx context.Context, owner string, o tasks.Order) error {
+	sp, err := s.space(ctx, owner)
+	if err != nil {
+		return err
+	}
+	return sp.leases.Purge(ctx, jetstream.WithPurgeSubject(sp.order(o)))
+}
+
+// Orders implements tasks.Queue.
+func (s *State) Orders(ctx context.Context, owner string) (list []tasks.Order, err error) {
+	sp, err := s.space(ctx, owner)
+	if err != nil {
+		return nil, err
+	}
+	messages, err := sp.lastOf(ctx, sp.leaseName, sp.alive+"order.>")
+	for _, m := range messages {
+		var o tasks.Order
+		if json.Unmarshal(m.Data, &o) == nil { // others may have written it
+			list = append(list, o)
+		}
+	}
+	return list, err
+}
 
 // Stored implements tasks.Queue.
 func (s *State) Stored(ctx context.Context, owner string) (bytes, limit int64, err error) {
