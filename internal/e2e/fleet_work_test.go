@@ -344,15 +344,16 @@ tools:
 }
 
 // While a worker runs a call, the client at the front hears that it lives, and sets its variables; the
-// front's metrics show the worker.
+// front's metrics show the worker, and all that the alerts name.
 func TestFleetFront(t *testing.T) {
 	t.Parallel()
 	c := newCrew(t, `
 tasks: {heartbeat: 100ms}
 tools:
   slow: {shell: 'echo begun; while [ ! -e $DIR/go ]; do sleep 0.02; done; echo "{\"from\":\"the worker\"}" > "$RUNNEL_VARIABLES"', runs: builds}
+  waits: {shell: date, runs: nobody}
 `)
-	c.work("one", "--slots", "2")
+	c.work("one", "--slots", "2", "--class", "builds")
 	serve := func(args ...string) *exec.Cmd {
 		cmd := exec.Command(c.program, append(c.config, args...)...)
 		cmd.Env = c.env
@@ -375,10 +376,22 @@ tools:
 	if a := w.call("runnel/tasks/variables", map[string]any{"taskId": created.Task.TaskID, "set": map[string]any{"to": "you"}}); string(a.Result) != `{"variables":{"to":"you"}}` {
 		t.Errorf("%s %+v", a.Result, a.Error)
 	}
+	waits := map[string]any{"name": "waits", "arguments": map[string]any{}, "task": map[string]any{}}
+	w.must(&mcp.CreateTaskResult{}, "tools/call", waits)
+	c.until(`1 waiting for a worker of class nobody`, "fleet")
 	page := scrape(t, &w.log)
-	for _, line := range []string{`runnel_fleet_slots{owner="local",class="builds"} 2`, `runnel_fleet_running{owner="local",class="builds"} 2`, `runnel_tasks_live 1`} {
+	for _, line := range []string{`runnel_fleet_slots{owner="local",class="builds"} 2`, `runnel_fleet_running{owner="local",class="builds"} 2`, `runnel_tasks_live 2`} {
 		if !strings.Contains(page, line+"\n") {
 			t.Errorf("no %s in:\n%s", line, page)
+		}
+	}
+	alerts, err := os.ReadFile("testdata/deploy/alerts.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range regexp.MustCompile(`runnel_\w+`).FindAllString(string(alerts), -1) {
+		if !strings.Contains(page, "\n"+name+"{") {
+			t.Errorf("an alert names %s, which is not in:\n%s", name, page)
 		}
 	}
 	c.write("go")
