@@ -18,6 +18,7 @@ import (
 	"runnel/internal/hosts"
 	"runnel/internal/serve"
 	"runnel/internal/term"
+	"runnel/internal/view"
 	"runnel/tools/config"
 	"runnel/tools/upstream"
 )
@@ -34,25 +35,55 @@ func (i *invocation) doctorInstalled(ctx context.Context, ids []string) error {
 	return d.verdict()
 }
 
-// installed looks for entries of runnel in a host's files, the user's and this directory's. With start, it
-// starts the entries in the user's file. An entry of a project's file may have come with other people's
-// files: it is started only if it is harmless.
-func (d *diagnosis) installed(ctx context.Context, h *hosts.Host, start bool) (found int) {
+// hostFiles returns the user's file of a host and that of the project, which is this directory.
+func (i *invocation) hostFiles(h *hosts.Host) (files []string, project string) {
 	project, err := os.Getwd()
 	if err != nil {
 		project = "" // then only the user's file counts
 	}
-	user, err := h.UserFile(hosts.This(d.i.Getenv))
+	user, err := h.UserFile(hosts.This(i.Getenv))
 	if err != nil {
-		return 0
+		return nil, project
 	}
-	files := []string{user}
+	files = []string{user}
 	if project != "" && h.Project != "" {
-		if file, err := h.File(hosts.This(d.i.Getenv), project); err == nil && file != user {
+		if file, err := h.File(hosts.This(i.Getenv), project); err == nil && file != user {
 			files = append(files, file)
 		}
 	}
+	return files, project
+}
+
+// hostsWithRunnel returns the hosts that start runnel, and the file that says so. A file that cannot be read is
+// runnel doctor's subject.
+func (i *invocation) hostsWithRunnel() []view.Installed {
+	found := []view.Installed{}
 	program, _ := os.Executable()
+	for _, h := range hosts.Table {
+		files, _ := i.hostFiles(h)
+		for _, file := range files {
+			text, err := hosts.Read(file)
+			if err != nil || text == nil {
+				continue
+			}
+			servers, _ := h.Servers(text)
+			for _, s := range servers {
+				if s.Runnel(program) && !s.Off {
+					found = append(found, view.Installed{Host: h.Title, File: file})
+					break
+				}
+			}
+		}
+	}
+	return found
+}
+
+// installed looks for entries of runnel in a host's files, the user's and this directory's. With start, it
+// starts the entries in the user's file. An entry of a project's file may have come with other people's
+// files: it is started only if it is harmless.
+func (d *diagnosis) installed(ctx context.Context, h *hosts.Host, start bool) (found int) {
+	program, _ := os.Executable()
+	files, project := d.i.hostFiles(h)
 	for n, file := range files {
 		text, err := hosts.Read(file)
 		if err == nil && text == nil {

@@ -31,6 +31,7 @@ Anybody who has the address can do all of this: it holds a token that is new eac
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, unwritten := cmd.Context(), error(nil)
+			i.Installed = i.hostsWithRunnel
 			err := i.ServeView(ctx, address, func(url string) {
 				if _, unwritten = fmt.Fprintln(i.Stdout, url); unwritten == nil && !noOpen {
 					i.openBrowser(url)

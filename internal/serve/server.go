@@ -63,7 +63,7 @@ func (s *Setup) server(conf *config.Config, set *upstream.Set, store tasks.State
 		RequiredFallthrough: conf.Compat.RequiredFallthrough,
 		Resumable:           !inMemory(store),
 		Detach:              s.supervisors(conf, store),
-		App:                 view.App(runner),
+		App:                 view.App(runner, s.Installed),
 		Log:                 log,
 	})
 	server.OnDrain(func(ctx context.Context) { _ = runner.Wait(ctx) }) // an error only says that ctx has ended

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"runnel/internal/system"
+	"runnel/internal/view"
 	httpserver "runnel/rpc/http"
 	"runnel/tools/config"
 	"runnel/tools/notify"
@@ -25,12 +26,13 @@ type Setup struct {
 
 	Options options
 
-	Wrapped     *config.Upstream // the server that runnel wraps; nil = none
-	Detach      string           // the tool whose calls are detached, even if the config does not say so
-	Only        string           // the only tool that is wanted in this process; "" = all
-	NoUpstreams bool             // start no other server, for completions
-	Watches     bool             // the config file is watched
-	Colors      bool             // the client shows output in colours, to a person
+	Wrapped     *config.Upstream        // the server that runnel wraps; nil = none
+	Detach      string                  // the tool whose calls are detached, even if the config does not say so
+	Only        string                  // the only tool that is wanted in this process; "" = all
+	NoUpstreams bool                    // start no other server, for completions
+	Watches     bool                    // the config file is watched
+	Installed   func() []view.Installed // finds the hosts for the live view; nil = it shows none
+	Colors      bool                    // the client shows output in colours, to a person
 
 	view      *liveView          // the live view; nil = it is not served
 	project   string             // the project's config file, if that is read

@@ -50,7 +50,11 @@ func (v *view) tools(_ context.Context, in *tools.Call, _ struct{}) (any, error)
 		list = append(list, shownTool{t.Name, t.Title, t.Description, t.InputSchema})
 	}
 	slices.SortFunc(list, func(a, b shownTool) int { return cmp.Compare(a.Name, b.Name) })
-	return map[string][]shownTool{"tools": list}, nil
+	answer := map[string]any{"tools": list}
+	if v.installed != nil {
+		answer["hosts"] = v.installed()
+	}
+	return answer, nil
 }
 
 // run implements view_run.

@@ -32,7 +32,7 @@ func TestSearchGoesOnAfterAnItem(t *testing.T) {
 		t.Fatal(err)
 	}
 	methods.Register(w.srv, w.runner)
-	tools.Serve(w.srv, registry, w.runner, tools.ServeOptions{App: view.App(w.runner)})
+	tools.Serve(w.srv, registry, w.runner, tools.ServeOptions{App: view.App(w.runner, nil)})
 	c := w.dial("2025-11-25", shows)
 	done := c.begin(args{})
 	id := c.mine(args{})

@@ -16,7 +16,10 @@ import (
 )
 
 // view answers the calls of the page.
-type view struct{ runner *run.Runner }
+type view struct {
+	runner    *run.Runner
+	installed func() []Installed
+}
 
 // shownTask describes a task to the page. Unknown members are omitted.
 type shownTask struct {

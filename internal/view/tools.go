@@ -14,9 +14,16 @@ import (
 	"runnel/tools"
 )
 
-// App returns the live view of a runner's tasks. Set it as tools.ServeOptions.App.
-func App(runner *run.Runner) *tools.App {
-	v := &view{runner}
+// Installed is a host that starts runnel, and the file that says so.
+type Installed struct {
+	Host string `json:"host"`
+	File string `json:"file"`
+}
+
+// App returns the live view of a runner's tasks. Set it as tools.ServeOptions.App. installed finds the hosts
+// that the view shows; nil = none.
+func App(runner *run.Runner, installed func() []Installed) *tools.App {
+	v := &view{runner, installed}
 	const taskID = `"taskId":{"type":"string"}`
 	const position = `{"type":"integer","minimum":0}`
 	return &tools.App{Page: resource, Tools: []tools.Tool{

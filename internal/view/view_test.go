@@ -65,7 +65,7 @@ func serve(t *testing.T, o run.Options) *world {
 	own.Tool.Meta = json.RawMessage(`{"ui":{"resourceUri":"ui://own/page"}}`)
 	add(own)
 	methods.Register(w.srv, w.runner)
-	tools.Serve(w.srv, registry, w.runner, tools.ServeOptions{App: view.App(w.runner)})
+	tools.Serve(w.srv, registry, w.runner, tools.ServeOptions{App: view.App(w.runner, nil)})
 	t.Cleanup(w.runner.Close)
 	return w
 }

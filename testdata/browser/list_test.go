@@ -2,11 +2,33 @@ package browser
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
 )
+
+// Without a task the page shows which hosts start runnel, as install has written it.
+func TestHostsOfTheEmptyPage(t *testing.T) {
+	t.Parallel()
+	u := start(t, "tools: {other: {shell: 'echo other'}}")
+	p := open(t, u.url, "light", desktop)
+	p.until("the tool", `document.querySelectorAll("#tools li button").length === 1`)
+	p.until("a list of hosts", `document.querySelectorAll("#hosts li").length > 0`)
+	for _, host := range []string{"claude-code", "cursor"} {
+		install := exec.Command(u.program, "install", host, "--scope", "project")
+		install.Dir, install.Env = u.dir, append(os.Environ(), "XDG_STATE_HOME="+filepath.Join(u.dir, "installed"))
+		if out, err := install.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		p.click("#run")
+		p.until(host, fmt.Sprintf(`[...document.querySelectorAll("#hosts li")].some(`+
+			`e => e.textContent.toLowerCase().replace(" ", "-").startsWith(%q) && e.textContent.includes(%q))`, host, u.dir))
+	}
+}
 
 // The list shows the arguments of each task, makes one row of equal runs, and its filters count.
 func TestListOfTasks(t *testing.T) {

@@ -90,8 +90,9 @@ else {
   fromAddress();
   list.watch();
   at("run").hidden = false;
-  at("run").onclick = () => { open(null); shows("task"); at("tools").querySelector("button")?.focus(); };
-  showTools(id => { open(id); at("log").focus(); }, trouble);
+  const refresh = () => showTools(id => { open(id); at("log").focus(); }, trouble);
+  at("run").onclick = () => { open(null); shows("task"); at("tools").querySelector("button")?.focus(); refresh(); };
+  refresh();
 }
 
 /** runApp runs the page as an MCP App: it shows the task of the host's call. */
