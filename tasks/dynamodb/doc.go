@@ -18,10 +18,11 @@
 //	               result:ATTEMPT.PIECE  the outcome; the record names the attempt that counts
 //	tasks          PLACE                 the order in which tasks were made: by time, so that those of the last minute can be counted
 //	live           live:ID, hidden:ID    who keeps which task that has not ended; without a handle it is hidden
+//	admitted       all                   how many tasks were admitted: each one is, if none was since the tasks were counted
 //	alive          KEEPER                a lease
 //	asked:KEEPER   ID                    a task that somebody asks its keeper to cancel
 //
-// Each item has the attribute expires, the table's time to live, a minute after the task's own. DynamoDB
+// Each item of a task has the attribute expires, the table's time to live, a minute after the task's own. DynamoDB
 // deletes expired items within some days; until then runnel does not show them.
 //
 // Words:
@@ -38,7 +39,7 @@
 //
 // Its costs, in units (a write of 1 KB, a consistent read of 4 KB; in a transaction each counts twice):
 //
-//	a task            11 writes: 6 when it is made, 1 for its result, 4 for its end; 1 for each status between; 2 reads for its limits
+//	a task            13 writes: 8 when it is made, 1 for its result, 4 for its end; 1 for each status between; 3 reads for its limits
 //	its output        2 writes for each KB, and at least 4 each time it is stored: pace (state.go)
 //	a long log        as much again for what is cut out of its middle
 //	who follows it    1 read each 0.1 to 1 s, and what is new

@@ -71,7 +71,7 @@ func TestShared(t *testing.T) {
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	s := dynatest.Start(t)
-	statetest.RunLimits(t, false, func(t *testing.T, limits tasks.Limits) (here, there tasks.State) {
+	statetest.RunLimits(t, func(t *testing.T, limits tasks.Limits) (here, there tasks.State) {
 		limit := func(o *Options) { o.Prefix, o.Limits = prefixOf(t), limits }
 		return newState(t, s, limit), newState(t, s, limit)
 	})

@@ -1,6 +1,7 @@
 package dynamodb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -32,9 +33,10 @@ func fits(variables []byte) error {
 
 // Insert implements engine.Store.
 func (sp *space) Insert(ctx context.Context, r *engine.Record) error {
-	if err := sp.admit(ctx, r); err != nil {
-		return err
-	}
+	return sp.admit(ctx, r, func(gate ...types.TransactWriteItem) error { return sp.insert(ctx, r, gate) })
+}
+
+func (sp *space) insert(ctx context.Context, r *engine.Record, gate []types.TransactWriteItem) error {
 	record, err := r.EncodeRest()
 	if err == nil {
 		err = fits(r.Variables)
@@ -56,7 +58,8 @@ func (sp *space) Insert(ctx context.Context, r *engine.Record) error {
 	if hidden {
 		task["hidden"], order["hidden"] = text("1"), text("1")
 	}
-	if err := settled(sp.write(ctx, sp.putNew(task), sp.put(order), sp.marking(r, hidden)), sp.keeps); err != nil {
+	changes := append([]types.TransactWriteItem{sp.putNew(task), sp.put(order), sp.marking(r, hidden)}, gate...)
+	if err := settled(sp.write(ctx, changes...), sp.keeps); err != nil {
 		return err
 	}
 	r.Revision = 1
@@ -74,12 +77,41 @@ func (sp *space) marking(r *engine.Record, hidden bool) types.TransactWriteItem 
 // startsWindow is the period for which MaxStartsPerMinute counts.
 const startsWindow = time.Minute
 
-// admit refuses a task beyond the limits of its owner, unless it is hidden. If two processes start one at the
-// same moment, it may admit both.
-func (sp *space) admit(ctx context.Context, r *engine.Record) error {
-	if r.Task.Ending || r.Stored.Hidden {
-		return nil
+// admit stores a task with store, unless the task is beyond the limits of its owner; hidden ones are not
+// limited. gate is a change that fails if another task was admitted since the count: then it counts again.
+func (sp *space) admit(ctx context.Context, r *engine.Record, store func(gate ...types.TransactWriteItem) error) error {
+	limits := sp.of.Limits
+	if r.Task.Ending || r.Stored.Hidden || limits.MaxLive <= 0 && limits.MaxStartsPerMinute <= 0 {
+		return store()
 	}
+	key := sp.key("admitted", "all")
+	for {
+		before, err := sp.get(ctx, key) // before the count
+		if err != nil {
+			return err
+		}
+		if err := sp.checkLimits(ctx); err != nil {
+			return err
+		}
+		n, _ := numberOf(before, "write")
+		condition, values := "attribute_not_exists(#write)", item{":next": number(n + 1)}
+		if before["write"] != nil {
+			condition = "#write = :n"
+			values[":n"] = number(n)
+		}
+		err = store(sp.update(key, "SET #write = :next", condition, values))
+		if !errors.Is(err, tasks.ErrFenced) {
+			return err
+		}
+		now, failed := sp.get(ctx, key)
+		if after, _ := numberOf(now, "write"); failed != nil || after == n {
+			return cmp.Or(failed, err) // it was refused for another reason
+		}
+	}
+}
+
+// checkLimits returns an error if the owner has as many tasks as it may have.
+func (sp *space) checkLimits(ctx context.Context) error {
 	if most := sp.of.Limits.MaxLive; most > 0 {
 		n, err := sp.count(ctx, span{partition: "live", from: mark("", false), to: mark("~", false)}, most)
 		if err != nil {
@@ -104,6 +136,13 @@ func (sp *space) admit(ctx context.Context, r *engine.Record) error {
 
 // Write implements engine.Store.
 func (sp *space) Write(ctx context.Context, r *engine.Record, wasHidden bool) error {
+	if !wasHidden {
+		return sp.rewrite(ctx, r, false, nil)
+	}
+	return sp.admit(ctx, r, func(gate ...types.TransactWriteItem) error { return sp.rewrite(ctx, r, true, gate) })
+}
+
+func (sp *space) rewrite(ctx context.Context, r *engine.Record, wasHidden bool, more []types.TransactWriteItem) error {
 	record, err := r.EncodeRest()
 	if err != nil {
 		return err
@@ -111,11 +150,7 @@ func (sp *space) Write(ctx context.Context, r *engine.Record, wasHidden bool) er
 	expires, next := sp.expiry(&r.Task), r.Revision+1
 	expression := "SET #record = :record, #write = :write, #expires = :expires"
 	values := item{":record": text(string(record)), ":write": number(int64(next)), ":expires": expires, ":me": text(sp.of.Keeper)}
-	var more []types.TransactWriteItem
 	if wasHidden {
-		if err := sp.admit(ctx, r); err != nil {
-			return err
-		}
 		if err := fits(r.Variables); err != nil {
 			return err
 		}

@@ -207,7 +207,7 @@ func TestMaxBytesIsChanged(t *testing.T) {
 func TestLimitsInCluster(t *testing.T) {
 	t.Parallel()
 	url := startCluster(t)[0].ClientURL()
-	statetest.RunLimits(t, true, func(t *testing.T, limits tasks.Limits) (here, there tasks.State) {
+	statetest.RunLimits(t, func(t *testing.T, limits tasks.Limits) (here, there tasks.State) {
 		limit := func(o *Options) { o.Prefix, o.Replicas, o.Limits = prefixOf(t), 3, limits }
 		return newState(t, url, limit), newState(t, url, limit)
 	})

@@ -157,7 +157,7 @@ func TestLongLog(t *testing.T) {
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	url := startServer(t, t.TempDir(), 0).ClientURL()
-	statetest.RunLimits(t, true, func(t *testing.T, limits tasks.Limits) (here, there tasks.State) {
+	statetest.RunLimits(t, func(t *testing.T, limits tasks.Limits) (here, there tasks.State) {
 		limit := func(o *Options) { o.Prefix, o.Limits = prefixOf(t), limits }
 		return newState(t, url, limit), newState(t, url, limit)
 	})

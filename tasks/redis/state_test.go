@@ -223,7 +223,7 @@ func TestLongLog(t *testing.T) {
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
-	statetest.RunLimits(t, true, func(t *testing.T, limits tasks.Limits) (here, there tasks.State) {
+	statetest.RunLimits(t, func(t *testing.T, limits tasks.Limits) (here, there tasks.State) {
 		limit := func(o *Options) { o.Prefix, o.Limits = prefixOf(t), limits }
 		return newState(t, s, limit), newState(t, s, limit)
 	})

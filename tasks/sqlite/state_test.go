@@ -73,7 +73,7 @@ func TestShared(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	t.Parallel()
-	statetest.RunLimits(t, true, func(t *testing.T, limits tasks.Limits) (here, there tasks.State) {
+	statetest.RunLimits(t, func(t *testing.T, limits tasks.Limits) (here, there tasks.State) {
 		dir := t.TempDir()
 		return openStore(t, Options{Dir: dir, Limits: limits}), openStore(t, Options{Dir: dir, Limits: limits})
 	})
