@@ -38,8 +38,8 @@
 //
 //	pipe ─▶ tools/process the output of a child is read
 //	        tools/text    bytes become text; tools/secrets masks what must not be shown
-//	        partials      the text is appended to the log (append.go), which wakes its readers (pump.go)
-//	        rpc           the writer pulls: it asks each reader in turn for its next lines (writer.go)
+//	        partials      the text is appended to the log (append.go), which wakes its readers (deliver.go)
+//	        rpc           the writer pulls: each reader that waits encodes in turn (writer.go)
 //	        partials      Reader.Next, then Dialect.Encode, which numbers them (sep2679.go and others)
 //	stdout ◀─ rpc         they are written; the state takes the same chunk from the log (backing.go)
 //

@@ -14,7 +14,7 @@ type Batch struct {
 	End   int64 // position after the last one
 	Lost  bool  // the output from Start to End is no longer kept; the only chunk says so
 
-	Colors bool // a Dialect leaves the colours of the log in the text: see PumpOptions
+	Colors bool // a Dialect leaves the colours of the log in the text: see DeliverOptions
 
 	data    []byte   // the chunks, possibly with others around them
 	begin   int      // where the first chunk begins in data

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -22,27 +23,26 @@ var head = []byte(`{"jsonrpc":"2.0"`)
 // buffer is a lane that always has room.
 type buffer struct{ bytes.Buffer }
 
-// waitingLane is a lane for those who wait for their turn.
-type waitingLane interface {
-	Write(ctx context.Context, encode func(dst []byte) []byte) error
+// delivery is a delivery that can be stopped, as a call has it.
+type delivery struct {
+	r      *Reader
+	gate   Gate
+	cancel context.CancelFunc
+	done   chan error // gets the result of Deliver; capacity 1
 }
 
-// turns is the Lane of a waitingLane.
-type turns struct{ waitingLane }
+func startDelivery(t *testing.T, r *Reader, lane Lane, o DeliverOptions) *delivery {
+	d := &delivery{r: r, gate: Gate{Lane: lane}, done: make(chan error, 1)}
+	ctx, cancel := context.WithCancel(t.Context())
+	d.cancel = cancel
+	go func() { d.done <- Deliver(ctx, r, NewSEP2679(head, "id", nil), &d.gate, o) }()
+	return d
+}
 
-func (l turns) Turns(encode func(dst []byte) []byte, over func(err error)) (enter, leave func()) {
-	ctx, leave := context.WithCancel(context.Background())
-	turn := make(chan struct{}, 1) // one after the other
-	enter = func() {
-		go func() {
-			turn <- struct{}{}
-			defer func() { <-turn }()
-			if err := l.Write(ctx, encode); err != nil {
-				over(err)
-			}
-		}()
-	}
-	return enter, leave
+func (d *delivery) stop() {
+	d.gate.Close()
+	d.cancel()
+	d.r.Close()
 }
 
 func (b *buffer) Write(ctx context.Context, encode func([]byte) []byte) error {
@@ -107,10 +107,8 @@ func TestSEP2679CarriesAllInOrder(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(round), 0))
 			l := NewLog(&LogOptions{MaxPending: 1 << (8 + rng.IntN(12))})
 			lane := &stallingLane{rng: rand.New(rand.NewPCG(uint64(round), 1))}
-			o := PumpOptions{Pace: time.Duration(rng.IntN(3)) * 20 * time.Millisecond, MaxBytes: 1 << (4 + rng.IntN(12))}
-			pump := NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), turns{lane}, o)
-			done := make(chan error, 1)
-			go func() { done <- pump.Run(t.Context()) }()
+			o := DeliverOptions{Pace: time.Duration(rng.IntN(3)) * 20 * time.Millisecond, MaxBytes: 1 << (4 + rng.IntN(12))}
+			done := startDelivery(t, l.NewReader(0), lane, o).done
 			var want []piece
 			for range rng.IntN(200) {
 				var write []Chunk
@@ -173,7 +171,7 @@ func (l *stallingLane) Write(ctx context.Context, encode func([]byte) []byte) er
 	return l.buffer.Write(ctx, encode)
 }
 
-func TestPumpKeepsItsPace(t *testing.T) {
+func TestDeliverKeepsItsPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLog(nil)
 		var at []time.Duration
@@ -183,9 +181,7 @@ func TestPumpKeepsItsPace(t *testing.T) {
 				at = append(at, time.Since(begin))
 			}
 		})
-		pump := NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), turns{lane}, PumpOptions{Pace: DefaultPace, MaxBytes: 1000})
-		done := make(chan error, 1)
-		go func() { done <- pump.Run(t.Context()) }()
+		done := startDelivery(t, l.NewReader(0), lane, DeliverOptions{Pace: DefaultPace, MaxBytes: 1000}).done
 		sleep := func(d time.Duration) { time.Sleep(d); synctest.Wait() }
 		mustAppend(t, l, chunkOf("a")) // at once
 		sleep(10 * time.Millisecond)
@@ -221,7 +217,7 @@ func TestPaceZeroKeepsWritesApart(t *testing.T) {
 	mustAppend(t, l, Chunk{Data: []byte("x"), More: true}, chunkOf("y"))
 	l.Close()
 	var lane buffer
-	if err := NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), turns{&lane}, PumpOptions{}).Run(t.Context()); err != nil {
+	if err := Deliver(t.Context(), l.NewReader(0), NewSEP2679(head, "id", nil), &lane, DeliverOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	lines := lane.lines()
@@ -230,8 +226,8 @@ func TestPaceZeroKeepsWritesApart(t *testing.T) {
 	}
 }
 
-// After Stop has returned nothing more is encoded, even if the client stands still and then reads.
-func TestStopSilences(t *testing.T) {
+// After a gate is closed nothing more is encoded, even if the client stands still and then reads.
+func TestAClosedGateSilences(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLog(nil)
 		stalled, encoded := make(chan struct{}), 0
@@ -239,30 +235,20 @@ func TestStopSilences(t *testing.T) {
 			<-stalled
 			encoded += len(encode(nil))
 		})
-		pump := NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), turns{lane}, PumpOptions{})
-		done := make(chan error, 1)
-		go func() { done <- pump.Run(t.Context()) }()
+		d := startDelivery(t, l.NewReader(0), lane, DeliverOptions{})
 		mustAppend(t, l, chunkOf("output"))
 		synctest.Wait()
-		pump.Stop()
+		d.gate.Close()
 		close(stalled)
 		synctest.Wait()
-		if err := <-done; err == nil {
-			t.Error("a stopped pump ended well")
+		if err := <-d.done; !errors.Is(err, errGateClosed) {
+			t.Errorf("it ended with %v", err)
 		}
 		if encoded > 0 {
-			t.Errorf("%d bytes were encoded after Stop", encoded)
+			t.Errorf("%d bytes were encoded after Close", encoded)
 		}
-		pump.Stop()
-		if err := NewPump(l.NewReader(0), nil, turns{}, PumpOptions{}).stoppedRun(t); err == nil {
-			t.Error("a pump that was stopped before it ran ended well")
-		}
+		d.gate.Close()
 	})
-}
-
-func (p *Pump) stoppedRun(t *testing.T) error {
-	p.Stop()
-	return p.Run(t.Context())
 }
 
 // Lines stay below 1 MiB, but for a single item of another server, which passes whole up to mcp.MaxPassed.
@@ -285,7 +271,7 @@ func TestLinesStayBelowOneMiB(t *testing.T) {
 		Chunk{Data: bytes.Repeat([]byte("\x03"), 60<<10), More: true}, Chunk{Data: bytes.Repeat([]byte("\x04"), 60<<10)})
 	l.Close()
 	var lane buffer
-	if err := NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), turns{&lane}, PumpOptions{Pace: 1}).Run(t.Context()); err != nil {
+	if err := Deliver(t.Context(), l.NewReader(0), NewSEP2679(head, "id", nil), &lane, DeliverOptions{Pace: 1}); err != nil {
 		t.Fatal(err)
 	}
 	for i, line := range lane.lines() {
@@ -428,14 +414,14 @@ func pieces(t *testing.T, content []json.RawMessage) (list []piece) {
 }
 
 // A reader that comes when the log has let its beginning go is told so.
-func TestPumpTellsWhatIsNoLongerKept(t *testing.T) {
+func TestDeliverTellsWhatIsNoLongerKept(t *testing.T) {
 	l := NewLog(&LogOptions{Retain: 1000})
 	for range 100_000 {
 		mustAppend(t, l, chunkOf("line\n"))
 	}
 	l.Close()
 	var lane buffer
-	if err := NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), turns{&lane}, PumpOptions{Pace: 1}).Run(t.Context()); err != nil {
+	if err := Deliver(t.Context(), l.NewReader(0), NewSEP2679(head, "id", nil), &lane, DeliverOptions{Pace: 1}); err != nil {
 		t.Fatal(err)
 	}
 	if first := lane.lines()[0]; !strings.Contains(first, "bytes of output are no longer kept]") || !strings.Contains(first, `"seq":0`) {
@@ -464,7 +450,7 @@ func TestLostOutputIsOneSegment(t *testing.T) {
 			segments.Finish(Ending{})
 			var lane buffer
 			d := NewSEP1905(head, json.RawMessage("1"), "t", segments)
-			if err := NewPump(l.NewReader(0), d, turns{&lane}, PumpOptions{Pace: pace}).Run(t.Context()); err != nil {
+			if err := Deliver(t.Context(), l.NewReader(0), d, &lane, DeliverOptions{Pace: pace}); err != nil {
 				t.Fatal(err)
 			}
 			var pushed []json.RawMessage

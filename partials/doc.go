@@ -2,14 +2,14 @@
 // reads it.
 //
 // A tool appends to its task's [Log]. Everything that leaves the process is read by a [Reader] with its own
-// position in that log: a slow reader lags, catches up with larger batches, and slows no other. A [Pump]
+// position in that log: a slow reader lags, catches up with larger batches, and slows no other. [Deliver]
 // moves what one reader reads through a [Dialect] to a [Lane], at a given pace. A dialect is a spelling:
 // SEP-2679 (https://github.com/modelcontextprotocol/modelcontextprotocol/pull/2679) and progress
 // notifications, for example, differ in a method name, a counter and an end mark. A dialect numbers a line
 // when it is written, never before, so no number can be skipped, repeated or out of order. The client's half
 // is in package tracker.
 //
-//	tool ─ Append ─▶ Log ─ wakes ─▶ Pump ─ enters ─▶ Lane, which pulls in turn: Reader.Next ─ Dialect.Encode ─▶ output
+//	tool ─ Append ─▶ Log ─ wakes ─▶ Deliver ─ waits for its turn ─▶ Lane: Reader.Next ─ Dialect.Encode ─▶ output
 //	                  └─ Unsaved ─▶ Backing ─ Load ─▶ Reader
 //
 // Pieces of output have four names:
@@ -22,11 +22,10 @@
 //
 // Memory holds chunks in blocks, which are not visible outside the log.
 //
-// Goroutines: there are no permanent ones. Append and Wait run on their callers' goroutines. A [Pump]
-// continues on the goroutine that wakes it, and its lines are encoded on the goroutine that writes them. Only
-// a pump that has to read from a backing starts a goroutine, which ends when it has read.
+// Goroutines: the package starts none. Append, Wait and Deliver run on their callers' goroutines; lines are
+// encoded on the goroutine that writes them.
 //
-// Locks, in the order in which they are taken: Pump.mu, Segments.mu, Log.mu, the lane's own. Nothing waits
+// Locks, in the order in which they are taken: Gate.mu, Segments.mu, Log.mu, the lane's own. Nothing waits
 // for the client or the disk while it holds one of them, except where SEP-1905 must read stored output again.
 //
 // Where things stand:
@@ -34,11 +33,11 @@
 //	a tool waits for room, and for slow readers    Log.admit, Log.wouldLose (append.go)
 //	a tool waits for its first reader              Log.Expect (reader.go)
 //	what memory keeps of a log                     Log.trim, Log.retention (log.go), Memory.share (backing.go)
-//	when a batch goes out, and how much is in it   Pump.awaitPaced (pump.go), fill (fill.go)
-//	a pump is woken, and no wake is lost           Log.watch (log.go)
+//	when a batch goes out, and how much is in it   Deliver (deliver.go), fill (fill.go)
+//	a reader is woken                              Log.await, Log.wakeReaders (log.go)
 //	which dialect a call gets                      chooseSpelling of package tools
-//	a line gets its number                         Dialect.Encode, called by Pump.write (pump.go); SEP-1905's segments: Segments.Number (segments.go)
+//	a line gets its number                         Dialect.Encode; SEP-1905's segments: Segments.Number (segments.go)
 //	a dialect's numbers and names                  a file each: sep2679.go, sep1905.go, sep2998.go, pr383.go
-//	output ends on the wire                        Pump.write (pump.go)
+//	output ends on the wire                        Dialect.End, called by Deliver
 //	output is handed to a backing                  Log.Unsaved (backing.go)
 package partials

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -67,16 +66,15 @@ func floods(t *testing.T, rng *rand.Rand) {
 	l := NewLog(&LogOptions{MaxPending: 1 << (10 + rng.IntN(10))})
 	lanes := make([]*clientLane, 1+rng.IntN(3))
 	readers := make([]*Reader, len(lanes))
-	ended := make(chan error, len(lanes)+1)
+	ended := make(chan error, len(lanes))
 	stop := make(chan struct{})
 	var clients sync.WaitGroup
 	for i := range lanes {
 		lane, rng := &clientLane{}, rand.New(rand.NewPCG(rng.Uint64(), 0))
 		lanes[i] = lane
-		o := PumpOptions{MaxBytes: 1 << (11 + rng.IntN(5)), Pace: time.Duration(rng.IntN(4)/3) * time.Millisecond}
+		o := DeliverOptions{MaxBytes: 1 << (11 + rng.IntN(5)), Pace: time.Duration(rng.IntN(4)/3) * time.Millisecond}
 		readers[i] = l.NewReader(0)
-		p := NewPump(readers[i], NewSEP2679(head, "id", nil), turns{lane}, o)
-		go func() { ended <- p.Run(t.Context()) }()
+		go func() { ended <- Deliver(t.Context(), readers[i], NewSEP2679(head, "id", nil), lane, o) }()
 		most := 32 << rng.IntN(6) // µs between two looks
 		clients.Go(func() {
 			for !closed(stop) {
@@ -86,18 +84,17 @@ func floods(t *testing.T, rng *rand.Rand) {
 		})
 	}
 	stopped := &clientLane{}
-	p := NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), turns{stopped}, PumpOptions{MaxBytes: 1 << 11})
-	go func() { ended <- p.Run(t.Context()) }()
+	d := startDelivery(t, l.NewReader(0), stopped, DeliverOptions{MaxBytes: 1 << 11})
 	when := time.Duration(rng.IntN(20)) * time.Millisecond
 	clients.Go(func() {
 		for began := time.Now(); time.Since(began) < when; time.Sleep(50 * time.Microsecond) {
 			stopped.read()
 		}
-		p.Stop()
+		d.stop()
 		before := len(stopped.read())
 		time.Sleep(10 * time.Millisecond)
 		if more := len(stopped.read()) - before; more > 0 {
-			t.Errorf("%d bytes come after Stop", more)
+			t.Errorf("%d bytes come after the stop", more)
 		}
 	})
 
@@ -138,10 +135,11 @@ func floods(t *testing.T, rng *rand.Rand) {
 	}
 	l.Close()
 	for range cap(ended) {
-		if err := <-ended; err != nil && !errors.Is(err, errStopped) {
+		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 	}
+	<-d.done
 	close(stop)
 	clients.Wait()
 }

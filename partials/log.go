@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"time"
 )
 
 // errClosed refuses an append to a log whose task has ended.
@@ -50,12 +51,11 @@ type Backing interface {
 //
 //   - Append waits for room (append.go): without a backing until the slowest reader has read on, with one until the backing has saved more.
 //     A reader that reads on or is closed calls wakeAppends, and so does the backing's owner (MarkSaved).
-//   - A reader waits for output (watch). Append, grow and Close wake it (wakeReaders).
+//   - A reader waits for output (await). Append, grow and Close wake it (wakeReaders).
 //   - The backing's owner waits for Due, which Append calls.
 //
-// The log's lock also guards its readers' cursors. It is the innermost: Pump.mu and Segments.mu are taken
-// before it, in this order. Nothing waits while it is held, and nothing is called but Backing.Due and what
-// wakes a reader.
+// The log's lock also guards its readers' cursors. It is the innermost: Gate.mu and Segments.mu are taken
+// before it, in this order. Nothing waits while it is held, and nothing is called but Backing.Due.
 // Make one for each task with NewLog, or with Stored for output that a state keeps.
 type Log struct {
 	maxPending int64
@@ -97,11 +97,10 @@ const (
 
 // waiter is a reader that waits for output.
 type waiter struct {
-	wake func() // called once for each watch, under the log's lock
-
-	// Guarded by log.mu.
-	waits bool
-	at    int64 // how long the log must be to wake it
+	// woken gets nil when the log has grown to at, or is closed and has output after pos; io.EOF when it is
+	// closed and has none. Capacity 1.
+	woken   chan error
+	pos, at int64
 }
 
 // cursor is how far a log has been read.
@@ -130,66 +129,52 @@ func NewLog(o *LogOptions) *Log {
 
 // await returns nil when c has at least n bytes to read, or fewer and the log is closed; io.EOF when
 // everything is read and the log is closed; or the cause of ctx. If there already is enough to read, it
-// returns nil even when ctx has ended.
-func (l *Log) await(ctx context.Context, c *cursor, n int64) error {
-	grown := make(chan struct{})
-	w := &waiter{wake: func() { close(grown) }}
-	l.watch(w, c, n)
-	select {
-	case <-grown:
-	case <-ctx.Done():
-		l.unwatch(w)
-	}
+// returns nil even when ctx has ended. It also returns nil when late receives.
+func (l *Log) await(ctx context.Context, c *cursor, n int64, late <-chan time.Time) error {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch pending := l.end - c.pos; {
-	case pending > 0 && (pending >= n || l.closed):
-		return nil
-	case l.closed:
-		return io.EOF
-	}
-	return context.Cause(ctx)
-}
-
-// watch wakes w when c has at least n bytes to read or the log is closed: at once if that is already so.
-func (l *Log) watch(w *waiter, c *cursor, n int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	w.at = c.pos + min(n, math.MaxInt64-c.pos)
-	if w.waits = !l.closed && l.end < w.at; w.waits {
-		l.waiters = append(l.waiters, w)
-	} else {
-		w.wake()
-	}
-}
-
-// wakeEarly lets w, if it still waits, wake at the first byte that c can read.
-func (l *Log) wakeEarly(w *waiter, c *cursor) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if w.waits {
-		w.at = c.pos + 1
-		l.wakeReaders()
-	}
-}
-
-// unwatch ends the wait of w without waking it.
-func (l *Log) unwatch(w *waiter) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	w.waits = false
+	w := &waiter{woken: make(chan error, 1), pos: c.pos, at: c.pos + min(n, math.MaxInt64-c.pos)}
+	l.waiters = append(l.waiters, w)
 	l.wakeReaders()
+	l.mu.Unlock()
+	select {
+	case err := <-w.woken:
+		return err
+	default:
+	}
+	select {
+	case err := <-w.woken:
+		return err
+	case <-late:
+		l.forget(w)
+		return nil
+	case <-ctx.Done():
+		l.forget(w)
+		return context.Cause(ctx)
+	}
 }
 
 // wakeReaders wakes the readers whose condition is met. l.mu is held.
 func (l *Log) wakeReaders() {
 	l.waiters = slices.DeleteFunc(l.waiters, func(w *waiter) bool {
-		if ready := l.closed || l.end >= w.at; ready && w.waits {
-			w.waits = false
-			w.wake()
+		switch {
+		case l.end >= w.at, l.closed && l.end > w.pos:
+			w.woken <- nil
+		case l.closed:
+			w.woken <- io.EOF
+		default:
+			return false
 		}
-		return !w.waits
+		return true
 	})
+}
+
+// forget removes a reader that no longer waits.
+func (l *Log) forget(w *waiter) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if i := slices.Index(l.waiters, w); i >= 0 {
+		l.waiters = slices.Delete(l.waiters, i, i+1)
+	}
 }
 
 // awaitRoom waits for wakeAppends, and reports false if ctx ends first. l.mu is held before and after, but
@@ -316,7 +301,7 @@ func (l *Log) Lag() (lag int64) {
 
 // Grown returns nil when the log is longer than size, io.EOF if it never will be, or the cause of ctx.
 func (l *Log) Grown(ctx context.Context, size int64) error {
-	return l.await(ctx, &cursor{pos: size}, 1)
+	return l.await(ctx, &cursor{pos: size}, 1, nil)
 }
 
 // Held returns how many bytes of memory the log takes.

@@ -283,27 +283,21 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-func TestTailReaderShowsTheLast(t *testing.T) {
+func TestTailIsTheLast(t *testing.T) {
 	l := NewLog(&LogOptions{MaxPending: 10})
-	r := l.NewTail()
 	for i := range 10_000 {
-		mustAppend(t, l, chunkOf(fmt.Sprintf("line %d\n", i))) // never waits for a tail
+		mustAppend(t, l, chunkOf(fmt.Sprintf("line %d\n", i)))
 	}
-	b, ok := r.Next(1)
-	if !ok || len(data(b)) > 2*tailBytes || b.LastLine() != "line 9999" {
-		t.Errorf("ok %v, %d bytes, last line %q", ok, len(data(b)), b.LastLine())
-	}
-	if _, ok := r.Next(1); ok {
-		t.Error("shown twice")
+	if b := l.Tail(tailBytes); len(data(b)) > 2*tailBytes || b.LastLine() != "line 9999" || b.End != l.Size() {
+		t.Errorf("%d bytes, last line %q, up to %d of %d", len(data(b)), b.LastLine(), b.End, l.Size())
 	}
 	mustAppend(t, l, chunkOf("compi"))
-	r.Next(1)
 	mustAppend(t, l, chunkOf("ling foo"))
-	if b, _ := r.Next(1); b.LastLine() != "compiling foo" {
+	if b := l.Tail(tailBytes); b.LastLine() != "compiling foo" {
 		t.Errorf("a line in two halves: %q", b.LastLine())
 	}
 	mustAppend(t, l, chunkOf(strings.Repeat("é", 5000)))
-	if b, _ := r.Next(1); !utf8.ValidString(data(b)) {
+	if b := l.Tail(tailBytes); !utf8.ValidString(data(b)) {
 		t.Error("a tail begins inside a character")
 	}
 	if b, next := readAt(t, NewLog(nil), -1, 10); len(b.Chunks()) > 0 || next != 0 {

@@ -15,7 +15,7 @@ import (
 
 // Progress is the dialect of clients that only know notifications/progress: a rising number and, if the
 // protocol version allows, the last line of output as the message. It shows only the latest output, so it
-// goes with a tail reader (Log.NewTail).
+// goes with DeliverLastLine.
 // Use it for a request with a progressToken whose client knows no partials.
 type Progress struct {
 	head    []byte // a line up to the progress

@@ -35,11 +35,20 @@ func (l *Log) ReadAt(ctx context.Context, pos int64, limit int) (Batch, int64, e
 
 // Tail returns the last chunks that are in memory, about n bytes of them.
 func (l *Log) Tail(n int) Batch {
+	b, _ := l.tail(int64(n))
+	return b
+}
+
+// tail is Tail; it also returns the position of the log's end. It reads until there: an item of which n bytes
+// hold only the end is a batch of its own.
+func (l *Log) tail(n int64) (b Batch, end int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r := Reader{log: l, tail: true}
-	b, _ := r.last(int64(n))
-	return b
+	r := Reader{log: l, cursor: cursor{pos: max(l.end-n, l.from())}}
+	for next, ok := r.next(math.MaxInt); ok; next, ok = r.next(math.MaxInt) {
+		b = next
+	}
+	return b, l.end
 }
 
 // between returns the output from position begin to end, or a note in its place if a part of it is no longer

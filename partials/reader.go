@@ -2,17 +2,15 @@ package partials
 
 import (
 	"context"
-	"math"
 	"slices"
 	"time"
 )
 
 // Reader reads a log at its own pace. Only one goroutine may use it at a time.
-// Log.NewReader, Log.NewTail and Log.ReaderAt make one.
+// Log.NewReader and Log.ReaderAt make one.
 type Reader struct {
 	log      *Log
-	tail     bool // see NewTail
-	perChunk int  // how much each chunk counts in a batch in addition to its data: for a pump that makes it a line of its own
+	perChunk int // how much each chunk counts in a batch in addition to its data: for a delivery that makes it a line of its own
 
 	cursor // guarded by log.mu
 
@@ -49,28 +47,12 @@ func (l *Log) Expect(patience time.Duration) {
 	time.AfterFunc(patience, r.Close)
 }
 
-// NewTail returns a reader that only shows the end of the output (about 4 KiB) each time it reads. Append
-// does not wait for it. Use it where only the latest output matters, such as progress messages.
-func (l *Log) NewTail() *Reader {
-	return &Reader{log: l, tail: true}
-}
-
-// tailBytes is how much of the end a tail reader reads: enough for a last line.
-const tailBytes = 4 << 10
-
 // Next returns up to limit bytes of what comes next, whole writes where they fit, and moves past it. It
 // returns false if there is nothing at the moment. The batch is valid until the next call.
 // Call it after Wait.
 func (r *Reader) Next(limit int) (Batch, bool) {
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()
-	if r.tail {
-		if r.pos == r.log.end {
-			return Batch{}, false
-		}
-		// The tail starts before the new output, whose first line may have begun there.
-		return r.last(tailBytes)
-	}
 	if r.log.backing == nil {
 		r.gap = r.log.from() // memory has released what was before
 	}
@@ -102,24 +84,11 @@ func (r *Reader) next(limit int) (Batch, bool) {
 	return b, true
 }
 
-// last reads about n bytes at the end of the log and returns the last batch of them. That is nearly always
-// the only one; an item of which they hold only the end is another. log.mu is held.
-func (r *Reader) last(n int64) (b Batch, ok bool) {
-	r.pos = max(r.log.end-n, 0)
-	for b, ok = r.next(math.MaxInt); ok && r.pos < r.log.end; {
-		b, ok = r.next(math.MaxInt)
-	}
-	if !ok {
-		r.pos = r.log.end // memory may hold nothing of a followed log
-	}
-	return b, ok
-}
-
 // Wait returns nil when there are at least n bytes to read, or fewer and the log is closed, and has then
 // loaded what memory does not hold; io.EOF when everything is read and the log is closed; or an error of ctx
 // or the backing. If there already is enough to read, it does not matter whether ctx has ended.
 func (r *Reader) Wait(ctx context.Context, n int64) error {
-	if err := r.log.await(ctx, &r.cursor, n); err != nil {
+	if err := r.log.await(ctx, &r.cursor, n, nil); err != nil {
 		return err
 	}
 	return r.load(ctx)
@@ -151,15 +120,7 @@ func (l *Log) leave(c *cursor) {
 
 // needsLoad reports whether only the backing has what r reads next. log.mu is held.
 func (r *Reader) needsLoad() bool {
-	return !r.tail && r.log.backing != nil && r.pos < r.log.end && r.gap <= r.pos && r.source() == nil
-}
-
-// ended reports whether the log is closed and read to its end. What is loaded of a followed log may go beyond
-// that end.
-func (r *Reader) ended() bool {
-	r.log.mu.Lock()
-	defer r.log.mu.Unlock()
-	return r.log.closed && r.pos >= r.log.end
+	return r.log.backing != nil && r.pos < r.log.end && r.gap <= r.pos && r.source() == nil
 }
 
 // load reads what r needs next from the backing, if memory does not have it. It must not be called under a
@@ -212,7 +173,7 @@ func (r *Reader) source() []*block {
 		}
 		r.loaded = nil
 	}
-	if r.log.backing != nil && !r.tail && r.pos < r.log.from() {
+	if r.log.backing != nil && r.pos < r.log.from() {
 		return nil
 	}
 	return r.log.blocks

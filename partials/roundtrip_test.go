@@ -120,9 +120,8 @@ func newScriptLog(rng *rand.Rand) *Log {
 	return NewLog(&LogOptions{MaxPending: 1 << (8 + rng.IntN(14)), Retain: 256 << 20})
 }
 
-func (s *script) pump(rng *rand.Rand, r *Reader, d Dialect, lane waitingLane) *Pump {
-	o := PumpOptions{Pace: time.Duration(rng.IntN(3)) * 20 * time.Millisecond, MaxBytes: s.least << rng.IntN(13)}
-	return NewPump(r, d, turns{lane}, o)
+func (s *script) pacing(rng *rand.Rand) DeliverOptions {
+	return DeliverOptions{Pace: time.Duration(rng.IntN(3)) * 20 * time.Millisecond, MaxBytes: s.least << rng.IntN(13)}
 }
 
 // slowLane is one output of several writers, which wait now and then.
@@ -196,9 +195,9 @@ func TestEveryDialectCarriesAll(t *testing.T) {
 
 func carrySEP2679(t *testing.T, rng *rand.Rand, s *script) (got, want []piece) {
 	l, lane := newScriptLog(rng), newSlowLane(rng)
-	pump := s.pump(rng, l.NewReader(0), NewSEP2679(head, "id", nil), lane)
+	r, o := l.NewReader(0), s.pacing(rng)
 	go s.play(t, rng, l, func(Ending) {})
-	if err := pump.Run(t.Context()); err != nil {
+	if err := Deliver(t.Context(), r, NewSEP2679(head, "id", nil), lane, o); err != nil {
 		t.Error(err)
 	}
 	seq := int64(0)
@@ -219,10 +218,10 @@ func carrySEP2679(t *testing.T, rng *rand.Rand, s *script) (got, want []piece) {
 func carryPR383(t *testing.T, rng *rand.Rand, s *script) (got, want []piece) {
 	l, lane := newScriptLog(rng), newSlowLane(rng)
 	progress := NewProgress(head, json.RawMessage(`7`), "", true)
-	pump := s.pump(rng, l.NewReader(0), NewPR383(progress, func() Ending { return s.ending }), lane)
+	r, o := l.NewReader(0), s.pacing(rng)
 	stop := reportProgress(t, rng, progress, lane)
 	go s.play(t, rng, l, func(Ending) {})
-	if err := pump.Run(t.Context()); err != nil {
+	if err := Deliver(t.Context(), r, NewPR383(progress, func() Ending { return s.ending }), lane, o); err != nil {
 		t.Error(err)
 	}
 	stop()
@@ -253,10 +252,10 @@ func carryPR383(t *testing.T, rng *rand.Rand, s *script) (got, want []piece) {
 func carryProgress(t *testing.T, rng *rand.Rand, s *script) (got, want []piece) {
 	l, lane := newScriptLog(rng), newSlowLane(rng)
 	progress := NewProgress(head, json.RawMessage(`"token"`), "id", true)
-	pump := s.pump(rng, l.NewTail(), progress, lane)
+	o := s.pacing(rng)
 	stop := reportProgress(t, rng, progress, lane)
 	go s.play(t, rng, l, func(Ending) {})
-	if err := pump.Run(t.Context()); err != nil {
+	if err := DeliverLastLine(t.Context(), l, progress, lane, o.Pace, false); err != nil {
 		t.Error(err)
 	}
 	stop()
@@ -282,7 +281,7 @@ func carryProgress(t *testing.T, rng *rand.Rand, s *script) (got, want []piece) 
 const reported, beaten = "reported", "running"
 
 // reportProgress reports progress and sends signs of life beside the output, until stop is called.
-func reportProgress(t *testing.T, rng *rand.Rand, p *Progress, lane waitingLane) (stop func()) {
+func reportProgress(t *testing.T, rng *rand.Rand, p *Progress, lane Lane) (stop func()) {
 	rng = rand.New(rand.NewPCG(rng.Uint64(), 1))
 	over, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -432,10 +431,10 @@ func carrySEP1905(t *testing.T, rng *rand.Rand, s *script, push, pull bool) (got
 
 	pushed := make(chan struct{})
 	if push {
-		pump := s.pump(rng, r, NewSEP1905(head, json.RawMessage(`7`), "id", segments), notingLane{lane, y})
+		o := s.pacing(rng)
 		go func() {
 			defer close(pushed)
-			if err := pump.Run(t.Context()); err != nil {
+			if err := Deliver(t.Context(), r, NewSEP1905(head, json.RawMessage(`7`), "id", segments), notingLane{lane, y}, o); err != nil {
 				t.Error(err)
 			}
 		}()

@@ -27,7 +27,7 @@
 //  4. Serve's own, which waits for the end and then drains, cancels and flushes. A client with a child has one that waits for the child.
 //
 // Locks: incoming.mu, outgoing.mu and writer.mu are never held together, nor across I/O or a call to another
-// package's code. writer.mu may be taken under locks of the rooms above (see [Caller.Turns]).
+// package's code. writer.mu may be taken under locks of the rooms above (a status is queued under them).
 //
 // Words: a slot is room for one request in flight; a turn is a lane's place in the writer's round; the head
 // of a line is what all lines for one caller begin with.

@@ -111,25 +111,6 @@ func (c *Caller) Write(ctx context.Context, encode func(dst []byte) []byte) erro
 	return c.through(func(w *writer) error { return w.awaitTurn(ctx, encode, 0) })
 }
 
-// Turns is Write for callers that do not wait. enter asks for a turn, once the last one has begun: then
-// encode is called, or over with the reason if the output is gone. leave withdraws that request if it is not
-// too late. Neither waits, nor calls encode or over itself: both may be called under locks, and from within
-// encode.
-func (c *Caller) Turns(encode func(dst []byte) []byte, over func(err error)) (enter, leave func()) {
-	w, t := c.session.w, &turn{encode: encode, over: over}
-	if c.call == nil || c.call.w == w {
-		return func() { w.enter(t) }, func() { w.leave(t) }
-	}
-	own := &turn{encode: encode, over: func(err error) {
-		if err == ErrClosed { // as in through
-			w.enter(t)
-		} else {
-			over(err)
-		}
-	}}
-	return func() { c.call.w.enter(own) }, func() { c.call.w.leave(own); w.leave(t) }
-}
-
 // Hold keeps the output that answers the request open until end is called, so that lines written for the
 // request go the same way. It matters where each request has its own output, such as an HTTP response.
 func (c *Caller) Hold() (end func()) {

@@ -96,8 +96,8 @@ func (p pipeOutput) WriteLines(_ context.Context, lines []byte, _ bool) error {
 // turn is a lane's place in the queue for the writer's round.
 type turn struct {
 	encode func(dst []byte) []byte
-	slots  int             // requests in flight that it answers; their holds end with it
-	over   func(err error) // called instead of encode if the turn never comes
+	slots  int        // requests in flight that it answers; their holds end with it
+	over   chan error // gets nil after encode, or the reason why the turn never comes; capacity 1
 }
 
 func newWriter(out Output, freeSlots func(int), log zerolog.Logger) *writer {
@@ -163,6 +163,7 @@ func (w *writer) take(buf []byte) (taken []byte, slots int, more, last bool) {
 		w.writing.Store(int64(len(taken)))
 		w.mu.Unlock()
 		taken = t.encode(taken)
+		t.over <- nil
 		w.mu.Lock()
 		slots += t.slots
 		w.unhold(t.slots)
@@ -257,35 +258,31 @@ func (w *writer) awaitTurn(ctx context.Context, encode func(dst []byte) []byte, 
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	over := make(chan error, 1)
-	t := &turn{slots: slots, over: func(err error) { over <- err }}
-	t.encode = func(dst []byte) []byte {
-		dst = encode(dst)
-		over <- nil
-		return dst
+	t := &turn{encode, slots, make(chan error, 1)}
+	if err := w.enter(t); err != nil {
+		return err
 	}
-	w.enter(t)
 	select {
-	case err := <-over:
+	case err := <-t.over:
 		return err
 	case <-ctx.Done():
 		if w.leave(t) {
 			return ctx.Err()
 		}
-		return <-over
+		return <-t.over
 	}
 }
 
 // enter puts a turn at the end of the queue.
-func (w *writer) enter(t *turn) {
+func (w *writer) enter(t *turn) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.ended(); err != nil {
-		go t.over(err)
-		return
+		return err
 	}
 	w.turns = append(w.turns, t)
 	trySend(w.wake, false)
+	return nil
 }
 
 // leave withdraws a turn. It reports false if it is too late: the writer is encoding it, or the output has
@@ -353,7 +350,7 @@ func (w *writer) failTurns() {
 	w.turns = nil
 	w.mu.Unlock()
 	for _, t := range turns {
-		t.over(err)
+		t.over <- err
 	}
 }
 

@@ -292,49 +292,13 @@ func TestLargeRepliesWait(t *testing.T) {
 
 func laneOf(w *writer) *Caller { return &Caller{session: &session{peer: &peer{w: w}}} }
 
-// A sender that takes turns without waiting enters from within encode and under a lock, leaves a client that
-// does not read, and is told when there will be no more turns.
-func TestTurns(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		w, p := newStalled(t)
-		var mu sync.Mutex // as a log's
-		over := make(chan error, 1)
-		var enter func()
-		n := 0
-		enter, _ = laneOf(w).Turns(func(dst []byte) []byte {
-			mu.Lock()
-			defer mu.Unlock()
-			if n++; n < 3 {
-				enter()
-			}
-			return append(dst, fmt.Sprintf("turn %d\n", n)...)
-		}, func(err error) { mu.Lock(); defer mu.Unlock(); over <- err })
-		enterOther, leave := laneOf(w).Turns(func(dst []byte) []byte { t.Error("encoded though it has left"); return dst }, nil)
-		enterOther()
-		mu.Lock()
-		enter()
-		mu.Unlock()
-		leave()
-		if got, want := p.readAll(), "first\nturn 1\nturn 2\nturn 3\n"; got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
-		w.close()
-		mu.Lock()
-		enter()
-		mu.Unlock()
-		if err := <-over; err != ErrClosed {
-			t.Errorf("got %v", err)
-		}
-	})
-}
-
-// Turns that wait when the output breaks are over.
-func TestTurnsOfABrokenOutput(t *testing.T) {
+// A write that waits for its turn when the output breaks is over.
+func TestWriteToABrokenOutput(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w, p := newStalled(t)
 		over := make(chan error, 1)
-		enter, _ := laneOf(w).Turns(line("x"), func(err error) { over <- err })
-		enter()
+		go func() { over <- laneOf(w).Write(t.Context(), line("x")) }()
+		synctest.Wait()
 		p.broken = io.ErrClosedPipe
 		close(p.take)
 		if err := <-over; !errors.Is(err, io.ErrClosedPipe) {

@@ -71,7 +71,7 @@ func (s *service) answerSoon(ctx context.Context, e *entry, p *mcp.CallToolParam
 	switch {
 	case soon == 0:
 		worked = nil // nothing is done that soon
-	case d.pump == nil:
+	case d.output == nil:
 		worked = nil
 		d.start() // there is nothing to write: the end does not wait for this goroutine
 	case d.spelling == byProgress && soon >= time.Second: // until it is a task, its host shows that

@@ -126,8 +126,7 @@ func (s *service) firstResponse(ctx context.Context, d *delivery) (first json.Ra
 	run := d.run
 	wait, cancel := context.WithTimeout(ctx, s.o.ImmediateWait)
 	defer cancel()
-	r := run.Log().NewTail()
-	_ = r.Wait(wait, 1) // the output so far is sent even if this fails
+	_ = run.Log().Grown(wait, 0) // the output so far is sent even if this fails
 	handle := run.Handle()
 	maps.Copy(handle.Meta, tasks.Related(run.ID()))
 	first, complete = run.Segments().First(rawjson.Encode(handle.Task), rawjson.Encode(handle.Meta), mcp.MaxPage)

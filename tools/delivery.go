@@ -19,7 +19,7 @@ import (
 // delivery sends a client what happens to a call, through one request. It goes through four steps:
 //
 //	open     the run is known, and its output is read from the beginning, or from where another request has stopped
-//	start    a pump writes the output until all of it is written
+//	start    a goroutine writes the output until all of it is written
 //	begin    the client may be sent anything about the call: what must come before, such as a task's handle, has been queued
 //	silence  nothing more is written
 type delivery struct {
@@ -36,20 +36,20 @@ type delivery struct {
 	ctx      context.Context    // ends when nothing more may be written
 	end      context.CancelFunc // ends ctx
 	progress *partials.Progress // nil: no token. Only used on the writer's goroutine
-	dialect  partials.Dialect   // the pump's
+	dialect  partials.Dialect   // the output's
 	marked   *marked            // the dialect, if its lines have marks; otherwise nil
-	reader   *partials.Reader   // the pump's
-	pump     *partials.Pump     // nil: nothing is written while the tool runs
+	reader   *partials.Reader   // the output's; nil if only its last line is shown
+	output   func() error       // writes the output; nil: nothing is written while the tool runs
+	gate     partials.Gate      // all output and progress passes it, until silence closes it
 	streamed func()             // frees the request's id, under which several responses go out; nil: one does
 	release  func()             // closes the stream that answers the request, after all that is written about its task; nil: the answer closes it
 
 	// Owned by the goroutine that answers the call.
 	started   bool
-	elsewhere bool // the result does not answer this request. Set when the pump has stopped
+	elsewhere bool // the result does not answer this request. Set after silence
 
 	mu     sync.Mutex // also taken on the writer's goroutine, so nothing may wait under it
 	begun  signal.Latch
-	silent bool                    // nothing more is written
 	told   bool                    // the ending was written, including what the result has beyond the output
 	held   []mcp.Task              // statuses from before begun
 	early  func(dst []byte) []byte // encodes the last progress from before begun; nil if there is none
@@ -66,8 +66,7 @@ func (d *delivery) open() {
 	// announced.
 	d.ctx, d.end = context.WithCancel(context.Background())
 	c := d.caller
-	log := d.run.Log()
-	o := d.o.Pump
+	d.gate.Lane = c
 	if len(c.Meta.ProgressToken) > 0 {
 		id := ""
 		if d.handle {
@@ -91,13 +90,9 @@ func (d *delivery) open() {
 	case bySEP2679:
 		d.dialect = partials.NewSEP2679(c.Head(), d.run.ID(), nil)
 	case byProgress:
-		d.reader, d.dialect = log.NewTail(), d.progress
+		d.dialect = d.progress
 	case byStatus:
-		d.reader, d.dialect = log.NewTail(), statusDialect(c.Head(), d.run)
-		o.Pace, o.Sparse = max(o.Pace, run.LinePace), true
-	}
-	if d.reader == nil {
-		d.reader = log.NewReader(d.from)
+		d.dialect = statusDialect(c.Head(), d.run)
 	}
 	if d.handle && d.spelling != byStatus {
 		o := origin{Task: d.run.ID(), Spelling: d.spelling, Token: c.Meta.ProgressToken}
@@ -109,7 +104,18 @@ func (d *delivery) open() {
 		}
 		d.release = c.Hold()
 	}
-	d.pump = partials.NewPump(d.reader, d.dialect, c, o)
+	log, o := d.run.Log(), d.o.Deliver
+	switch d.spelling {
+	case byProgress, byStatus:
+		late := d.spelling == byStatus
+		if late {
+			o.Pace = max(o.Pace, run.LinePace)
+		}
+		d.output = func() error { return partials.DeliverLastLine(d.ctx, log, d.dialect, &d.gate, o.Pace, late) }
+	default:
+		d.reader = log.NewReader(d.from)
+		d.output = func() error { return partials.Deliver(d.ctx, d.reader, d.dialect, &d.gate, o) }
+	}
 }
 
 // start writes the output until all of it is written, with signs of life in between. It may be called again.
@@ -118,35 +124,29 @@ func (d *delivery) start() {
 		return
 	}
 	d.started = true
-	if d.pump == nil {
-		d.begin()
+	early := d.begin()
+	if d.output == nil {
 		d.run.Delivered()
 		return
 	}
-	delivered := d.run.Delivering()
-	early := d.begin()
-	if d.progress == nil {
-		d.pump.Start(d.ctx, func(error) { delivered() }) // it fails when the task is stopped or nobody reads any more
-		return
-	}
-	go func() {
-		defer delivered()
+	d.run.Deliver(func(context.Context) {
 		if early != nil {
 			d.write(early)
 		}
 		ctx, stop := context.WithCancel(d.ctx)
-		d.pump.Start(d.ctx, func(error) { stop() })
-		d.beat(ctx)
-	}()
+		var beating sync.WaitGroup
+		if d.progress != nil && d.o.Heartbeat > 0 {
+			beating.Go(func() { d.beat(ctx) })
+		}
+		_ = d.output() // it fails when the task is stopped or the reader has closed
+		stop()
+		beating.Wait()
+	})
 }
 
 // beat sends a sign of life after some silence, so that a silent tool can be told from a hung one, and for
 // hosts that wait longer while there is progress.
 func (d *delivery) beat(ctx context.Context) {
-	if d.o.Heartbeat <= 0 {
-		<-ctx.Done()
-		return
-	}
 	// With two looks in each heartbeat, no silence is longer than one.
 	t := time.NewTicker(d.o.Heartbeat / 2)
 	defer t.Stop()
@@ -170,14 +170,14 @@ func (d *delivery) beat(ctx context.Context) {
 
 // silence ends the delivery: after it returns, nothing more is written. It does not wait for the client.
 func (d *delivery) silence() {
-	if d.pump == nil {
+	if d.output == nil {
 		return
 	}
-	d.pump.Stop()
-	d.mu.Lock()
-	d.silent = true
-	d.mu.Unlock()
+	d.gate.Close()
 	d.end()
+	if d.reader != nil {
+		d.reader.Close() // Append no longer waits for it
+	}
 	if d.streamed != nil {
 		d.streamed()
 	}
@@ -285,12 +285,7 @@ func (d *delivery) report(p tasks.Progress, params json.RawMessage) {
 
 // write writes progress, unless the delivery has ended.
 func (d *delivery) write(encode func(dst []byte) []byte) {
-	_ = d.caller.Write(d.ctx, func(dst []byte) []byte {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		if d.silent { // the delivery ended while it waited for the lane
-			return dst
-		}
+	_ = d.gate.Write(d.ctx, func(dst []byte) []byte {
 		begin := len(dst)
 		dst = encode(dst)
 		if d.marked != nil {
@@ -300,8 +295,8 @@ func (d *delivery) write(encode func(dst []byte) []byte) {
 	})
 }
 
-// ending returns what the result has beyond the output, nothing if the result is sent in another way. The
-// pump calls it at the end of the log, which is closed only once the ending is known.
+// ending returns what the result has beyond the output, nothing if the result is sent in another way. It is
+// called at the end of the log, which is closed only once the ending is known.
 func (d *delivery) ending() partials.Ending {
 	if d.elsewhere {
 		return partials.Ending{}

@@ -30,13 +30,13 @@
 //
 //	tools/call ─ callParams ─ Registry ─▶ start ─▶ tasks.Run ─ entry.run ─▶ Tool.Call
 //	     │                                                                      │ Output
-//	     │                              delivery ◀─ partials.Pump ◀─ log ◀──────┘
+//	     │                              delivery ◀─ partials.Deliver ◀─ log ◀───┘
 //	     ▼
 //	  answer: the first of result, questions (park), too late (handOver, created)
 //
 // Goroutines: that of a request waits for the first thing to answer; one per run calls the tool; one per
-// delivery sends signs of life, if its client asked for progress. If a call waits for a worker, one tells its
-// client so. Output is written on the writer's goroutine (see package partials).
+// delivery writes the output, and another sends signs of life, if its client asked for progress. If a call
+// waits for a worker, one tells its client so. Output is encoded on the writer's goroutine (see package partials).
 //
 // Locks: none of this package's is taken under another. delivery.mu is taken on the writer's goroutine, so
 // nothing waits under it. A textWriter's is held while the log takes a piece, which may wait for the client.

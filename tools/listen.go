@@ -26,7 +26,7 @@ import (
 // [Serve].
 func DefaultServeOptions() ServeOptions {
 	return ServeOptions{
-		Pump:          partials.PumpOptions{Pace: partials.DefaultPace, MaxBytes: partials.DefaultMaxBytes},
+		Deliver:       partials.DeliverOptions{Pace: partials.DefaultPace, MaxBytes: partials.DefaultMaxBytes},
 		SyncWait:      tasks.DefaultSyncWait,
 		ImmediateWait: tasks.DefaultImmediateWait,
 		Heartbeat:     tasks.DefaultHeartbeat,

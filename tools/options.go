@@ -14,7 +14,7 @@ import (
 // ServeOptions say how calls are answered and how their output is delivered. Zero is a default only for
 // FallbackTools and MaxResult; zero durations mean what their comments say.
 type ServeOptions struct {
-	Pump                partials.PumpOptions
+	Deliver             partials.DeliverOptions
 	SyncWait            time.Duration         // when an unfinished plain call is handed over; 0 = never
 	ImmediateWait       time.Duration         // how long a call may take before it is answered with a handle, if the client lets the server choose
 	Heartbeat           time.Duration         // the longest silence towards a client that asked for progress; 0 = no heartbeat

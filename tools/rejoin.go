@@ -164,11 +164,12 @@ func (r *rejoin) write(ctx context.Context, log *partials.Log, segments *partial
 			pos = min(pos, unsent)
 		}
 	}
-	reader := log.NewTail()
-	if r.Spelling != byProgress {
-		reader = log.NewReader(pos)
+	var err error
+	if r.Spelling == byProgress {
+		err = partials.DeliverLastLine(ctx, log, endless{m}, r.caller, r.service.o.Deliver.Pace, false)
+	} else {
+		err = partials.Deliver(ctx, log.NewReader(pos), endless{m}, r.caller, r.service.o.Deliver)
 	}
-	err := partials.NewPump(reader, endless{m}, r.caller, r.service.o.Pump).Run(ctx)
 	r.pos, r.count = m.pos, m.Count()
 	return err
 }

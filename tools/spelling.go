@@ -67,7 +67,7 @@ func (s streaming) End(dst []byte) []byte {
 }
 
 // statusDialect shows the last line of output as the statusMessage of a working task: some hosts show nothing
-// else. It goes with a tail reader.
+// else. It goes with DeliverLastLine.
 func statusDialect(head []byte, run *run.Run) partials.Dialect {
 	return partials.EndlessDialect(func(dst []byte, b partials.Batch) []byte {
 		t := run.Status(b.LastLine())

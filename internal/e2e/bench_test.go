@@ -14,7 +14,7 @@ import (
 	"runnel/rpc"
 )
 
-// The cost of a partial on its way from the log over the pump and the dialect to the output, in either era,
+// The cost of a partial on its way from the log over the dialect to the output, in either era,
 // chunk by chunk (pace 0) and in full batches: they must not differ by more than the bytes that the
 // subscription's id takes.
 func BenchmarkPartials(b *testing.B) {
@@ -33,9 +33,11 @@ func BenchmarkPartials(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/pace=%v", era.name, pace), func(b *testing.B) {
 				caller := benchmarkCaller(b)
 				log := partials.NewLog(nil)
-				pump := partials.NewPump(log.NewReader(0), era.dialect(caller.Head()), caller, partials.PumpOptions{Pace: pace})
-				done := make(chan error)
-				go func() { done <- pump.Run(context.Background()) }()
+				reader, done := log.NewReader(0), make(chan error)
+				go func() {
+					pacing := partials.DeliverOptions{Pace: pace}
+					done <- partials.Deliver(context.Background(), reader, era.dialect(caller.Head()), caller, pacing)
+				}()
 				b.SetBytes(int64(len(line)))
 				b.ReportAllocs()
 				for b.Loop() {

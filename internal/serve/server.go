@@ -53,7 +53,11 @@ func (s *Setup) server(conf *config.Config, set *upstream.Set, store tasks.State
 	methods.Register(server, runner)
 	lend(conf, set, store, runner, log)
 	set.Serve(server, runner, s.Wrapped != nil, tools.ServeOptions{
-		Pump:                partials.PumpOptions{Pace: time.Duration(conf.Partials.Pace), MaxBytes: int(conf.Partials.MaxBytes), Colors: s.Colors},
+		Deliver: partials.DeliverOptions{
+			Pace:     time.Duration(conf.Partials.Pace),
+			MaxBytes: int(conf.Partials.MaxBytes),
+			Colors:   s.Colors,
+		},
 		SyncWait:            time.Duration(conf.Tasks.SyncWait),
 		ImmediateWait:       time.Duration(conf.Tasks.ImmediateWait),
 		Heartbeat:           time.Duration(conf.Tasks.Heartbeat),

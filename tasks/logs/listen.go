@@ -248,7 +248,7 @@ func (l *subscription) line(method string, params any) []byte {
 // writeEnded announces a task that has ended.
 func (l *subscription) writeEnded(ctx context.Context, id string) {
 	if t, err := l.server.runner.Head(ctx, id); err == nil {
-		l.pumpOutput(ctx, id, t.Log)
+		l.writeOutput(ctx, id, t.Log)
 	}
 	if t, err := l.server.runner.Detailed(ctx, id); err == nil {
 		l.writeTask(ctx, t)
@@ -262,9 +262,9 @@ func (l *subscription) follow(ctx context.Context, run *run.View, changed <-chan
 	go func() {
 		defer close(output)
 		if l.takesPartials() {
-			l.pumpOutput(ctx, run.ID(), run.Log())
+			l.writeOutput(ctx, run.ID(), run.Log())
 		} else {
-			l.pumpLines(ctx, run)
+			l.writeLines(ctx, run)
 		}
 	}()
 	if t := run.Detailed(); t.Status == mcp.TaskInputRequired {
@@ -297,10 +297,10 @@ func (l *subscription) takesPartials() bool {
 	return l.caller.Capabilities.Extends(mcp.ExtensionTaskPartials)
 }
 
-// pumpLines writes the task's state when its last line of output has changed, as often as to a client of
+// writeLines writes the task's state when its last line of output has changed, as often as to a client of
 // 2025-11-25.
-func (l *subscription) pumpLines(ctx context.Context, task *run.View) {
-	o := partials.PumpOptions{Pace: max(l.server.o.Pump.Pace, run.LinePace), Sparse: true}
+func (l *subscription) writeLines(ctx context.Context, task *run.View) {
+	pace := max(l.server.o.Deliver.Pace, run.LinePace)
 	dialect := partials.EndlessDialect(func(dst []byte, _ partials.Batch) []byte {
 		t := task.Detailed()
 		if t.Status != mcp.TaskWorking || t.StatusMessage == "" {
@@ -309,14 +309,14 @@ func (l *subscription) pumpLines(ctx context.Context, task *run.View) {
 		t.Meta = nil
 		return append(dst, l.line("notifications/tasks", t)...)
 	})
-	_ = partials.NewPump(task.Log().NewTail(), dialect, l.caller, o).Run(ctx) // fails when the client has left
+	_ = partials.DeliverLastLine(ctx, task.Log(), dialect, l.caller, pace, true) // fails when the client has left
 }
 
-// pumpOutput writes the task's output as partials, if the client asked for them.
-func (l *subscription) pumpOutput(ctx context.Context, id string, log *partials.Log) {
+// writeOutput writes the task's output as partials, if the client asked for them.
+func (l *subscription) writeOutput(ctx context.Context, id string, log *partials.Log) {
 	if !l.takesPartials() {
 		return
 	}
 	dialect := partials.NewSEP2679(l.caller.Head(), id, l.meta)
-	_ = partials.NewPump(log.NewReader(0), dialect, l.caller, l.server.o.Pump).Run(ctx) // fails when the client has left
+	_ = partials.Deliver(ctx, log.NewReader(0), dialect, l.caller, l.server.o.Deliver) // fails when the client has left
 }

@@ -15,10 +15,10 @@ import (
 
 // Options of Serve.
 type Options struct {
-	Pump   partials.PumpOptions // how output is delivered on a subscription
-	Tools  *signal.Broadcast    // changes of the list of tools
-	Page   *Page                // the page of the app; nil = none
-	Others Others               // resources of other servers; nil = none
+	Deliver partials.DeliverOptions // how output is delivered on a subscription
+	Tools   *signal.Broadcast       // changes of the list of tools
+	Page    *Page                   // the page of the app; nil = none
+	Others  Others                  // resources of other servers; nil = none
 }
 
 // Page is the page of an app, a resource for clients that show apps.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,73 +13,83 @@ import (
 	"time"
 )
 
-// Stop ends a pump whatever it waits for: output, its time, or the client.
-func TestStopEndsAPumpThatWaits(t *testing.T) {
+// A delivery that is stopped ends whatever it waits for: output, its time, or the client. Append no longer
+// waits for it, even if it was never begun.
+func TestStopEndsADeliveryThatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, o := range []PumpOptions{{}, {Pace: time.Hour}} {
-			for _, lane := range []waitingLane{&buffer{}, fullLane{}} {
-				l := NewLog(nil)
-				p := NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), turns{lane}, o)
-				ended := make(chan error, 1)
-				go func() { ended <- p.Run(t.Context()) }()
+		for _, o := range []DeliverOptions{{}, {Pace: time.Hour}} {
+			for _, lane := range []Lane{&buffer{}, fullLane{}} {
+				l := NewLog(&LogOptions{MaxPending: 1000})
+				d := startDelivery(t, l.NewReader(0), lane, o)
 				mustAppend(t, l, chunkOf("first"))
 				synctest.Wait()
-				mustAppend(t, l, chunkOf("for the next notification"))
+				mustAppend(t, l, chunkOf("next"))
 				synctest.Wait()
-				p.Stop()
+				d.stop()
 				synctest.Wait()
 				select {
-				case err := <-ended:
-					if !errors.Is(err, errStopped) {
-						t.Errorf("a stopped pump ended with %v", err)
+				case err := <-d.done:
+					if !errors.Is(err, context.Canceled) {
+						t.Errorf("a stopped delivery ended with %v", err)
 					}
 				default:
-					t.Errorf("a pump of pace %v to a %T goes on after Stop", o.Pace, lane)
+					t.Errorf("a delivery of pace %v to a %T goes on after it was stopped", o.Pace, lane)
 				}
+				mustAppend(t, l, chunkOf(strings.Repeat("x", 1000)))
+				mustAppend(t, l, chunkOf("more"))
 			}
 		}
+		l := NewLog(&LogOptions{MaxPending: 1000})
+		l.NewReader(0).Close()
+		mustAppend(t, l, chunkOf(strings.Repeat("x", 1000)))
+		mustAppend(t, l, chunkOf("more"))
 	})
 }
 
-// A pump that waits for its time is not woken by what a tool writes meanwhile, which may be a thousand lines:
-// it shows the last.
-func TestTailWaitsForItsTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := NewLog(nil)
-		p := NewPump(l.NewTail(), NewProgress(nil, json.RawMessage("1"), "", true), turns{&buffer{}}, PumpOptions{Pace: time.Hour})
-		done := make(chan error, 1)
-		go func() { done <- p.Run(t.Context()) }()
-		mustAppend(t, l, chunkOf("first\n"))
-		synctest.Wait() // it has been shown
-		mustAppend(t, l, chunkOf("second\n"))
-		synctest.Wait()
-		mustAppend(t, l, chunkOf("third\n"))
-		l.mu.Lock()
-		if !p.waiter.waits {
-			t.Error("woken before its time")
-		}
-		l.mu.Unlock()
-		l.Close()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-// Nobody waits for a pump that was stopped before it ran, as one is whose client got a handle and reads
-// elsewhere.
-func TestAppendWaitsForNoStoppedPump(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := NewLog(&LogOptions{MaxPending: 10})
-		NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), turns{&buffer{}}, PumpOptions{}).Stop()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
-		for range 3 {
-			if err := l.Append(ctx, chunkOf("more than ten bytes")); err != nil {
-				t.Fatal(err)
-			}
-		}
-	})
+// The last line is shown after its pace, whatever the tool writes before: a thousand lines wake no one. At
+// the end it is shown without its pace, or not at all if the end says it.
+func TestLastLineWaitsForItsTime(t *testing.T) {
+	for name, c := range map[string]struct {
+		late bool
+		want []string
+	}{
+		"last lines":      {false, []string{"0s first", "1h0m0s third", "1h0m1s sixth"}},
+		"late last lines": {true, []string{"1h0m0s third"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, began := NewLog(&LogOptions{MaxPending: 10}), time.Now()
+				var got []string
+				d := EndlessDialect(func(dst []byte, b Batch) []byte {
+					got = append(got, time.Since(began).String()+" "+b.LastLine())
+					return dst
+				})
+				done := make(chan error, 1)
+				go func() { done <- DeliverLastLine(t.Context(), l, d, &buffer{}, time.Hour, c.late) }()
+				for _, line := range []string{"first\n", "second\n", "third\n"} {
+					mustAppend(t, l, chunkOf(line))
+					synctest.Wait()
+				}
+				time.Sleep(time.Hour + time.Second)
+				for _, line := range []string{"fourth\n", "fifth\n", "sixth\n"} {
+					mustAppend(t, l, chunkOf(line))
+					l.mu.Lock()
+					woken := len(l.waiters) == 0
+					l.mu.Unlock()
+					if woken {
+						t.Errorf("woken by %q before its time", line)
+					}
+				}
+				l.Close()
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+				if !slices.Equal(got, c.want) {
+					t.Errorf("shown: %q, want %q", got, c.want)
+				}
+			})
+		})
+	}
 }
 
 // fullLane is a lane whose client does not read.
@@ -89,13 +100,13 @@ func (fullLane) Write(ctx context.Context, _ func([]byte) []byte) error {
 	return context.Cause(ctx)
 }
 
-// A pump whose context has ended says nothing.
-func TestPumpOfAnEndedContextIsSilent(t *testing.T) {
+// A delivery whose context has ended says nothing.
+func TestDeliveryOfAnEndedContextIsSilent(t *testing.T) {
 	l, lane := NewLog(nil), &buffer{}
 	mustAppend(t, l, chunkOf("too late"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), turns{lane}, PumpOptions{}).Run(ctx); err == nil {
+	if err := Deliver(ctx, l.NewReader(0), NewSEP2679(head, "id", nil), lane, DeliverOptions{}); err == nil {
 		t.Error("it ended well")
 	}
 	if lane.Len() > 0 {
@@ -118,7 +129,7 @@ func (f failing) Load(ctx context.Context, pos int64, limit int) ([]Extent, erro
 
 // A backing that cannot be read for a moment ends no delivery; what it cannot give back at all is left out,
 // and the client is told.
-func TestPumpReadsAgain(t *testing.T) {
+func TestDeliverReadsAgain(t *testing.T) {
 	long := strings.Repeat("x", maxText)
 	for name, c := range map[string]struct {
 		fails time.Duration
@@ -137,7 +148,7 @@ func TestPumpReadsAgain(t *testing.T) {
 				s.keep(l)
 				var out buffer
 				l.Close()
-				if err := NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), turns{&out}, PumpOptions{}).Run(t.Context()); err != nil {
+				if err := Deliver(t.Context(), l.NewReader(0), NewSEP2679(head, "id", nil), &out, DeliverOptions{}); err != nil {
 					t.Fatal(err)
 				}
 				var got strings.Builder
@@ -189,7 +200,7 @@ func newOneWriter(t *testing.T) *oneWriter {
 	return w
 }
 
-// to is the lane of one pump, whose lines go to out.
+// to is the lane of one delivery, whose lines go to out.
 func (w *oneWriter) to(out *buffer) *oneWriterLane { return &oneWriterLane{w, out} }
 
 type oneWriterLane struct {
@@ -197,32 +208,34 @@ type oneWriterLane struct {
 	out *buffer
 }
 
-func (l *oneWriterLane) Turns(encode func(dst []byte) []byte, _ func(error)) (enter, leave func()) {
-	turn := func() { l.out.Buffer.Write(encode(nil)) }
-	enter = func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.turns = append(l.turns, turn)
-		select {
-		case l.wake <- struct{}{}:
-		default:
-		}
+func (l *oneWriterLane) Write(_ context.Context, encode func([]byte) []byte) error {
+	written := make(chan struct{})
+	turn := func() {
+		l.out.Buffer.Write(encode(nil))
+		close(written)
 	}
-	return enter, func() {}
+	l.mu.Lock()
+	l.turns = append(l.turns, turn)
+	l.mu.Unlock()
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+	<-written
+	return nil
 }
 
-// A chunk that is appended while the log, the lane, the timer or a load has the pump is never left lying:
-// when nobody has anything to do, everything is written; with a pace, when its time has passed; and so is the
-// end, once.
-func TestPumpMissesNoWake(t *testing.T) {
+// A chunk is never left lying, whatever the delivery waits for when it is appended: the log, the lane, its
+// time, or a load. When all of them rest, everything is written; with a pace, when its time has passed.
+func TestDeliverMissesNothing(t *testing.T) {
 	for seed := range uint64(60) {
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 0))
-			o := PumpOptions{Pace: time.Duration(seed%2) * time.Millisecond, MaxBytes: 64 << rng.IntN(6)}
+			o := DeliverOptions{Pace: time.Duration(seed%2) * time.Millisecond, MaxBytes: 64 << rng.IntN(6)}
 			writer := newOneWriter(t)
 			var logs []*Log
 			var outs []*buffer
-			var ended []int
+			var running sync.WaitGroup
 			var wrote []int
 			for i := range 1 + rng.IntN(4) {
 				l := NewLog(&LogOptions{MaxPending: 1 << (8 + rng.IntN(8)), Retain: 1})
@@ -231,11 +244,10 @@ func TestPumpMissesNoWake(t *testing.T) {
 				}
 				logs = append(logs, l)
 				outs = append(outs, &buffer{})
-				ended = append(ended, 0)
 				wrote = append(wrote, 0)
-				p := NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), writer.to(outs[i]), o)
-				p.Start(t.Context(), func(err error) {
-					if ended[i]++; err != nil {
+				r, lane := l.NewReader(0), writer.to(outs[i])
+				running.Go(func() {
+					if err := Deliver(t.Context(), r, NewSEP2679(head, "id", nil), lane, o); err != nil {
 						t.Error(err)
 					}
 				})
@@ -271,11 +283,7 @@ func TestPumpMissesNoWake(t *testing.T) {
 				l.Close()
 			}
 			settled("closed")
-			for i, n := range ended {
-				if n != 1 {
-					t.Errorf("pump %d has ended %d times", i, n)
-				}
-			}
+			running.Wait()
 		})
 	}
 }
@@ -303,25 +311,9 @@ func (s *savingShelf) Load(ctx context.Context, pos int64, limit int) ([]Extent,
 	return s.shelf.Load(ctx, pos, limit)
 }
 
-// A timer that is quicker than the pump that sets it is not lost.
-func TestPumpOfTheShortestPace(t *testing.T) {
-	l, out := NewLog(nil), make(chan int)
-	NewPump(l.NewReader(0), NewSEP2679(head, "id", nil), turns{laneFunc(func(encode func([]byte) []byte) {
-		out <- len(encode(nil))
-	})}, PumpOptions{Pace: 1}).Start(t.Context(), func(error) {})
-	for n := range 5000 {
-		mustAppend(t, l, chunkOf("x"))
-		select {
-		case <-out:
-		case <-time.After(time.Minute):
-			t.Fatalf("chunk %d is left lying", n)
-		}
-	}
-}
-
 // A reader of a followed log may be further than that has grown, by what the backing holds already. If the
 // log ends there, the output does, too.
-func TestPumpEndsBeyondAFollowedLog(t *testing.T) {
+func TestDeliverEndsBeyondAFollowedLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		there, s := NewLog(nil), &shelf{}
 		there.Back(s)
@@ -331,18 +323,16 @@ func TestPumpEndsBeyondAFollowedLog(t *testing.T) {
 		here.Follow()
 		mustAppend(t, there, chunkOf("stored since"))
 		s.keep(there)
-		asked, ended := 0, 0
+		asked := 0
 		lane := laneFunc(func(encode func([]byte) []byte) {
-			if asked++; asked < 100 {
-				encode(nil)
-			}
+			asked++
+			encode(nil)
 		})
-		NewPump(here.NewReader(0), NewSEP2679(head, "id", nil), turns{lane}, PumpOptions{}).Start(t.Context(), func(error) { ended++ })
+		done := startDelivery(t, here.NewReader(0), lane, DeliverOptions{}).done
 		synctest.Wait()
 		here.Close()
-		synctest.Wait()
-		if ended != 1 || asked > 10 {
-			t.Errorf("ended %d times in %d turns", ended, asked)
+		if err := <-done; err != nil || asked > 10 {
+			t.Errorf("ended with %v in %d turns", err, asked)
 		}
 	})
 }
