@@ -58,3 +58,33 @@ func TestBurstIsRecordedTogether(t *testing.T) {
 		}
 	})
 }
+
+// Calls are recorded in the order in which they began, in whichever they end.
+func TestCallsAreRecordedInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		state := &historian{State: tasks.NewMemory()}
+		r := NewRunner(Options{State: state})
+		defer r.Close()
+		for range 2 {
+			state.given = nil
+			for _, tool := range []string{"first", "second"} {
+				run, err := r.Start(t.Context(), Spec{Tool: tool, Work: func(context.Context, *Run) Done {
+					if tool == "first" {
+						time.Sleep(historyDelay / 2)
+					}
+					return Done{}
+				}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				run.Delivered()
+				time.Sleep(time.Millisecond)
+			}
+			time.Sleep(2 * historyDelay)
+			synctest.Wait()
+			if len(state.given) != 1 || !slices.Equal(state.given[0], []string{"first", "second"}) {
+				t.Errorf("recorded are %v", state.given)
+			}
+		}
+	})
+}
