@@ -139,8 +139,8 @@ func checkVariables(patch json.RawMessage) error {
 //	runnel/handed        set by the process that made the task: the client of an Attached offer has got its id
 //
 // Every process sets progress, times and place for the tasks that it runs, so that others see them, now or
-// later. From a task's second attempt on, KEY, progress and times begin with "attempt-N-": a worker that was believed dead
-// may still write, and is ignored. Package run reads and writes them.
+// later. From a task's second attempt on, KEY, progress and times begin with "attempt-N-": a worker that was
+// believed dead may still write, and is ignored. Package run reads and writes them.
 const (
 	NotePrefix     = "runnel/"
 	QuestionPrefix = NotePrefix + "question/"

@@ -110,9 +110,13 @@ func (s *Setup) Work(ctx context.Context, o WorkOptions) error {
 	}
 	m := newMetrics()
 	w := &worker{
-		queue: queue, host: host, set: set, of: of, ofUpstream: ofUpstream, runners: map[string]*run.Runner{}, metrics: m, secrets: s.secrets, log: log,
-		first: o.Owners[0], leave: leave, leaving: ctx.Done(), slots: make(chan struct{}, o.Slots), changed: signal.NewWake(), missing: map[string]bool{},
-		self: tasks.Worker{Name: cmp.Or(o.Name, host), Labels: o.Labels, Host: host, PID: os.Getpid(), Classes: classes, Slots: o.Slots},
+		queue: queue, host: host, set: set, of: of, ofUpstream: ofUpstream,
+		runners: map[string]*run.Runner{}, metrics: m, secrets: s.secrets, log: log,
+		first: o.Owners[0], leave: leave, leaving: ctx.Done(),
+		slots: make(chan struct{}, o.Slots), changed: signal.NewWake(), missing: map[string]bool{},
+		self: tasks.Worker{
+			Name: cmp.Or(o.Name, host), Labels: o.Labels, Host: host, PID: os.Getpid(), Classes: classes, Slots: o.Slots,
+		},
 	}
 	set.ServeOthers()
 	for _, owner := range o.Owners {

@@ -156,7 +156,8 @@ func (u *ui) askCancel(id string) {
 // askAgain asks the user to confirm that a task is run again.
 func (u *ui) askAgain(id string) {
 	if t := u.table.find(id); t != nil {
-		u.asking, u.agreed = fmt.Sprintf("run %s %s again?", t.Tool, term.Shorten(term.Plain(arguments(t)))), func() { u.again(id) }
+		u.asking = fmt.Sprintf("run %s %s again?", t.Tool, term.Shorten(term.Plain(arguments(t))))
+		u.agreed = func() { u.again(id) }
 	}
 }
 

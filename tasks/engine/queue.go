@@ -103,7 +103,7 @@ func (sp *Space) waitAgain(ctx context.Context, r *Record, begun bool) error {
 	return nil
 }
 
-// endLeft ends a waiting task whose front is gone, and reports whether it did.
+// endLeft ends a waiting task whose front has ended, and reports whether it did.
 func (sp *Space) endLeft(ctx context.Context, r *Record) (bool, error) {
 	if r.front() == "" || !r.Waits() || sp.Now().Sub(time.Unix(0, r.Stored.Offer.Since)) < LeaseTTL {
 		return false, nil
@@ -115,7 +115,7 @@ func (sp *Space) endLeft(ctx context.Context, r *Record) (bool, error) {
 	return true, sp.endUnkept(ctx, r, mcp.TaskCancelled, "the runnel that made the call had ended")
 }
 
-// leaveWithFront asks for the end of the tasks of this process whose front is gone.
+// leaveWithFront asks for the end of the tasks of this process whose front has ended.
 func (sp *Space) leaveWithFront(ctx context.Context, gone func(keeper string) bool) error {
 	for _, k := range sp.mine() {
 		if k.front == "" || !gone(k.front) {
@@ -127,7 +127,7 @@ func (sp *Space) leaveWithFront(ctx context.Context, gone func(keeper string) bo
 		}
 		if err == nil && r.front() != "" && !r.Terminal() {
 			sp.Log.Info().Str("taskId", k.id).Str("owner", sp.Owner).Str("tool", r.Tool).
-				Msg("task is cancelled: the runnel that made the call is gone")
+				Msg("task is cancelled: the runnel that made the call has ended")
 			sp.Want(k.id)
 		}
 	}
