@@ -10,7 +10,7 @@ import (
 // Log.NewReader and Log.ReaderAt make one.
 type Reader struct {
 	log      *Log
-	perChunk int // what each chunk counts in a batch in addition to its data: a delivery may make it a line of its own
+	perChunk int // what each chunk counts in a batch beyond its data: a delivery may make it a line of its own
 
 	cursor // guarded by log.mu
 

@@ -87,7 +87,7 @@ type Order struct {
 	ID   string `json:"id"`   // set by Queue.Order: a worker obeys no drain that was there before it
 }
 
-// What people ask of workers.
+// Values of Order.What.
 const (
 	OrderDrain = "drain" // the workers of this name take no more calls, and end when those that run have ended
 	OrderPause = "pause" // no worker takes calls of this class

@@ -54,8 +54,8 @@ func (i *invocation) hostFiles(h *hosts.Host) (files []string, project string) {
 	return files, project
 }
 
-// hostsWithRunnel returns the hosts that start runnel, and the file that says so. A file that cannot be read is
-// runnel doctor's subject.
+// hostsWithRunnel returns the hosts that start runnel, and the file that says so. A file that cannot be read
+// is runnel doctor's subject.
 func (i *invocation) hostsWithRunnel() []view.Installed {
 	found := []view.Installed{}
 	program, _ := os.Executable()

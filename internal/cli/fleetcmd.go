@@ -109,12 +109,14 @@ func drainWorkers(ctx context.Context, q tasks.Queue, owner, name string) error 
 func (i *invocation) orderCommand(use, short string,
 	order func(ctx context.Context, q tasks.Queue, owner, name string) error,
 ) *cobra.Command {
+	verb, what, _ := strings.Cut(use, " ")
+	example := map[string]string{"NAME": "blue", "CLASS": "builds"}[what]
 	cmd := &cobra.Command{
 		Use: use, Short: short,
-		Example: "  runnel fleet " + strings.NewReplacer("NAME", "blue", "CLASS", "builds").Replace(use) + " --state nats://HOST:4222",
+		Example: fmt.Sprintf("  runnel fleet %s %s --state nats://HOST:4222", verb, example),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return misuse(cmd, "runnel fleet %s: one %s is needed", cmd.Name(), strings.TrimPrefix(use, cmd.Name()+" "))
+				return misuse(cmd, "runnel fleet %s: one %s is needed", verb, what)
 			}
 			l, queue, err := i.openQueue(cmd)
 			if err != nil {
@@ -141,7 +143,8 @@ func (i *invocation) openQueue(cmd *cobra.Command) (*local, tasks.Queue, error) 
 			l.close()
 		}
 		return nil, nil, &serve.UsageError{
-			Err: errors.New("runnel fleet: workers are found through a state on NATS: name it with --state nats://HOST:4222"),
+			Err: errors.New("runnel fleet: workers are found through a state on NATS: " +
+				"name it with --state nats://HOST:4222"),
 		}
 	}
 	return l, queue, nil
@@ -179,10 +182,14 @@ func fleetTable(workers []tasks.Worker, waiting map[string]tasks.Waiting, paused
 		}
 		var runs []string
 		for _, t := range w.Tasks {
-			runs = append(runs, fmt.Sprintf("%.8s %s since %s", t.ID, t.Tool, t.Since.Local().Format(time.TimeOnly)))
+			since := t.Since.Local().Format(time.TimeOnly)
+			runs = append(runs, fmt.Sprintf("%.8s %s since %s", t.ID, t.Tool, since))
 		}
-		rows = append(rows, []string{cmp.Or(w.Name, w.Host), w.Host, fmt.Sprint(w.PID), strings.Join(w.Classes, ","),
-			fmt.Sprint(len(w.Running)), slots, fmt.Sprint(w.Refused), strings.Join(w.Labels, ","), strings.Join(runs, ", ")})
+		rows = append(rows, []string{
+			cmp.Or(w.Name, w.Host), w.Host, fmt.Sprint(w.PID), strings.Join(w.Classes, ","),
+			fmt.Sprint(len(w.Running)), slots, fmt.Sprint(w.Refused),
+			strings.Join(w.Labels, ","), strings.Join(runs, ", "),
+		})
 	}
 	if len(workers) > 0 {
 		text = term.Table(rows) // it makes the words harmless: others have written them

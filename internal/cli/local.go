@@ -43,7 +43,8 @@ const cancelPatience = 3 * time.Second
 // errNoState means that there is no state where this command looks.
 var errNoState = errors.New("there is no state")
 
-var errMemory = errors.New("the state is memory, whose tasks only their own process knows: name a directory with --state")
+var errMemory = errors.New("the state is memory, whose tasks only their own process knows: " +
+	"name a directory with --state")
 
 // openLocal opens the tasks that a command's flags and config name.
 func (i *invocation) openLocal(cmd *cobra.Command) (*local, error) {

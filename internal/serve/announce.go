@@ -21,8 +21,8 @@ const (
 	announcePace = 200 * time.Millisecond
 )
 
-// announce announces the worker to the owners whose tasks it runs, until ctx ends, and obeys people's orders but
-// those before.
+// announce announces the worker to the owners whose tasks it runs, until ctx ends, and obeys people's orders
+// except those before.
 func (w *worker) announce(ctx context.Context, before map[string]bool) {
 	others, stop := w.set.Tools.Changes().Watch() // the tools of upstreams
 	defer stop()
@@ -49,8 +49,8 @@ func (w *worker) announce(ctx context.Context, before map[string]bool) {
 	_ = w.tell(told, func(string) *tasks.Worker { return nil }) // without this, the announcement expires later
 }
 
-// obey does what people ask of workers. before has the ids of the drains that were there at the first look; it
-// is nil then.
+// obey does what people ask of workers. before has the ids of the drains that were there at the first look,
+// when it is nil.
 func (w *worker) obey(ctx context.Context, before map[string]bool) map[string]bool {
 	orders, err := w.queue.Orders(ctx, w.first)
 	if err != nil {
@@ -75,7 +75,8 @@ func (w *worker) obey(ctx context.Context, before map[string]bool) map[string]bo
 	defer w.mu.Unlock()
 	if !slices.Equal(paused, w.paused) {
 		w.paused = paused
-		w.log.Info().Strs("paused", paused).Msg("the classes whose tasks are not taken have changed (runnel fleet pause)")
+		w.log.Info().Strs("paused", paused).
+			Msg("the classes whose tasks are not taken have changed (runnel fleet pause)")
 		if w.again != nil {
 			w.again()
 		}

@@ -40,14 +40,15 @@ func (m *metrics) watchFleet(queue tasks.Queue, owners []string, log zerolog.Log
 					add(class, 1, worker.Slots, len(worker.Running), 0)
 				}
 			}
+			set := func(name string, value float64) { now.GetOrCreateGauge(name, nil).Set(value) }
 			for class, waits := range waiting {
 				add(class, 0, 0, 0, waits.Tasks)
-				now.GetOrCreateGauge(fmt.Sprintf("runnel_fleet_oldest_seconds{owner=%q,class=%q}", owner, class), nil).
-					Set(max(time.Since(waits.Since).Seconds(), 0)) // another machine's clock may be ahead
+				since := max(time.Since(waits.Since).Seconds(), 0) // another machine's clock may be ahead
+				set(fmt.Sprintf("runnel_fleet_oldest_seconds{owner=%q,class=%q}", owner, class), since)
 			}
 			if stored, limit, err := queue.Stored(ctx, owner); err == nil {
-				now.GetOrCreateGauge(fmt.Sprintf("runnel_state_bytes{owner=%q}", owner), nil).Set(float64(stored))
-				now.GetOrCreateGauge(fmt.Sprintf("runnel_state_max_bytes{owner=%q}", owner), nil).Set(float64(limit))
+				set(fmt.Sprintf("runnel_state_bytes{owner=%q}", owner), float64(stored))
+				set(fmt.Sprintf("runnel_state_max_bytes{owner=%q}", owner), float64(limit))
 			}
 		}
 		now.WritePrometheus(w)

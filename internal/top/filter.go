@@ -17,13 +17,14 @@ type filter struct {
 }
 
 func (f *filter) shows(t *tasks.Task) bool {
-	if f.failed && t.Status != mcp.TaskFailed || f.tool != "" && f.tool != t.Tool || f.host != "" && f.host != t.Client {
+	switch {
+	case f.failed && t.Status != mcp.TaskFailed, f.tool != "" && f.tool != t.Tool, f.host != "" && f.host != t.Client:
 		return false
-	}
-	if f.text == "" {
+	case f.text == "":
 		return true
 	}
-	at, _ := index(term.Plain(strings.Join([]string{t.ID, t.Tool, t.Client, arguments(t), t.StatusMessage}, " ")), f.text)
+	words := []string{t.ID, t.Tool, t.Client, arguments(t), t.StatusMessage}
+	at, _ := index(term.Plain(strings.Join(words, " ")), f.text)
 	return at >= 0
 }
 

@@ -20,7 +20,7 @@ type table struct {
 	all      []tasks.Task // the last list, oldest first
 	ended    int          // how many of all have ended
 	filter   filter
-	tasks    []tasks.Task // those of all that are shown: first the running ones, then those that have ended, each newest first
+	tasks    []tasks.Task // those of all that are shown: the running ones, then those that have ended, each newest first
 	running  int          // how many of tasks run
 	matching int          // how many of all the filter lets pass, also those beyond maxEnded
 	selected int          // an index of tasks

@@ -66,7 +66,9 @@ func Listen(ctx context.Context, address string, o Options) (*Server, error) {
 
 // HandleHealth adds what balancers ask: /healthz says that the process lives, /readyz whether calls may be
 // sent to it; nil = always. guarded wraps both.
-func HandleHealth(mux *http.ServeMux, guarded func(http.Handler) http.Handler, ready func(context.Context) error) {
+func HandleHealth(
+	mux *http.ServeMux, guarded func(http.Handler) http.Handler, ready func(context.Context) error,
+) {
 	handle := func(path string, fine func(context.Context) error) {
 		mux.Handle("GET "+path, guarded(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if fine != nil {

@@ -45,7 +45,7 @@ type Options struct {
 
 	Certificate *Fresh[*tls.Certificate] // nil: no TLS
 	Observe     func(method string, status int)
-	Ready       func(ctx context.Context) error // says, to anyone, why no calls should be sent here; nil = never
+	Ready       func(ctx context.Context) error // fails if no calls should be sent here; anyone reads why. nil: it never fails
 
 	MaxLine     int           // bytes of the longest body
 	MaxInFlight int           // requests of an owner that are answered at once

@@ -18,7 +18,7 @@
 //	               result:ATTEMPT.PIECE  the outcome; the record names the attempt that counts
 //	tasks          PLACE                 the order in which tasks were made: by time, so that those of the last minute can be counted
 //	live           live:ID, hidden:ID    who keeps which task that has not ended; without a handle it is hidden
-//	admitted       all                   how many tasks were admitted: each one is, if none was since the tasks were counted
+//	admitted       all                   how many tasks were admitted; one is, if no other was since tasks were counted
 //	alive          KEEPER                a lease
 //	asked:KEEPER   ID                    a task that somebody asks its keeper to cancel
 //
