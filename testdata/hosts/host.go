@@ -196,6 +196,7 @@ enabled = false
 	},
 	{
 		Name: "pi", Program: "@earendil-works/pi-coding-agent/dist/bundle/cli.js", // it wants a newer node than others
+		Terminal: &Terminal{Ready: `scripted`, Stop: []string{"Escape"}, Again: []string{"--continue"}},
 		Start: func(s Start) (args, env []string) {
 			s.write(".pi/agent/mcp.json", encode(s.mcpServers(object{"exposure": "direct"})))
 			s.write(".pi/agent/models.json", encode(object{"providers": object{"scripted": object{
