@@ -126,6 +126,7 @@ enabled = false
 	},
 	{
 		Name: "opencode", Program: "opencode-*/bin/opencode",
+		Terminal: &Terminal{Ready: `ctrl\+p commands`, Stop: []string{"Escape", "Escape"}, Again: []string{"--continue"}},
 		Start: func(s Start) (args, env []string) {
 			s.write(".config/opencode/opencode.json", encode(object{
 				"model": "scripted/scripted", "autoupdate": false, "share": "disabled", "permission": "allow",

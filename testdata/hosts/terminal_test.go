@@ -40,10 +40,12 @@ func (term *terminal) tmux(args ...string) (string, error) {
 	return string(out), err
 }
 
-// run starts a program in a new terminal.
+// run starts a program in a new terminal. Without env a program that has no arguments would be a shell's child,
+// and kill would kill the shell.
 func (term *terminal) run(argv ...string) {
 	term.t.Helper()
-	if out, err := term.tmux(append([]string{"new-session", "-d", "-s", "host", "-x", "160", "-y", "50", "--"}, argv...)...); err != nil {
+	session := []string{"new-session", "-d", "-s", "host", "-x", "160", "-y", "50", "--", "env"}
+	if out, err := term.tmux(append(session, argv...)...); err != nil {
 		term.t.Fatalf("tmux: %v\n%s", err, out)
 	}
 }
