@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -32,7 +33,7 @@ const maxVerdict = 512
 
 // outcome is how a command ended, and its output. Its members are the result's _meta["runnel/command"].
 type outcome struct {
-	ExitCode    *int   `json:"exitCode"` // nil: a signal ended it
+	ExitCode    *int   `json:"exitCode"` // nil: a signal ended it, or it is unknown
 	Signal      string `json:"signal"`
 	DurationMs  int64  `json:"durationMs"`
 	StdoutBytes int64  `json:"stdoutBytes"`
@@ -55,31 +56,37 @@ func (r *record) outcome(e process.Ending, took time.Duration) *outcome {
 		TimedOut:    e.Stop == process.TimedOut || e.Stop == process.Idle,
 		record:      r,
 	}
-	if e.State == nil {
+	if e.State != nil {
+		o.ExitCode, o.Signal = exitOf(e.State)
+	} else if e.Unknown == nil {
 		o.Signal = "SIGKILL"
-	} else if status, ok := e.State.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		o.Signal = system.SignalName(status.Signal())
-		if o.Signal == "" {
-			o.Signal = fmt.Sprintf("signal %d", status.Signal())
-		}
-	} else {
-		o.ExitCode = new(e.State.ExitCode())
 	}
 	switch {
 	case e.Stop == process.TimedOut:
 		o.verdict = "timed out after " + config.Duration(e.Limit).String()
 	case e.Stop == process.Idle:
 		o.verdict = "no output for " + config.Duration(e.Limit).String()
+	case e.Unknown != nil:
+		o.verdict = fmt.Sprintf("it has ended, but the system does not tell how: %v", e.Unknown)
 	case o.Signal != "":
 		o.verdict, o.timed = "killed by "+o.Signal, true
 	case !slices.Contains(r.config.OkExitCodes, *o.ExitCode):
 		o.verdict, o.timed = fmt.Sprintf("exit code %d", *o.ExitCode), true
 	}
-	if e.State == nil {
+	if e.State == nil && e.Unknown == nil {
 		o.verdict += fmt.Sprintf("; it has not ended %v after KILL", process.KillWait)
 		o.timed = false
 	}
 	return o
+}
+
+// exitOf returns the exit code of a process that has ended, or the name of the signal that ended it.
+func exitOf(state *os.ProcessState) (code *int, signal string) {
+	status, ok := state.Sys().(syscall.WaitStatus)
+	if !ok || !status.Signaled() {
+		return new(state.ExitCode()), ""
+	}
+	return nil, cmp.Or(system.SignalName(status.Signal()), fmt.Sprintf("signal %d", status.Signal()))
 }
 
 func (o *outcome) failed() bool { return o.verdict != "" }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"runnel/tasks"
 	"runnel/tools"
 	"runnel/tools/config"
+	"runnel/tools/process"
 	"runnel/tools/schema"
 )
 
@@ -44,6 +46,16 @@ func endOf(t *testing.T, chunks ...partials.Chunk) *outcome {
 		t.Fatal(err)
 	}
 	return &outcome{record: &record{ctx: t.Context(), out: tools.NewOutput(t.Context(), log, nil)}, verdict: "timed out after 30m"}
+}
+
+// A command that has ended in a way that the system does not tell is not called killed.
+func TestUnknownEnd(t *testing.T) {
+	r := endOf(t).record
+	r.config = &mustCommand(t, config.Command{Command: []string{"true"}}).config
+	o := r.outcome(process.Ending{Unknown: syscall.ECHILD}, time.Second)
+	if want := "it has ended, but the system does not tell how: no child processes"; o.lastLine() != want || o.Signal != "" || o.ExitCode != nil {
+		t.Errorf("%q, signal %q, exit code %v", o.lastLine(), o.Signal, o.ExitCode)
+	}
 }
 
 func TestResultOfAGoodEnd(t *testing.T) {

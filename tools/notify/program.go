@@ -58,6 +58,8 @@ func (p *program) tell(ctx context.Context, n *notice) error {
 		return fmt.Errorf("%s was stopped: runnel ends", argv[0])
 	case ending.Stop != 0:
 		return fmt.Errorf("%s was stopped after %v", argv[0], programTimeout)
+	case ending.Unknown != nil:
+		return fmt.Errorf("%s has ended, but the system does not tell how: %w", argv[0], ending.Unknown)
 	case ending.State == nil:
 		return errors.New(argv[0] + " was killed")
 	case !ending.State.Success():

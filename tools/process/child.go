@@ -50,8 +50,9 @@ type Child struct {
 	stdout *os.File
 	stderr *os.File // nil unless separate
 
-	exited chan struct{}    // closed when the child has been waited for
-	state  *os.ProcessState // valid after exited
+	exited  chan struct{}    // closed when the child has been waited for
+	state   *os.ProcessState // valid after exited
+	unknown error            // why state is nil after exited
 
 	output output
 }
@@ -90,7 +91,7 @@ func Start(s *Spec) (*Child, error) {
 	p.family = family{leader: cmd.Process.Pid, mark: mark}
 	guardChild(p.family.leader)
 	go func() {
-		p.state, _ = forks.wait(cmd.Process)
+		p.state, p.unknown = forks.wait(cmd.Process)
 		close(p.exited)
 	}()
 	return p, nil
@@ -152,9 +153,10 @@ type Limits struct {
 
 // Ending says how a process ended.
 type Ending struct {
-	State *os.ProcessState // nil: it was killed, but is not gone
-	Stop  StopReason
-	Limit time.Duration // the limit that was reached, for TimedOut and Idle
+	State   *os.ProcessState // nil: it was killed, but is not gone; or Unknown
+	Unknown error            // why the system does not tell how it ended; nil if it does
+	Stop    StopReason
+	Limit   time.Duration // the limit that was reached, for TimedOut and Idle
 }
 
 // StopReason is the reason for which runnel stopped a process.
@@ -197,7 +199,7 @@ func (p *Child) Run(ctx context.Context, stdout, stderr io.Writer, l Limits) End
 	pumps.Wait()
 	p.closePipes()
 	if p.endsWithin(0) {
-		e.State = p.state
+		e.State, e.Unknown = p.state, p.unknown
 	}
 	return e
 }

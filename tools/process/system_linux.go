@@ -17,16 +17,15 @@ import (
 // forker).
 func killWithThread(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
-// await waits for a child. Unlike [os.Process.Wait], it needs no thread, since the poller watches the child's
-// descriptor. On kernels without such descriptors (before 5.3) it needs one.
+// await waits for a child. Unlike [os.Process.Wait], it needs no thread, since the poller watches a descriptor
+// of the child. That one is opened for this: the child's own must block, or waitid(2) may return too early. On
+// kernels without such descriptors (before 5.3) a thread waits.
 func await(child *os.Process) (*os.ProcessState, error) {
 	var pidfd *os.File
-	_ = child.WithHandle(func(handle uintptr) {
-		if fd, err := unix.FcntlInt(handle, unix.F_DUPFD_CLOEXEC, 0); err == nil {
-			_ = unix.SetNonblock(fd, true) // else it is not polled
-			pidfd = os.NewFile(uintptr(fd), "pidfd")
-		}
-	})
+	if fd, err := unix.PidfdOpen(child.Pid, 0); err == nil {
+		_ = unix.SetNonblock(fd, true) // else it is not polled
+		pidfd = os.NewFile(uintptr(fd), "pidfd")
+	}
 	if pidfd != nil {
 		defer pidfd.Close()
 		if raw, err := pidfd.SyscallConn(); err == nil {

@@ -301,3 +301,26 @@ func TestStoppedCommandEnds(t *testing.T) {
 		}
 	}
 }
+
+// The end of a child that others have collected is unknown.
+func TestAwait(t *testing.T) {
+	for range 2 {
+		p, err := Start(shell("exit 3"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e := p.Run(t.Context(), io.Discard, io.Discard, Limits{}); e.Unknown != nil || e.State.ExitCode() != 3 {
+			t.Errorf("%+v", e)
+		}
+	}
+	child, err := os.StartProcess("/bin/true", []string{"true"}, &os.ProcAttr{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := syscall.Wait4(child.Pid, nil, 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	if state, err := await(child); state != nil || !errors.Is(err, syscall.ECHILD) {
+		t.Errorf("%v, %v", state, err)
+	}
+}
