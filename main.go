@@ -28,7 +28,7 @@
 //	         rpc          its request is admitted: era, method, a slot (server_era.go, incoming.go)
 //	         tools        the tool is found, its arguments are checked (service.go)
 //	         tasks/run    a Run starts, stored before its client gets a handle (start.go)
-//	         tools        its output is opened for this client, in a dialect (delivery.go, spelling.go)
+//	         tasks/feed   its output is opened for this client, in a dialect (spelling.go, feed.go)
 //	         tools/...    the tool runs: a command, a Go function, another server
 //	         tools        the answer is chosen: a result, a handle, questions (answer.go)
 //	         tasks/run    the Run ends: starting, running, draining, ending, ended (run.go, end.go)
@@ -53,6 +53,7 @@
 //	partials                the log of a task, its readers, the dialects; partials/tracker is the client's half
 //	tasks                   what a task is, and what a state must do; the state in memory
 //	tasks/run               tasks that run here, and views of those that run elsewhere
+//	tasks/feed              what a client is sent about a call: output, progress, status, after a lost connection, too
 //	tasks/methods           the methods tasks/* of both eras
 //	tasks/engine            what states on servers have in common
 //	tasks/sqlite            the state on disk

@@ -35,7 +35,7 @@
 //	what memory keeps of a log                     Log.trim, Log.retention (log.go), Memory.share (backing.go)
 //	when a batch goes out, and how much is in it   Deliver (deliver.go), fill (fill.go)
 //	a reader is woken                              Log.await, Log.wakeReaders (log.go)
-//	which dialect a call gets                      chooseSpelling of package tools
+//	which dialect a call gets                      Choose of package feed
 //	a line gets its number                         Dialect.Encode; SEP-1905's segments: Segments.Number (segments.go)
 //	a dialect's numbers and names                  a file each: sep2679.go, sep1905.go, sep2998.go, pr383.go
 //	output ends on the wire                        Dialect.End, called by Deliver

@@ -7,6 +7,7 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/tasks/feed"
 	"runnel/tasks/methods"
 	"runnel/tasks/run"
 )
@@ -31,7 +32,7 @@ func (s *service) callStateless(ctx context.Context, c *rpc.Caller, params json.
 	}
 	// A tool that requires a task gets one before it starts, so that a refusal leaves nothing running.
 	task := canTask(c, e) && e.taskSupport() == mcp.TaskRequired
-	d := s.deliver(c, false, chooseSpelling(c, false, ""))
+	d := s.deliver(c, false, feed.Choose(c, false, ""))
 	d.params = p.Raw
 	variables, err := callVariables(c)
 	if err != nil {
@@ -55,27 +56,27 @@ func canTask(c *rpc.Caller, e *entry) bool {
 
 // answer answers a call with whatever comes first: its result, its questions, or a note that it takes longer.
 func (s *service) answer(ctx context.Context, e *entry, p *mcp.CallToolParams, d *delivery) (any, error) {
-	if canTask(d.caller, e) {
+	if canTask(d.Caller, e) {
 		return s.answerSoon(ctx, e, p, d)
 	}
-	return s.answerInTime(ctx, e, p, d, s.patience(d.caller, e))
+	return s.answerInTime(ctx, e, p, d, s.patience(d.Caller, e))
 }
 
 // answerSoon answers a client that can take a task with one if the work takes longer than ImmediateWait.
 // Until then no output is written, because the task's handle comes before it, and progress only where it can
 // be seen.
 func (s *service) answerSoon(ctx context.Context, e *entry, p *mcp.CallToolParams, d *delivery) (any, error) {
-	run := d.run
-	worked := d.run.Worked()
-	soon := s.immediateWait(d.caller)
+	run := d.Run
+	worked := d.Run.Worked()
+	soon := s.immediateWait(d.Caller)
 	switch {
 	case soon == 0:
 		worked = nil // nothing is done that soon
-	case d.output == nil:
+	case !d.Writes():
 		worked = nil
-		d.start() // there is nothing to write: the end does not wait for this goroutine
-	case d.spelling == byProgress && soon >= time.Second: // until it is a task, its host shows that
-		d.start()
+		d.Start() // there is nothing to write: the end does not wait for this goroutine
+	case d.Spelling == feed.ByProgress && soon >= time.Second: // until it is a task, its host shows that
+		d.Start()
 	}
 	what, questions := next(ctx, d, worked, time.After(soon))
 	if what == isLate && d.audience.apart { // a handle is for work that outlives this process
@@ -95,18 +96,18 @@ func (s *service) answerSoon(ctx context.Context, e *entry, p *mcp.CallToolParam
 	case run.Promote(ctx) == nil:
 		return created(d), nil
 	default: // the limit of live tasks is reached
-		return s.answerInTime(ctx, e, p, d, s.patience(d.caller, e))
+		return s.answerInTime(ctx, e, p, d, s.patience(d.Caller, e))
 	}
 }
 
 // answerInTime answers a client that waits for the result, until it is late. Then the call is handed over, if
 // possible.
 func (s *service) answerInTime(ctx context.Context, e *entry, p *mcp.CallToolParams, d *delivery, late <-chan time.Time) (any, error) {
-	d.start()
+	d.Start()
 	what, questions := next(ctx, d, nil, late)
 	if what == isLate {
 		if result := s.handOver(ctx, e, d); result != nil {
-			return rpc.After{Result: dressResult(d.caller.Version, result), Drop: drop(d.run)}, nil
+			return rpc.After{Result: dressResult(d.Caller.Version, result), Drop: drop(d.Run)}, nil
 		}
 		what, questions = next[any](ctx, d, nil, nil)
 	}
@@ -132,19 +133,19 @@ const together = 25 * time.Millisecond
 // next waits for the first event, and returns it with the questions if it is isAsked.
 func next[T any](ctx context.Context, d *delivery, worked <-chan struct{}, late <-chan T) (event, map[string]mcp.InputRequest) {
 	var changed <-chan struct{} // nil: questions are sent to the client as requests
-	if d.caller.Version.Stateless {
+	if d.Caller.Version.Stateless {
 		var stop func()
-		changed, stop = d.run.Watch()
+		changed, stop = d.Run.Watch()
 		defer stop()
 	}
-	ended := d.run.Ended()
+	ended := d.Run.Ended()
 	for {
 		if changed != nil && !isDone(ended) { // questions may be closed after the end
-			for n := 0; len(d.run.Questions()) > n; {
-				n = len(d.run.Questions())
+			for n := 0; len(d.Run.Questions()) > n; {
+				n = len(d.Run.Questions())
 				time.Sleep(together)
 			}
-			if questions := d.run.Questions(); len(questions) > 0 {
+			if questions := d.Run.Questions(); len(questions) > 0 {
 				return isAsked, questions
 			}
 		}
@@ -174,8 +175,8 @@ func (s *service) say(ctx context.Context, e *entry, what event, questions map[s
 	case isAsked:
 		return s.park(p, d, questions)
 	case isCancelled:
-		d.silence() // nothing of a call comes after its answer
-		s.giveUp(ctx, e, d.run, d.caller)
+		d.Silence() // nothing of a call comes after its answer
+		s.giveUp(ctx, e, d.Run, d.Caller)
 		return nil, context.Cause(ctx)
 	default:
 		return d.answer()
@@ -209,18 +210,18 @@ const listenWait = 5 * time.Second
 // created answers with the task: from now on its client polls or listens. "notifications/progress and
 // notifications/message [...] are not supported on tasks".
 func created(d *delivery) any {
-	run := d.run
-	if d.started {
+	run := d.Run
+	if d.Started() {
 		run.Hold()
 	}
-	if d.caller.Capabilities.Extends(mcp.ExtensionTaskPartials) {
+	if d.Caller.Capabilities.Extends(mcp.ExtensionTaskPartials) {
 		run.Log().Expect(listenWait)
 	}
 	d.audience.known.Set()
-	d.silence()
+	d.Silence()
 	return rpc.After{
 		Result: run.Created(),
-		Do:     func() { run.Deliver(func(context.Context) { d.begin() }) },
+		Do:     func() { run.Deliver(func(context.Context) { d.Begin() }) },
 		Drop:   drop(run),
 	}
 }
@@ -228,25 +229,22 @@ func created(d *delivery) any {
 // park answers a call with its questions; the client answers them by sending the call again
 // (basic/patterns/mrtr). Meanwhile the run waits, and is cancelled if nobody comes back in time.
 func (s *service) park(p *mcp.CallToolParams, d *delivery, questions map[string]mcp.InputRequest) (any, error) {
-	run := d.run
+	run := d.Run
 	for _, q := range questions {
 		// "Servers MUST NOT send an inputRequests that the client has not declared support for": the client
 		// that comes back with answers may declare less than the one that made the call.
-		if err := need(d.caller, q.Method, q.Params); err != nil {
+		if err := need(d.Caller, q.Method, q.Params); err != nil {
 			run.Cancel(err.Error())
 			return nil, err
 		}
 	}
-	if d.started {
+	if d.Started() {
 		run.Hold()
 	}
-	d.silence()
-	var position int64
-	if d.reader != nil {
-		position = d.reader.Pos()
-	}
-	if d.started && d.spelling == byPR383 {
-		d.endPartials()
+	d.Silence()
+	position := d.Pos()
+	if d.Started() && d.Spelling == feed.PR383 {
+		d.EndPartials()
 	}
 	state, err := s.parked.leave(p, &parkedCall{audience: d.audience, position: position})
 	if err != nil {
@@ -266,11 +264,11 @@ func (s *service) resume(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.Ca
 		return nil, err
 	}
 	d := s.deliverRest(c, parked.audience, parked.position)
-	if err := d.run.Answer(ctx, p.InputResponses); err != nil {
-		s.giveUp(ctx, e, d.run, c)
+	if err := d.Run.Answer(ctx, p.InputResponses); err != nil {
+		s.giveUp(ctx, e, d.Run, c)
 		return nil, err
 	}
-	if questions := d.run.Questions(); len(questions) > 0 {
+	if questions := d.Run.Questions(); len(questions) > 0 {
 		// "the server SHOULD respond with a new InputRequiredResult requesting the missing information again"
 		return s.park(p, d, questions)
 	}

@@ -57,7 +57,7 @@ func (a *audience) putForm(ctx context.Context, q *run.Question) (json.RawMessag
 	if q.Sent = c != nil && !c.Version.Stateless; !q.Sent {
 		return a.put(ctx, q, nil)
 	}
-	if err := a.current.Load().await(ctx); err != nil {
+	if err := a.current.Load().Await(ctx); err != nil {
 		return nil, err
 	}
 	params := a.related(q.Request.Params)

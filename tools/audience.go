@@ -26,7 +26,6 @@ type audience struct {
 	known   signal.Latch    // the client knows the task
 	left    atomic.Bool     // the client was told to come back for the task, and no longer waits for the call
 	far     tasks.FarClient // in a worker, instead of a caller
-	relays  bool            // see Traits.Relays
 	apart   bool            // the call runs in another process, or tries to; set before it begins
 
 	mu        sync.Mutex
@@ -37,17 +36,17 @@ type audience struct {
 // Begin implements run.Client.
 func (a *audience) Begin(run *run.Run) {
 	a.run = run
-	a.current.Load().open()
+	a.current.Load().Open(run)
 }
 
 // Status implements run.Client.
-func (a *audience) Status(t mcp.Task) { a.current.Load().status(t) }
+func (a *audience) Status(t mcp.Task) { a.current.Load().Status(t) }
 
 // Silence implements run.Client.
 func (a *audience) Silence() {
-	a.current.Load().silence()
+	a.current.Load().Silence()
 	a.withdraw()
-	a.current.Load().silence() // the call may have come back meanwhile; if it comes back later, it finds a.end
+	a.current.Load().Silence() // the call may have come back meanwhile; if it comes back later, it finds a.end
 }
 
 // report passes on the progress that the tool reports. params are those of another server's notification, nil
@@ -57,14 +56,14 @@ func (a *audience) report(p tasks.Progress, params json.RawMessage) {
 		a.run.PublishProgress()
 		return
 	}
-	a.current.Load().report(p, params)
+	a.current.Load().Report(p, params)
 }
 
 // dress converts the call's result to what a version knows. Of another server's result, only what no client
 // of the era reads is converted.
 func (a *audience) dress(v *mcp.Version, r *mcp.CallToolResult) *mcp.CallToolResult {
 	switch {
-	case !a.relays:
+	case !a.current.Load().Relays:
 		return dressResult(v, r)
 	case len(r.StructuredContent) > 0 && r.StructuredContent[0] != '{':
 		return r.For(v)
@@ -73,7 +72,7 @@ func (a *audience) dress(v *mcp.Version, r *mcp.CallToolResult) *mcp.CallToolRes
 }
 
 // caller returns the sender of the latest request of the call: capabilities belong to a request.
-func (a *audience) caller() *rpc.Caller { return a.current.Load().caller }
+func (a *audience) caller() *rpc.Caller { return a.current.Load().Caller }
 
 // withdraw withdraws the open questions and admits no new ones. When it returns the client has been told so,
 // as far as it reads.

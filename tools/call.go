@@ -11,6 +11,7 @@ import (
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
+	"runnel/tasks/feed"
 	"runnel/tasks/methods"
 	"runnel/tasks/run"
 )
@@ -29,7 +30,7 @@ func (s *service) call(ctx context.Context, c *rpc.Caller, params json.RawMessag
 	if augmented {
 		return s.callTask(ctx, c, e, p)
 	}
-	d := s.deliver(c, false, chooseSpelling(c, false, ""))
+	d := s.deliver(c, false, feed.Choose(c, false, ""))
 	d.params = p.Raw
 	if _, err := s.start(ctx, e, p.Arguments, d, run.Spec{Late: !e.traits.bounded}); err != nil {
 		return nil, err
@@ -58,7 +59,7 @@ func (s *service) augmented(c *rpc.Caller, e *entry, p *mcp.CallToolParams) (boo
 func (s *service) callTask(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.CallToolParams) (any, error) {
 	methods.Used(c).Set()
 	mode, fallback := chooseMode(e, p.Task.ResponseModes)
-	d := s.deliver(c, true, chooseSpelling(c, true, mode))
+	d := s.deliver(c, true, feed.Choose(c, true, mode))
 	d.params = p.Raw
 	ttl, err := ttl(p.Task)
 	if err != nil {
@@ -79,19 +80,15 @@ func (s *service) callTask(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.
 		}
 	}
 	if mode == mcp.ModeStreaming {
-		first, complete := s.firstResponse(ctx, d)
-		mark := d.mark()
-		if complete && mark != "" {
-			mark = d.marked.mark(d.marked.Count(), 1)
-		}
-		return rpc.After{Result: first, Mark: mark, Do: d.start, Drop: drop(run)}, nil
+		first, mark := s.firstResponse(ctx, d)
+		return rpc.After{Result: first, Mark: mark, Do: d.Start, Drop: drop(run)}, nil
 	}
 	handle := run.Handle()
 	if fallback {
 		handle.Meta[mcp.MetaFallbackMode] = string(mcp.ModeTask)
 	}
 	// "The response with the handle comes first, then partials."
-	return rpc.After{Result: handle, Mark: d.mark(), Do: d.start, Drop: drop(run)}, nil
+	return rpc.After{Result: handle, Mark: d.Mark(), Do: d.Start, Drop: drop(run)}, nil
 }
 
 // chooseMode chooses the mode of a call that has no immediate result (SEP-1905, "Server Response Decision
@@ -108,8 +105,8 @@ func chooseMode(e *entry, modes []mcp.ResponseMode) (mode mcp.ResponseMode, fall
 // immediate is case 1 of SEP-1905: the whole result, with the completed task that it belongs to. The client
 // hears nothing else of that task.
 func (d *delivery) immediate() (any, error) {
-	run := d.run
-	d.silence()
+	run := d.Run
+	d.Silence()
 	run.Complete()
 	run.Delivered()
 	<-run.Ended()
@@ -117,21 +114,18 @@ func (d *delivery) immediate() (any, error) {
 	if outcome.Err != nil {
 		return nil, outcome.Err
 	}
-	return tasks.WithRelated(d.audience.dress(d.caller.Version, outcome.Result), run.ID()), nil
+	return tasks.WithRelated(d.audience.dress(d.Caller.Version, outcome.Result), run.ID()), nil
 }
 
 // firstResponse is case 3 of SEP-1905: the task, and its output so far. It waits a little for the first
 // segment: lastSeqNr 0 is invalid, so an empty first response would leave nothing to resume from.
-func (s *service) firstResponse(ctx context.Context, d *delivery) (first json.RawMessage, complete bool) {
-	run := d.run
+func (s *service) firstResponse(ctx context.Context, d *delivery) (first json.RawMessage, mark string) {
+	run := d.Run
 	wait, cancel := context.WithTimeout(ctx, s.o.ImmediateWait)
 	defer cancel()
 	_ = run.Log().Grown(wait, 0) // the output so far is sent even if this fails
 	handle := run.Handle()
 	maps.Copy(handle.Meta, tasks.Related(run.ID()))
-	first, complete = run.Segments().First(rawjson.Encode(handle.Task), rawjson.Encode(handle.Meta), mcp.MaxPage)
-	if complete && d.streamed != nil {
-		d.streamed()
-	}
-	return first, complete
+	first, complete := run.Segments().First(rawjson.Encode(handle.Task), rawjson.Encode(handle.Meta), mcp.MaxPage)
+	return first, d.First(complete)
 }

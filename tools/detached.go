@@ -11,6 +11,7 @@ import (
 	"runnel/partials"
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
+	"runnel/tasks/feed"
 	"runnel/tasks/run"
 )
 
@@ -112,7 +113,7 @@ func (c *Call) tellWaiting() {
 func Take(ctx context.Context, runner *run.Runner, call *Detached, t Tool, work []byte, log zerolog.Logger) (*run.Run, error) {
 	e := newEntry(t)
 	s := &service{runner: runner, taken: *call, o: ServeOptions{Log: log}}
-	d := s.deliver(nil, false, byResult)
+	d := s.deliver(nil, false, feed.ByResult)
 	d.audience.far = call.Client
 	spec := s.spec(e, call.Arguments, d, run.Spec{})
 	run, err := runner.Take(ctx, call.TaskID, work, spec)

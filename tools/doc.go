@@ -30,22 +30,19 @@
 //
 //	tools/call ─ callParams ─ Registry ─▶ start ─▶ tasks.Run ─ entry.run ─▶ Tool.Call
 //	     │                                                                      │ Output
-//	     │                              delivery ◀─ partials.Deliver ◀─ log ◀───┘
+//	     │                              feed.Feed ◀─ partials.Deliver ◀─ log ◀───┘
 //	     ▼
 //	  answer: the first of result, questions (park), too late (handOver, created)
 //
-// Goroutines: that of a request waits for the first thing to answer; one per run calls the tool; one per
-// delivery writes the output, and another sends signs of life, if its client asked for progress. If a call
-// waits for a worker, one tells its client so. Output is encoded on the writer's goroutine (see package partials).
+// Goroutines: that of a request waits for the first thing to answer; one per run calls the tool; package feed
+// has those that write the output. If a call waits for a worker, one tells its client so.
 //
-// Locks: none of this package's is taken under another. delivery.mu is taken on the writer's goroutine, so
-// nothing waits under it. A textWriter's is held while the log takes a piece, which may wait for the client.
-// Registry.mu is never held across a call of a tool.
+// Locks: none of this package's is taken under another. A textWriter's is held while the log takes a piece,
+// which may wait for the client. Registry.mu is never held across a call of a tool.
 //
 //	call        one tools/call; it runs as a task, whatever its client is told
-//	delivery    all that a client is sent about a call through one request
+//	delivery    all that a client is sent about a call through one request: a Feed of package feed, and the answer
 //	audience    the client of a call, over all its requests
-//	spelling    the dialect that carries the output
 //	park        to answer a call with its questions, and wait for the client to come back
 //	hand over   to answer a call that takes too long with its task, for the fallback tools
 //	fallback    the tools by which a model uses tasks through a host that has none
@@ -58,16 +55,16 @@
 //	a tool's own schema is checked     Checker.Compile of package schema, at its first use; for a config's tools also schemas.go of package command
 //	what tools/list shows              service.list, Registry.list (list.go), service.fallbackHidden (fallback.go)
 //	where the eras differ              service.call (call.go), service.callStateless (answer.go), dress.go; more in packages rpc and tasks
-//	what a version can hold            dress.go
+//	what a version can hold            dress.go; content: Content of package feed
 //	a call asks for a ttl              ttl (callparams.go); package run decides
 //	a call continues elsewhere         Call.Detach, Call.Offer, and Take there (detached.go)
 //	a call takes too long              service.patience (answer.go), service.handOver (handover.go)
 //	a running call gets a handle       Run.Promote of package run: service.answerSoon (answer.go), service.handOver (handover.go), service.recentOf (app.go)
 //	a question reaches the client      audience.ask (asking.go); as the answer to a call: service.park (answer.go)
 //	a worker asks the client           audience.Asked (relay.go)
-//	which dialect carries the output   chooseSpelling (spelling.go)
-//	a lost stream is resumed           mark.go, rejoin.go
+//	which dialect carries the output   Choose of package feed
+//	a lost stream is resumed           Resumer of package feed
 //	secrets are masked                 Output.Write, Output.Content (output.go), Call.hide (outcome.go), textStream.Write (package command); the end: package run
-//	no output after the end            delivery.silence (delivery.go); the order is package run's
+//	no output after the end            Feed.Silence of package feed; the order is package run's
 //	output is shortened for a model    package text; fit.go bounds the length of a line
 package tools

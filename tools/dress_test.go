@@ -38,21 +38,6 @@ func TestDressStructured(t *testing.T) {
 	}
 }
 
-// Members that a version does not know are taken out of an item of content, and nothing else is changed,
-// whatever the item is.
-func TestDressContent(t *testing.T) {
-	v := mcp.LookupVersion("2025-03-26")
-	for item, want := range map[string]string{
-		`{"type":"text","text":"a","_meta":{}}`: `{"type":"text","text":"a"}`,
-		`{"type":"text", "text":"a"}`:           `{"type":"text", "text":"a"}`,
-		`"text"`:                                `"text"`,
-	} {
-		if got := DressContent(v, mcp.ContentBlock(item)); string(got) != want {
-			t.Errorf("%s: %s, want %s", item, got, want)
-		}
-	}
-}
-
 // Whichever way the result goes out, it is one that the version can hold.
 func TestDressEveryWay(t *testing.T) {
 	array := &Function{

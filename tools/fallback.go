@@ -10,6 +10,7 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/feed"
 	"runnel/tasks/methods"
 	"runnel/tasks/run"
 )
@@ -93,13 +94,13 @@ func (s *service) startFor(ctx context.Context, c *rpc.Caller, tool string, argu
 	if _, err := e.fit(arguments, s.runner.Secrets()); err != nil {
 		return nil, fmt.Errorf("%w; %s has not been started", err, tool)
 	}
-	d := s.deliver(c, false, byResult)
+	d := s.deliver(c, false, feed.ByResult)
 	d.audience.left.Store(true)
 	run, err := s.start(ctx, e, arguments, d, run.Spec{Handle: true})
 	if err != nil {
 		return nil, err
 	}
-	d.start()
+	d.Start()
 	return run, nil
 }
 

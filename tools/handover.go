@@ -2,7 +2,6 @@ package tools
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -10,6 +9,7 @@ import (
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
+	"runnel/tasks/feed"
 	"runnel/tasks/run"
 	"runnel/tools/schema"
 )
@@ -18,7 +18,7 @@ import (
 // continue, with the output so far. It returns nil if the client could not continue or the task cannot be
 // kept; then the call keeps waiting.
 func (s *service) handOver(ctx context.Context, e *entry, d *delivery) *mcp.CallToolResult {
-	c, run := d.caller, d.run
+	c, run := d.Caller, d.Run
 	if !s.canResume(c) {
 		return nil
 	}
@@ -29,14 +29,14 @@ func (s *service) handOver(ctx context.Context, e *entry, d *delivery) *mcp.Call
 		return nil
 	}
 	d.audience.left.Store(true)
-	d.silence()
-	if d.spelling == byPR383 || d.spelling == bySEP2998 {
-		d.endPartials()
+	d.Silence()
+	if d.Spelling == feed.PR383 || d.Spelling == feed.SEP2998 {
+		d.EndPartials()
 	}
 	var output string
 	var next int64
-	if d.spelling == byPR383 {
-		next = d.reader.Pos() // everything before was sent
+	if d.Spelling == feed.PR383 {
+		next = d.Pos() // everything before was sent
 	} else {
 		t := run.Task()
 		shaper := s.shaper(c, &t, 0)
@@ -78,17 +78,4 @@ func (s *service) howToResume(c *rpc.Caller, run *run.Run) string {
 	default:
 		return running + " Its host waits for the result with tasks/result, looks at it with tasks/get, and stops it with tasks/cancel."
 	}
-}
-
-// endPartials marks the last partial result of this request: what the result adds does not come with it.
-func (d *delivery) endPartials() {
-	d.elsewhere = true
-	var m struct {
-		Method string          `json:"method"`
-		Params json.RawMessage `json:"params"`
-	}
-	if err := json.Unmarshal(d.dialect.End(nil), &m); err != nil {
-		panic("internal error: " + err.Error())
-	}
-	_ = d.caller.Notify(m.Method, m.Params) // fails only when the reader has closed
 }

@@ -8,6 +8,7 @@ import (
 
 	"runnel/partials"
 	"runnel/rpc"
+	"runnel/tasks/feed"
 	"runnel/tasks/logs"
 )
 
@@ -31,6 +32,11 @@ type ServeOptions struct {
 	App    *App        // nil = none
 	Source Source      // nil = all tools are known from the start
 	Others logs.Others // nil = the only resources are logs
+}
+
+// feed returns how output is delivered.
+func (o *ServeOptions) feed() feed.Options {
+	return feed.Options{Deliver: o.Deliver, Heartbeat: o.Heartbeat}
 }
 
 // ByClient names values of ServeOptions that depend on the client, where package clients knows it.

@@ -53,7 +53,7 @@ func (a *audience) forward(q *run.Question) {
 		}
 		cancel()
 	}()
-	if a.current.Load().await(ctx) != nil {
+	if a.current.Load().Await(ctx) != nil {
 		return
 	}
 	params := q.Request.Params

@@ -6,6 +6,7 @@ import (
 	"runnel/internal/signal"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/tasks/feed"
 	"runnel/tasks/logs"
 	"runnel/tasks/methods"
 	"runnel/tasks/run"
@@ -34,7 +35,7 @@ func Serve(srv *rpc.Server, registry *Registry, runner *run.Runner, o ServeOptio
 	})
 	srv.OnDrain(func(context.Context) { s.parked.close() })
 	if o.Resumable {
-		srv.HandleResume(s.rejoin)
+		srv.HandleResume((&feed.Resumer{Runner: runner, Deliver: o.Deliver, Log: o.Log}).Resume)
 	}
 	srv.Handle(rpc.Handshake, "tools/list", s.list)
 	srv.Handle(rpc.Handshake, "tools/call", s.call)

@@ -10,6 +10,7 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/feed"
 	"runnel/tasks/methods"
 	"runnel/tasks/run"
 )
@@ -50,8 +51,8 @@ func (s *service) lookup(ctx context.Context, c *rpc.Caller, name string) *entry
 // start starts a call of a tool. A detached call without questions already runs elsewhere when start returns.
 func (s *service) start(ctx context.Context, e *entry, arguments json.RawMessage, d *delivery, spec run.Spec) (*run.Run, error) {
 	run, err := s.runner.Start(ctx, s.spec(e, arguments, d, spec))
-	if err == nil && !e.traits.bounded && d.caller.ShowsApps() {
-		s.recent.note(d.caller, run)
+	if err == nil && !e.traits.bounded && d.Caller.ShowsApps() {
+		s.recent.note(d.Caller, run)
 	}
 	if err != nil || !d.audience.apart || e.traits.Confirms {
 		return run, err
@@ -62,7 +63,7 @@ func (s *service) start(ctx context.Context, e *entry, arguments json.RawMessage
 	case <-run.Worked():
 		return run, nil // that failed, and the run says so
 	case <-ctx.Done():
-		s.giveUp(ctx, e, run, d.caller)
+		s.giveUp(ctx, e, run, d.Caller)
 		return nil, context.Cause(ctx)
 	}
 }
@@ -77,12 +78,12 @@ func (s *service) outlives(c *rpc.Caller, e *entry, handle bool) bool {
 // spec returns how a call of a tool runs.
 func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec run.Spec) run.Spec {
 	spec.Tool = e.spec.Name
-	spec.ClientName = hostName(d.caller)
+	spec.ClientName = hostName(d.Caller)
 	spec.Arguments = arguments
 	spec.Unrecorded = e.extra || e.forApp
 	spec.Client = d.audience
-	d.audience.relays = e.traits.Relays
-	outlives := s.outlives(d.caller, e, spec.Handle)
+	d.Relays = e.traits.Relays
+	outlives := s.outlives(d.Caller, e, spec.Handle)
 	d.audience.apart = outlives || e.traits.Detached
 	if spec.Handle || !outlives {
 		d.audience.known.Set()
@@ -90,7 +91,7 @@ func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec ru
 	// The check runs on the goroutine of the request: it needs stack, which the goroutine of a task would
 	// keep.
 	fitted, err := e.fit(arguments, s.runner.Secrets())
-	in := &Call{Arguments: fitted, Params: d.params, Confirmed: s.taken.Confirmed, caller: d.caller, audience: d.audience, server: s, outlives: outlives}
+	in := &Call{Arguments: fitted, Params: d.params, Confirmed: s.taken.Confirmed, caller: d.Caller, audience: d.audience, server: s, outlives: outlives}
 	if err != nil {
 		spec.Work = func(context.Context, *run.Run) run.Done {
 			return run.Done{Result: mcp.ErrorResult(err.Error()), Status: err.Error()}
@@ -108,23 +109,25 @@ func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec ru
 }
 
 // deliver makes the delivery of a call's first request.
-func (s *service) deliver(c *rpc.Caller, handle bool, by spelling) *delivery {
+func (s *service) deliver(c *rpc.Caller, handle bool, by feed.Spelling) *delivery {
 	turns := 1 // each question is a separate status
 	if c == nil || c.Version.Stateless {
 		turns = maxTurns
 	}
-	d := &delivery{audience: &audience{turn: make(chan struct{}, turns)}, caller: c, handle: handle, spelling: by, o: &s.o}
+	d := &delivery{audience: &audience{turn: make(chan struct{}, turns)}}
+	d.Feed = feed.Feed{Caller: c, Handle: handle, Spelling: by, Options: s.o.feed()}
 	d.audience.current.Store(d)
 	return d
 }
 
 // deliverRest makes the delivery of a call that has come back with answers.
 func (s *service) deliverRest(c *rpc.Caller, a *audience, from int64) *delivery {
-	d := &delivery{audience: a, caller: c, spelling: chooseSpelling(c, false, ""), from: from, o: &s.o}
-	d.open()
+	d := &delivery{audience: a}
+	d.Feed = feed.Feed{Caller: c, Spelling: feed.Choose(c, false, ""), From: from, Relays: a.current.Load().Relays, Options: s.o.feed()}
+	d.Open(a.run)
 	a.current.Store(d)
 	if a.end.IsSet() { // it was cut off while it was parked
-		d.silence()
+		d.Silence()
 	}
 	return d
 }

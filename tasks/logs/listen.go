@@ -15,6 +15,7 @@ import (
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
+	"runnel/tasks/feed"
 	"runnel/tasks/methods"
 	"runnel/tasks/run"
 )
@@ -257,33 +258,22 @@ func (l *subscription) writeEnded(ctx context.Context, id string) {
 
 // follow announces a task's changes until it has ended: its state on every change, and its output. A client
 // that declared runnel/task-partials gets all of the output; any other gets its last line, in the state.
-func (l *subscription) follow(ctx context.Context, run *run.View, changed <-chan struct{}) {
-	output := make(chan struct{})
-	go func() {
-		defer close(output)
+func (l *subscription) follow(ctx context.Context, run *run.View, changes <-chan struct{}) {
+	output := func(ctx context.Context) error {
 		if l.takesPartials() {
 			l.writeOutput(ctx, run.ID(), run.Log())
 		} else {
 			l.writeLines(ctx, run)
 		}
-	}()
-	if t := run.Detailed(); t.Status == mcp.TaskInputRequired {
-		l.writeTask(ctx, t)
+		return nil
 	}
-	for {
-		select {
-		case <-changed:
-			if t := run.Detailed(); !t.Status.Terminal() {
-				l.writeTask(ctx, t)
-			}
-		case <-run.Ended():
-			<-output                         // the last partial comes before the terminal status
-			l.writeTask(ctx, run.Detailed()) // not from the state: that forgets a task whose ttl is over
-			return
-		case <-ctx.Done():
-			<-output
-			return
+	err := feed.Follow(ctx, run, changes, output, func() {
+		if t := run.Detailed(); !t.Status.Terminal() {
+			l.writeTask(ctx, t)
 		}
+	})
+	if err == nil {
+		l.writeTask(ctx, run.Detailed()) // not from the state: that forgets a task whose ttl is over
 	}
 }
 

@@ -1,4 +1,4 @@
-package tools
+package feed
 
 import (
 	"fmt"
@@ -10,21 +10,21 @@ import (
 	"runnel/tasks/run"
 )
 
-// spelling says which dialect carries the output.
-type spelling uint8
+// Spelling says which dialect carries the output of a call.
+type Spelling uint8
 
 const (
-	bySEP1905  spelling = iota + 1 // pushed: further responses with the call's id
-	byPR383                        // partial results in progress notifications
-	bySEP2998                      // notifications/tools/partial_result
-	bySEP2679                      // notifications/tasks/partial
-	byProgress                     // the last line of output, in progress notifications
-	byStatus                       // the last line of output, in status notifications
-	byResult                       // in the result only
+	SEP1905    Spelling = iota + 1 // pushed: further responses with the call's id
+	PR383                          // partial results in progress notifications
+	SEP2998                        // notifications/tools/partial_result
+	SEP2679                        // notifications/tasks/partial
+	ByProgress                     // the last line of output, in progress notifications
+	ByStatus                       // the last line of output, in status notifications
+	ByResult                       // in the result only
 )
 
-// chooseSpelling decides once what the client sees of a call while it runs, from its request and its
-// capabilities. The first row that fits wins:
+// Choose decides once what the client sees of a call while it runs, from its request and its capabilities.
+// handle: the request is answered with a task. mode is SEP-1905's, "" without one. The first row that fits wins:
 //
 //	SEP-1905 streaming is the mode, and the client takes several responses   SEP-1905
 //	partialResults: true beside a progress token                            PR #383
@@ -34,24 +34,24 @@ const (
 //	a task                                                                  status, with the last line
 //	else                                                                    nothing
 //
-// Progress that a tool reports with Output.Progress goes to every client that gave a token.
-func chooseSpelling(c *rpc.Caller, handle bool, mode mcp.ResponseMode) spelling {
+// Progress that a tool reports goes to every client that gave a token.
+func Choose(c *rpc.Caller, handle bool, mode mcp.ResponseMode) Spelling {
 	token := len(c.Meta.ProgressToken) > 0
 	switch {
 	case mode == mcp.ModeStreaming && c.Capabilities.StreamsResponses():
-		return bySEP1905
+		return SEP1905
 	case token && c.Meta.PartialResults && mode != mcp.ModeStreaming:
-		return byPR383
+		return PR383
 	case c.Version.Stateless && len(c.Meta.PartialResultToken) > 0 && c.Capabilities.PartialResults != nil:
-		return bySEP2998
+		return SEP2998
 	case handle && c.Capabilities.StreamsPartials() && mode != mcp.ModeStreaming:
-		return bySEP2679
+		return SEP2679
 	case token:
-		return byProgress
+		return ByProgress
 	case handle:
-		return byStatus
+		return ByStatus
 	default:
-		return byResult
+		return ByResult
 	}
 }
 

@@ -1,4 +1,4 @@
-package tools
+package feed
 
 import (
 	"bytes"
@@ -14,22 +14,23 @@ import (
 	"runnel/rpc"
 )
 
-// A mark goes with each line of a task's delivery if its client can lose the connection and come back
-// (rpc.Caller.Marks). It holds everything that another process needs to continue after that line (rejoin.go),
+// A mark goes with each line that a feed writes about a task if its client can lose the connection and come back
+// (rpc.Caller.Marks). It holds everything that another process needs to continue after that line (resume.go),
 // so that a stream needs no storage beside the task's log. It grants no access: only tasks of the requesting
 // owner are found.
 //
 //	base64(origin) . position in the log . Dialect.Count . lines after the end of the output
 
-// origin is the part of a mark that is the same for all lines of a delivery.
+// origin says how a feed spells its output. It is the part of a mark that is the same for all lines.
 type origin struct {
-	Task     string          `json:"t"`
-	Spelling spelling        `json:"s"`
+	Task     string          `json:"t,omitempty"` // "": the client knows no handle
+	Spelling Spelling        `json:"s"`
 	Request  json.RawMessage `json:"r,omitempty"` // the id, if lines carry it
 	Token    json.RawMessage `json:"p,omitempty"` // of progress
+	Relays   bool            `json:"w,omitempty"` // see Feed.Relays
 }
 
-// place is how far a delivery has come.
+// place is how far a feed has come.
 type place struct {
 	origin
 	pos, count int64
@@ -121,12 +122,12 @@ func parseMark(text string) (p place, err error) {
 		return p, errMark
 	}
 	switch p.Spelling {
-	case bySEP2679:
-	case bySEP1905:
+	case SEP2679:
+	case SEP1905:
 		if p.Request == nil {
 			return p, errMark
 		}
-	case byPR383, byProgress:
+	case PR383, ByProgress:
 		if p.Token == nil {
 			return p, errMark
 		}

@@ -1,4 +1,4 @@
-package tools
+package feed
 
 import (
 	"encoding/base64"
@@ -12,11 +12,11 @@ import (
 // A mark says what it was made of, and one that a client has made up says nothing or something harmless.
 func TestMarks(t *testing.T) {
 	t.Parallel()
-	text, _ := json.Marshal(origin{Task: "task", Spelling: byPR383, Token: json.RawMessage(`"a{\n[1]"`)})
+	text, _ := json.Marshal(origin{Task: "task", Spelling: PR383, Token: json.RawMessage(`"a{\n[1]"`)})
 	m := &marked{partials.NewSEP2679([]byte(`{"jsonrpc":"2.0"`), "task", nil), base64.RawURLEncoding.EncodeToString(text), 7}
 	m.Resume(3)
 	p, err := parseMark(m.mark(m.Count(), 2))
-	if err != nil || p.Task != "task" || p.Spelling != byPR383 || string(p.Token) != `"a{\n[1]"` || p.Request != nil || p.pos != 7 || p.count != 3 || p.closing != 2 {
+	if err != nil || p.Task != "task" || p.Spelling != PR383 || string(p.Token) != `"a{\n[1]"` || p.Request != nil || p.pos != 7 || p.count != 3 || p.closing != 2 {
 		t.Errorf("%+v %v", p, err)
 	}
 	if p, err := parseMark(m.last()); err != nil || p.closing != closed {
