@@ -77,7 +77,8 @@ func (sp *space) Show(ctx context.Context, r *engine.Record) error {
 	_, err := sp.openQueue(ctx)
 	if err == nil {
 		m := nats.NewMsg(sp.place(r))
-		m.Header.Set(jetstream.MsgIDHeader, fmt.Sprintf("%s.%d", r.ID, r.Revision)) // so that several sweeps store it only once
+		// Of several sweeps at the same time, only one stores it. A later one stores it again if it was lost.
+		m.Header.Set(jetstream.MsgIDHeader, fmt.Sprintf("%s.%d.%d", r.ID, r.Revision, sp.Now().Unix()/int64(engine.AckWait.Seconds())))
 		left := min(time.Duration(r.Stored.Offer.Timeout), r.TTL) + time.Second
 		_, err = sp.publish(ctx, m, jetstream.WithMsgTTL(left.Round(time.Second)))
 	}

@@ -389,25 +389,42 @@ func TestMarkBeforeRecord(t *testing.T) {
 // A task whose message in the work queue was lost is shown to workers again.
 func TestLostOffer(t *testing.T) {
 	t.Parallel()
-	url := startServer(t, t.TempDir(), 0).ClientURL()
-	var clock statetest.Clock
-	front, worker := newState(t, url, at(&clock)), newState(t, url)
-	run := offer(t, front, tasks.Offer{})
-	sp, err := front.space(t.Context(), "local")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := sp.c.js.DeleteStream(t.Context(), sp.queueName); err != nil { // by somebody else
-		t.Fatal(err)
-	}
-	_ = sp.Sweep(t.Context()) // finds that the queue is gone, if nobody else has
-	clock.Add(engine.AckWait + time.Second)
-	if err := sp.Sweep(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	o, err := worker.Next(t.Context(), []string{"local"}, []string{"builds"})
-	if err != nil || o.Task.ID != run.ID() {
-		t.Errorf("%+v, %v", o, err)
+	for name, lose := range map[string]func(sp *space) error{
+		"stream deleted": func(sp *space) error {
+			err := sp.c.js.DeleteStream(t.Context(), sp.queueName)
+			_ = sp.Sweep(t.Context()) // finds that the queue is lost, if no other look has
+			return err
+		},
+		"message deleted": func(sp *space) error {
+			queue, err := sp.openQueue(t.Context())
+			if err == nil {
+				err = queue.Purge(t.Context())
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url := startServer(t, t.TempDir(), 0).ClientURL()
+			var clock statetest.Clock
+			front, worker := newState(t, url, at(&clock)), newState(t, url)
+			run := offer(t, front, tasks.Offer{})
+			sp, err := front.space(t.Context(), "local")
+			if err == nil {
+				err = lose(sp)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			clock.Add(engine.AckWait + time.Second)
+			if err := sp.Sweep(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			if o, err := worker.Next(ctx, []string{"local"}, []string{"builds"}); err != nil || o.Task.ID != run.ID() {
+				t.Errorf("%+v, %v", o, err)
+			}
+		})
 	}
 }
 
