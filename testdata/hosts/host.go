@@ -152,6 +152,14 @@ enabled = false
 	},
 	{
 		Name: "copilot", Program: "@github/copilot-*/copilot",
+		Terminal: &Terminal{
+			Args:  []string{"--allow-all", "--no-auto-update", "--disable-builtin-mcps"},
+			Ready: `/ commands`, Stop: []string{"Escape", "Escape"}, Again: []string{"--continue"}, Accept: []string{"Enter"},
+			Settle: func(s Start) {
+				s.write(".copilot/config.json", encode(object{"trustedFolders": []string{s.Project}, "banner": "never"}))
+				s.write(".copilot/mcp-config.json", encode(s.mcpServers(object{"type": "local", "tools": []string{"*"}})))
+			},
+		},
 		Start: func(s Start) (args, env []string) {
 			file := s.write("mcp.json", encode(s.mcpServers(object{"type": "local", "tools": []string{"*"}})))
 			return []string{"--allow-all", "--no-auto-update", "--disable-builtin-mcps", "--additional-mcp-config", "@" + file, "-p", Prompt},

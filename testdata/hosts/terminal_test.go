@@ -231,7 +231,7 @@ var sittings = []sitting{
 			ended := func() bool { return errors.Is(syscall.Kill(-command, 0), syscall.ESRCH) }
 			for _, key := range s.Host.Terminal.Stop {
 				s.keys(key)
-				eventually(time.Second, ended) // a second key counts when the screen has asked for it
+				eventually(between, ended)
 			}
 			if !eventually(stopLimit, ended) {
 				s.Errorf("the command lives %v after the keys that stop it:\n%s", stopLimit, s.screen())
@@ -296,6 +296,9 @@ var sittings = []sitting{
 		},
 	},
 }
+
+// between is how long a person takes to press a key a second time: Copilot forgets the first one soon.
+const between = 200 * time.Millisecond
 
 // stopLimit is how long what a person stops may live: the grace of a command, and a second.
 const stopLimit = 6 * time.Second
