@@ -39,8 +39,9 @@ build: ## bin/runnel; without cgo, which would be there only to look up names an
 demo: build ## this project's own go test -v as a task: its output as it comes, and what came of it
 	bin/runnel call test packages=$(DEMO_PACKAGES) --summary --tool 'test=go test -v -p 1 -count=1 {{packages}}'
 
-cast: build ## testdata/cast/session.svg, the picture in the README: a real session in a terminal, drawn anew
-	go run ./internal/cmd/cast -o testdata/cast/session.svg bin/runnel
+cast: build ## testdata/cast/session.svg, the picture in the README: two real sessions of Claude Code, recorded and drawn
+	go -C testdata/hosts test -count=1 -run '^TestRecord$$' -record $(CURDIR)/bin/cast .
+	go run ./internal/cmd/cast -o testdata/cast/session.svg 'without runnel=bin/cast/without.cast' 'with runnel=bin/cast/with.cast'
 
 man: ## the man pages, in bin/man: commands in man1, the manual in man7
 	go run ./internal/cmd/man bin/man

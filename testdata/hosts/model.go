@@ -21,6 +21,7 @@ import (
 // was.
 type Model struct {
 	URL  string
+	Last func(notes []string) string // what it says when it calls nothing; nil = that the script has ended
 	play Play
 
 	server *http.Server
@@ -206,6 +207,9 @@ func (m *Model) next(c conversation) (string, []toolCall) {
 			}
 		}
 		calls = append(calls, toolCall{fmt.Sprintf("call_%d", len(results)+i), tool, w.Args})
+	}
+	if len(calls) == 0 && m.Last != nil {
+		return m.Last(c.notes), nil
 	}
 	if len(calls) == 0 {
 		return ended, nil

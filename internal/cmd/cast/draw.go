@@ -3,64 +3,65 @@ package main
 import (
 	"encoding/xml"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 )
 
 const (
 	letterWidth, lineHeight, margin = 8.5, 19, 16 // pixels, at a font of 14
-	bar                             = 28          // above the screen: the frame of a window
+	bar                             = 28          // above a screen: the frame of a window
+	gap                             = 12          // between two windows
 )
 
-// styles are the looks that the programs of the script use.
-var styles = map[string]string{
-	"1": "font-weight:bold", "2": "fill:#8b949e", "31": "fill:#ff7b72", "32": "fill:#7ee787", "33": "fill:#e3b341", "36": "fill:#79c0ff",
-}
+// forever is the end of what a session shows last.
+var forever = math.Inf(1)
 
-// draw makes the picture: a text for each line of the screen, shown while it stood there, again and again.
-// Where nothing moves (a viewer without animations, or a reader who wants none) it is the last screen.
-func draw(r *recording) string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	whole := time.Since(r.began)
-	stretches := r.stretches
-	for row := range r.current {
-		if c := r.current[row]; len(c.line) > 0 {
-			c.to = whole
-			stretches = append(stretches, c)
-		}
+// draw makes the picture: a text for each line of a screen, shown while it stood there, again and again.
+// Where nothing moves (a viewer without animations, or a reader who wants none) it is the last screens.
+func draw(sessions []session, length time.Duration) string {
+	whole, rows := 0.0, 0
+	for _, s := range sessions {
+		whole = max(whole, s.seconds)
+		rows = max(rows, s.rows)
 	}
-	width, height := int(columns*letterWidth)+2*margin, rows*lineHeight+2*margin+bar
+	percent := func(second float64) string { return fmt.Sprintf("%.4g%%", 100*min(second/whole, 1)) }
 
-	var rules, texts strings.Builder
-	percent := func(d time.Duration) string { return fmt.Sprintf("%.2f%%", 100*float64(d)/float64(whole)) }
+	var rules, windows strings.Builder
 	spans := map[string]string{} // the name of the rule for a span of time
-	for _, s := range stretches {
-		name, ok := spans[percent(s.from)+percent(s.to)]
-		if !ok {
-			name = fmt.Sprintf("t%d", len(spans))
-			spans[percent(s.from)+percent(s.to)] = name
-			fmt.Fprintf(&rules, "@keyframes %s{0%%{opacity:0}%s{opacity:1}%s{opacity:%d}}.%[1]s{animation-name:%[1]s}\n",
-				name, percent(s.from), percent(s.to), last(s.to == whole))
+	left, height := 0, rows*lineHeight+2*margin+bar
+	var titles []string
+	for _, s := range sessions {
+		width := int(float64(s.columns)*letterWidth) + 2*margin
+		fmt.Fprintf(&windows, `<g transform="translate(%d)"><rect width="%d" height="%d" rx="8" fill="#0d1117"/>`+
+			`<text class="title" x="%[4]d" y="23">%s</text>`+"\n", left, width, height, margin, escaped(s.title))
+		for _, c := range s.stretches {
+			span := percent(c.from) + percent(c.to)
+			if spans[span] == "" {
+				spans[span] = fmt.Sprintf("t%d", len(spans))
+				fmt.Fprintf(&rules, "@keyframes %s{0%%{opacity:0}%s{opacity:1}%s{opacity:%d}}.%[1]s{animation-name:%[1]s}\n",
+					spans[span], percent(c.from), percent(c.to), last(c))
+			}
+			fmt.Fprintf(&windows, `<text class="%s" x="%d" y="%d" opacity="%d">%s</text>`+"\n",
+				spans[span], margin, bar+margin+(c.row+1)*lineHeight-5, last(c), spansOf(c.line))
 		}
-		fmt.Fprintf(&texts, `<text class="%s" y="%d" opacity="%d">%s</text>`+"\n", name, bar+margin+(s.row+1)*lineHeight-5, last(s.to == whole), spansOf(s.line))
+		windows.WriteString("</g>\n")
+		titles = append(titles, s.title)
+		left += width + gap
 	}
-
-	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %[1]d %[2]d" width="%[1]d" height="%[2]d" role="img" aria-label="A terminal session with runnel">
+	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %[1]d %[2]d" width="%[1]d" height="%[2]d" role="img" aria-label="Terminals: %[3]s">
 <style>
-text{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;fill:#e6edf3;white-space:pre;animation-duration:%.1[3]fs;animation-timing-function:step-end;animation-iteration-count:infinite}
+text{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;fill:#e6edf3;white-space:pre;animation:%.1[4]fs step-end infinite}
+.title{font-weight:bold;fill:#8b949e}
 @media (prefers-reduced-motion:reduce){text{animation:none}}
-%[4]s</style>
-<rect width="%[1]d" height="%[2]d" rx="8" fill="#0d1117"/>
-<circle cx="20" cy="16" r="5" fill="#ff5f57"/><circle cx="38" cy="16" r="5" fill="#febc2e"/><circle cx="56" cy="16" r="5" fill="#28c840"/>
-<g transform="translate(%[5]d 0)">
-%[6]s</g>
-</svg>
-`, width, height, whole.Seconds(), rules.String(), margin, texts.String())
+%[5]s</style>
+%[6]s</svg>
+`, left-gap, height, escaped(strings.Join(titles, ", ")), length.Seconds(), rules.String(), windows.String())
 }
 
-func last(yes bool) int {
-	if yes {
+// last is 1 for what is shown last.
+func last(c stretch) int {
+	if c.to == forever {
 		return 1
 	}
 	return 0
@@ -71,17 +72,34 @@ func spansOf(line []cell) string {
 	var b strings.Builder
 	for len(line) > 0 {
 		n := 0
-		for n < len(line) && line[n].style == line[0].style {
+		for n < len(line) && (line[n].look == line[0].look || line[n].char == ' ') {
 			n++
 		}
 		var text strings.Builder
-		_ = xml.EscapeText(&text, []byte(strings.ReplaceAll(plain(line[:n]), " ", "\u00a0")))
-		if look := styles[line[0].style]; look != "" {
-			fmt.Fprintf(&b, `<tspan style="%s">%s</tspan>`, look, text.String())
-		} else {
-			b.WriteString(text.String())
+		for _, c := range line[:n] {
+			text.WriteRune(c.char)
 		}
+		words, attributes := escaped(strings.ReplaceAll(text.String(), " ", "\u00a0")), ""
+		if line[0].dim && line[0].color == "" {
+			line[0].color = "#8b949e"
+		}
+		if line[0].color != "" {
+			attributes += fmt.Sprintf(` fill="%s"`, line[0].color)
+		}
+		if line[0].bold {
+			attributes += ` font-weight="bold"`
+		}
+		if attributes != "" {
+			words = "<tspan" + attributes + ">" + words + "</tspan>"
+		}
+		b.WriteString(words)
 		line = line[n:]
 	}
+	return b.String()
+}
+
+func escaped(text string) string {
+	var b strings.Builder
+	_ = xml.EscapeText(&b, []byte(text))
 	return b.String()
 }

@@ -1,103 +1,96 @@
-// Cast draws a terminal session as an SVG that moves: cast -o FILE RUNNEL. The session is real: a shell on a
-// pseudo-terminal runs what script.sh says, with the program RUNNEL, and the picture shows what was on the
-// screen, when.
+// Cast draws terminal sessions as an SVG that moves, side by side: cast -o FILE TITLE=SESSION...
+//
+// A SESSION is a file of lines, [seconds, "screen"]: what a terminal showed from that moment on, with its colours
+// as escape sequences. TestRecord of testdata/hosts records such sessions with tmux.
 package main
 
 import (
-	_ "embed"
+	"bufio"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"log"
 	"os"
-	"os/exec"
-	"path/filepath"
+	"slices"
 	"strings"
 	"time"
-
-	"github.com/creack/pty"
 )
-
-const (
-	columns, rows = 88, 22
-	keystroke     = 30 * time.Millisecond // between two letters that are typed
-	reading       = 1000 * time.Millisecond
-	prompt        = "$ "
-	green, normal = "\x1b[32m", "\x1b[0m"
-	most          = time.Minute // for a command
-)
-
-//go:embed script.sh
-var script string
 
 func main() {
 	out := flag.String("o", "session.svg", "the `FILE` to write")
+	length := flag.Duration("length", 12*time.Second, "how `long` the sessions are to last: they are played faster")
 	flag.Parse()
 	log.SetFlags(0)
-	if flag.NArg() != 1 {
-		log.Fatal("cast: which runnel? cast -o FILE RUNNEL")
+	log.SetPrefix("cast: ")
+	var sessions []session
+	for _, arg := range flag.Args() {
+		title, file, ok := strings.Cut(arg, "=")
+		if !ok {
+			log.Fatalf("%q is not TITLE=SESSION", arg)
+		}
+		s, err := read(file)
+		if err != nil {
+			log.Fatal(err)
+		}
+		s.title = title
+		sessions = append(sessions, s)
 	}
-	recording, err := record(flag.Arg(0))
-	if err != nil {
-		log.Fatalf("cast: %v", err)
+	if len(sessions) == 0 {
+		log.Fatal("which sessions? cast -o FILE TITLE=SESSION...")
 	}
-	if err := os.WriteFile(*out, []byte(draw(recording)), 0o644); err != nil {
-		log.Fatalf("cast: %v", err)
+	if err := os.WriteFile(*out, []byte(draw(sessions, *length)), 0o644); err != nil {
+		log.Fatal(err)
 	}
 }
 
-// record plays the script. Its part above the line of dashes is run before, and not shown.
-func record(runnel string) (*recording, error) {
-	dir, err := os.MkdirTemp("", "cast")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	runnel, err = filepath.Abs(runnel)
-	if err != nil {
-		return nil, err
-	}
-	project := filepath.Join(dir, "project")
-	if err := os.Mkdir(project, 0o755); err != nil {
-		return nil, err
-	}
-	env := []string{"HOME=" + dir, "PATH=" + filepath.Dir(runnel) + ":" + os.Getenv("PATH"), "TERM=xterm", "PS1=" + green + prompt + normal, "LANG=C.UTF-8"}
+// A stretch is a line of the screen from one second to another.
+type stretch struct {
+	row      int
+	line     []cell
+	from, to float64
+}
 
-	before, shown, _ := strings.Cut(script, "# ----\n")
-	setUp := exec.Command("sh", "-e", "-c", before)
-	setUp.Dir = project
-	setUp.Env = env
-	setUp.Stderr = os.Stderr
-	if err := setUp.Run(); err != nil {
-		return nil, fmt.Errorf("setting up: %w", err)
-	}
+// session is what a terminal showed, when.
+type session struct {
+	title     string
+	rows      int
+	columns   int
+	seconds   float64
+	stretches []stretch
+}
 
-	shell := exec.Command("sh", "-i")
-	shell.Dir, shell.Env = project, env
-	terminal, err := pty.StartWithSize(shell, &pty.Winsize{Rows: rows, Cols: columns})
+func read(file string) (s session, err error) {
+	f, err := os.Open(file)
 	if err != nil {
-		return nil, err
+		return s, err
 	}
-	defer func() { _ = terminal.Close(); _ = shell.Process.Kill(); _ = shell.Wait() }()
+	defer func() { _ = f.Close() }()
 
-	r := newRecording()
-	go r.read(terminal)
-	for command := range strings.Lines(shown) {
-		if err := r.awaitPrompt(); err != nil {
-			return nil, fmt.Errorf("before %q: %w", command, err)
+	var current []stretch // what the screen shows, by row
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		var shown string
+		if err := json.Unmarshal(lines.Bytes(), &[]any{&s.seconds, &shown}); err != nil {
+			return s, fmt.Errorf("%s: %w", file, err)
 		}
-		if !strings.HasPrefix(command, "#") { // it is read together with what follows
-			time.Sleep(reading)
-		}
-		for _, letter := range strings.Split(command, "") {
-			if _, err := terminal.WriteString(letter); err != nil {
-				return nil, err
+		screen := parse(shown)
+		s.rows = max(s.rows, len(screen))
+		for row, line := range screen {
+			s.columns = max(s.columns, len(line))
+			if row == len(current) {
+				current = append(current, stretch{row: row})
 			}
-			time.Sleep(keystroke)
+			if c := &current[row]; !slices.Equal(line, c.line) {
+				c.to = s.seconds
+				s.stretches = append(s.stretches, *c)
+				*c = stretch{row: row, line: line, from: s.seconds}
+			}
 		}
 	}
-	if err := r.awaitPrompt(); err != nil {
-		return nil, err
+	for _, c := range current {
+		c.to = forever
+		s.stretches = append(s.stretches, c)
 	}
-	time.Sleep(4 * reading)
-	return r, nil
+	s.stretches = slices.DeleteFunc(s.stretches, func(c stretch) bool { return len(c.line) == 0 })
+	return s, lines.Err()
 }
