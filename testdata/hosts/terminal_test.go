@@ -1,6 +1,7 @@
 package hosts
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -104,11 +106,12 @@ func (s Start) settled() {
 // A sitting is what a person does at a terminal in which a host runs.
 type sitting struct {
 	name   string
-	config string // DIR stands for a directory of the run's own
+	config string // DIR stands for a directory of the run's own, PROJECT for the project's name
 	flags  []string
 	tasks  bool // only hosts with tasks play it
 	plain  bool // only the others play it
 	play   func(s *seat, results []Result) []Call
+	two    bool          // the same host is open in another project, too
 	do     func(s *seat) // nil: wait until the model has ended
 	check  func(s *seat)
 	golden bool
@@ -122,6 +125,8 @@ type seat struct {
 	after atomic.Int32 // requests of the host after the last call
 	since atomic.Int32 // results that the model had when the host was started again; -1 = not yet known
 	again atomic.Bool  // the host was started again
+	other *seat        // in another project; nil = there is none
+	read  sync.Map     // what the models of both have read, as keys
 }
 
 // calls calls the only tool a number of times, one after the other.
@@ -202,6 +207,32 @@ var sittings = []sitting{
 		check: func(s *seat) {
 			for n := range 5 {
 				s.readsAll(n, "the same\n")
+			}
+		},
+	},
+	{
+		// Both write to one state. A model reads what was called in its own project.
+		name: "two", two: true,
+		config: `tools: {script: {description: Runs the script, shell: 'touch DIR/PROJECT.here;
+  while [ ! -e DIR/project.here -o ! -e DIR/other.here ]; do sleep 0.1; done; echo "in PROJECT"'}}`,
+		play: func(s *seat, results []Result) []Call {
+			if len(results) == 0 {
+				return []Call{{Tool: "script"}}
+			}
+			s.read.Store(results[0].Text, true)
+			return nil
+		},
+		do: func(s *seat) {
+			s.other.submit(Prompt)
+			s.waits(regexp.QuoteMeta(ended))
+			s.other.waits(regexp.QuoteMeta(ended))
+		},
+		check: func(s *seat) {
+			var texts []string
+			s.read.Range(func(text, _ any) bool { texts = append(texts, text.(string)); return true })
+			slices.SortFunc(texts, func(a, b string) int { return strings.Index(b, "in project") - strings.Index(a, "in project") })
+			if len(texts) != 2 || !strings.Contains(texts[0], "in project") || !strings.Contains(texts[1], "in other") {
+				s.Errorf("the models read %q", texts)
 			}
 		},
 	},
@@ -360,6 +391,41 @@ func (s *seat) awaitNote() {
 	}
 }
 
+// history checks that its user finds every call of the script, with its host, also one that was stopped.
+func (s *seat) history() {
+	s.Helper()
+	want := 0
+	for _, c := range s.Calls {
+		if c.Tool == "script" {
+			want++
+		}
+	}
+	want = max(want, 1) // a host may forget the call in which it was killed
+	if s.other != nil {
+		want *= 2
+	}
+	var list struct {
+		Tasks []struct{ Tool, Host, Status string }
+	}
+	complete := func() bool {
+		cmd := exec.Command(s.start.Server[0], append([]string{"tasks", "list", "-o", "json"}, s.start.Server[1:5]...)...)
+		out, err := cmd.Output()
+		if err != nil || json.Unmarshal(out, &list) != nil {
+			s.Fatalf("%v\n%s", err, out)
+		}
+		ended := 0
+		for _, t := range list.Tasks {
+			if t.Tool == "script" && t.Host != "" && t.Status != "working" {
+				ended++
+			}
+		}
+		return ended == want
+	}
+	if !eventually(goneLimit, complete) {
+		s.Errorf("of %d calls the list has %+v", want, list.Tasks)
+	}
+}
+
 // wrapping is what a host may add to a result.
 const wrapping = 200
 
@@ -408,45 +474,26 @@ func TestTerminal(t *testing.T) {
 }
 
 func (sit sitting) sit(t *testing.T, h Host, program string) {
-	binary, err := filepath.Abs(*runnel)
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir, err := os.MkdirTemp("", "terminal") // short: tmux has a socket in it
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	start := Start{Home: filepath.Join(dir, "home"), Project: filepath.Join(dir, "project")}
-	for _, d := range []string{filepath.Join(start.Home, "tmp"), start.Project} {
-		if err := os.MkdirAll(d, 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
 	h.Name += "-terminal"
 	run := &Run{T: t, Host: h, Dir: dir}
-	config := start.write("runnel.yaml", strings.ReplaceAll(sit.config, "DIR", dir))
-	start.Server = append([]string{binary, "--config", config, "--state", filepath.Join(dir, "state")}, sit.flags...)
 	screen, trace := traces(t, h, Scenario{Name: sit.name})
 	s := &seat{Run: run}
 	run.Model, err = Serve(func(results []Result) []Call { return sit.play(s, results) }, trace)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer run.Model.Close()
-	start.URL = run.Model.URL
-	_, env := h.Start(start)
-	if h.Terminal.Settle != nil {
-		h.Terminal.Settle(start)
+	t.Cleanup(run.Model.Close)
+	s.open(sit, program, "home", "project")
+	t.Cleanup(func() { fmt.Fprintln(screen, s.screen()) })
+	if sit.two {
+		s.other = &seat{Run: run}
+		s.other.open(sit, program, "other-home", "other")
 	}
-	own := slices.DeleteFunc(start.environment(os.Getenv("PATH")), func(v string) bool { return strings.HasPrefix(v, "CI=") })
-	s.terminal = newTerminal(t, start, append(append(own, env...), "TERM=xterm-256color"))
-	defer sweep(run, start.Home, binary)
-	defer func() { s.kill(); s.endDaemon() }() // what a host does without a terminal is its own matter
-	defer func() { fmt.Fprintln(screen, s.screen()) }()
-	s.argv = argv(program, h.Terminal.Args...)
-	s.run(s.argv...)
-	s.waits(h.Terminal.Ready)
 	s.submit(Prompt)
 	if sit.do != nil {
 		sit.do(s)
@@ -458,5 +505,34 @@ func (sit sitting) sit(t *testing.T, h Host, program string) {
 	if sit.check != nil {
 		sit.check(s)
 	}
+	s.history()
 	golden(t, run, Scenario{Name: sit.name, NoGolden: !sit.golden})
+}
+
+// open starts the host in a terminal, and waits until it takes a prompt.
+func (s *seat) open(sit sitting, program, home, project string) {
+	s.Helper()
+	binary, err := filepath.Abs(*runnel)
+	if err != nil {
+		s.Fatal(err)
+	}
+	start := Start{Home: filepath.Join(s.Dir, home), Project: filepath.Join(s.Dir, project), URL: s.Model.URL}
+	for _, d := range []string{filepath.Join(start.Home, "tmp"), start.Project} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			s.Fatal(err)
+		}
+	}
+	config := start.write("runnel.yaml", strings.NewReplacer("DIR", s.Dir, "PROJECT", project).Replace(sit.config))
+	start.Server = append([]string{binary, "--config", config, "--state", filepath.Join(s.Dir, "state")}, sit.flags...)
+	_, env := s.Host.Start(start)
+	if s.Host.Terminal.Settle != nil {
+		s.Host.Terminal.Settle(start)
+	}
+	own := slices.DeleteFunc(start.environment(os.Getenv("PATH")), func(v string) bool { return strings.HasPrefix(v, "CI=") })
+	s.terminal = newTerminal(s.T, start, append(append(own, env...), "TERM=xterm-256color"))
+	s.Cleanup(func() { sweep(s.Run, start.Home, binary) })
+	s.Cleanup(func() { s.kill(); s.endDaemon() }) // what a host does without a terminal is its own matter
+	s.argv = argv(program, s.Host.Terminal.Args...)
+	s.run(s.argv...)
+	s.waits(s.Host.Terminal.Ready)
 }
