@@ -21,6 +21,25 @@ func (l *Log) Follow() {
 	l.retain = min(l.retain, backedRetain)
 }
 
+// followBytes is how far behind the readers of a followed log may be for its new output to be kept in memory.
+const followBytes = backedRetain
+
+// Follows reports whether the new output of a followed log is worth reading at once: if all its readers are
+// far behind, they read it from the backing later.
+func (l *Log) Follows() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.readers) == 0 {
+		return true
+	}
+	for _, r := range l.readers {
+		if l.end-r.pos <= followBytes {
+			return true
+		}
+	}
+	return false
+}
+
 // grow moves the end of a followed log; Close ends it like any other. tail holds the last extents before the
 // new end, for readers that have almost caught up; without them those read from the backing.
 func (l *Log) grow(end int64, tail []Extent) error {

@@ -51,13 +51,16 @@ func (sp *space) Hear(context.Context, string) (engine.Hearing, error) {
 }
 
 // Wait implements engine.Hearing.
-func (p *hearing) Wait(ctx context.Context) error {
+func (p *hearing) Wait(ctx context.Context) (engine.News, error) {
 	if !pause.For(ctx, p.Duration) {
-		return context.Cause(ctx)
+		return engine.News{}, context.Cause(ctx)
 	}
 	p.Duration = p.Duration * 3 / 2 // the state bounds the wait
-	return nil
+	return engine.News{}, nil
 }
+
+// Found implements engine.Hearing.
+func (p *hearing) Found() { p.Duration = lookSoon }
 
 // Close implements engine.Hearing.
 func (p *hearing) Close() {}

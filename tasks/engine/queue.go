@@ -26,6 +26,14 @@ const (
 	lineTimeEach = time.Millisecond
 )
 
+// Offered notes the record of a task that a Queue is about to return to a worker, so that Take need not read
+// it again.
+func (sp *Space) Offered(r *Record) {
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	sp.latest = r
+}
+
 // Expire ends a task that has waited too long, and reports whether it did.
 func (sp *Space) Expire(ctx context.Context, r *Record) (bool, error) {
 	if !r.overdue(sp.Now()) {
@@ -34,8 +42,8 @@ func (sp *Space) Expire(ctx context.Context, r *Record) (bool, error) {
 	return true, sp.endOverdue(ctx, r)
 }
 
-// Offer makes a task of this process wait for a worker. body stores the offer.
-func (sp *Space) Offer(ctx context.Context, id string, o tasks.Offer, body func(t *tasks.Task) error) error {
+// Offer makes a task of this process wait for a worker. body stores the offer, and returns it encoded.
+func (sp *Space) Offer(ctx context.Context, id string, o tasks.Offer, body func(t *tasks.Task) ([]byte, error)) error {
 	k := sp.kept(id)
 	if k == nil {
 		return tasks.ErrFenced
@@ -48,10 +56,12 @@ func (sp *Space) Offer(ctx context.Context, id string, o tasks.Offer, body func(
 	if k.over {
 		return tasks.ErrFenced
 	}
-	if err := body(&k.record.Task); err != nil {
+	encoded, err := body(&k.record.Task)
+	if err != nil {
 		return err
 	}
 	r := *k.record
+	r.Body = encoded
 	r.Stored.Offer = &waiting{Class: o.Class, Timeout: int64(o.Timeout), Retries: o.Retries}
 	if o.Attached {
 		r.Stored.Offer.Front = sp.Keeper
@@ -59,11 +69,19 @@ func (sp *Space) Offer(ctx context.Context, id string, o tasks.Offer, body func(
 	if taken := k.record.Stored.Offer; taken != nil { // a worker hands it back, which does not count as an attempt
 		r.Stored.Offer.Attempt, r.Stored.Offer.Front = taken.Attempt-1, taken.Front
 	}
+	heard, err := sp.Hear(sp.ctx, id) // this process follows the task from now on
+	if err != nil {
+		return err
+	}
 	if err := sp.putWaiting(ctx, &r); err != nil {
+		heard.Close()
 		k.unsure = errors.Is(err, tasks.ErrBusy)
 		return err
 	}
 	sp.forget(id)
+	stored := r
+	stored.take()
+	sp.follow(k.log, &following{Hearing: heard, record: k.record, news: &News{Record: &stored}, read: time.Now()})
 	sp.show(ctx, &r)
 	return nil
 }

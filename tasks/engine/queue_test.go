@@ -28,13 +28,14 @@ func (c *crowd) Disconnect()                   {}
 func (c *crowd) Open(_ context.Context, _ *Space) (Store, Queue, error) {
 	return c, c, nil
 }
-func (c *crowd) Lease(context.Context) error               { return nil }
-func (c *crowd) Leave(context.Context)                     {}
-func (c *crowd) Tidy(context.Context) error                { return nil }
-func (c *crowd) Marks(context.Context) ([]Mark, error)     { return nil, nil }
-func (c *crowd) Alive(context.Context) ([]string, error)   { return nil, nil }
-func (c *crowd) Waiting(context.Context) ([]string, error) { return nil, nil }
-func (c *crowd) Output(string, func() int64) Output        { return nil }
+func (c *crowd) Lease(context.Context) error                  { return nil }
+func (c *crowd) Leave(context.Context)                        {}
+func (c *crowd) Tidy(context.Context) error                   { return nil }
+func (c *crowd) Marks(context.Context) ([]Mark, error)        { return nil, nil }
+func (c *crowd) Alive(context.Context) ([]string, error)      { return nil, nil }
+func (c *crowd) Waiting(context.Context) ([]string, error)    { return nil, nil }
+func (c *crowd) Output(string, func() int64) Output           { return nil }
+func (c *crowd) Extent(context.Context, *Record, int64) error { return nil }
 func (c *crowd) Hear(context.Context, string) (Hearing, error) {
 	return silence{}, nil
 }
@@ -57,8 +58,13 @@ func (c *crowd) Shown(context.Context) (map[string][]InLine, error) {
 // silence is a Hearing that hears nothing.
 type silence struct{}
 
-func (silence) Wait(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
-func (silence) Close()                         {}
+func (silence) Wait(ctx context.Context) (News, error) {
+	<-ctx.Done()
+	return News{}, context.Cause(ctx)
+}
+
+func (silence) Found() {}
+func (silence) Close() {}
 
 // Followers of a waiting task cost the servers little: one look at the queue serves all of them, and records
 // are seldom read.

@@ -44,7 +44,10 @@ func (s *State) Get(ctx context.Context, owner, id string) (tasks.Task, error) {
 	if err != nil {
 		return tasks.Task{}, err
 	}
-	if err := sp.outcome(ctx, r); err != nil {
+	if err := sp.Extent(ctx, r, NoOutput); err != nil {
+		return tasks.Task{}, err
+	}
+	if err := sp.outcome(ctx, r, nil); err != nil {
 		return tasks.Task{}, err
 	}
 	ends, err := sp.Ends(ctx, r, 0, 0)
@@ -62,6 +65,9 @@ func (s *State) Get(ctx context.Context, owner, id string) (tasks.Task, error) {
 // Head implements tasks.State.
 func (s *State) Head(ctx context.Context, owner, id string) (tasks.Task, error) {
 	sp, r, err := s.find(ctx, owner, id)
+	if err == nil {
+		err = sp.Extent(ctx, r, NoOutput)
+	}
 	if err != nil {
 		return tasks.Task{}, err
 	}
@@ -70,12 +76,14 @@ func (s *State) Head(ctx context.Context, owner, id string) (tasks.Task, error) 
 	return r.Task, nil
 }
 
-// outcome reads the outcome of a task that has ended.
-func (sp *Space) outcome(ctx context.Context, r *Record) error {
+// outcome reads the outcome of a task that has ended, unless it is known.
+func (sp *Space) outcome(ctx context.Context, r *Record, encoded []byte) (err error) {
 	if r.Damage != nil || !r.Terminal() {
 		return nil
 	}
-	encoded, err := sp.Outcome(ctx, r)
+	if encoded == nil {
+		encoded, err = sp.Outcome(ctx, r)
+	}
 	if err == nil {
 		var outcome *tasks.Outcome
 		if outcome, r.Ending, err = tasks.DecodeOutcome(encoded); err == nil {

@@ -42,12 +42,16 @@ type Record struct {
 	tasks.Task
 	Stored   Stored
 	Revision uint64 // how the engine identifies this version
-	// Seen is how the engine identifies this version of the variables.
+	// Seen is how the engine identifies this version of the variables, and SeenData what is stored there.
 	Seen     uint64
-	Sealed   bool  // the end is about to be stored with these variables
-	End      int64 // where its log ends
-	Head     int64 // where the head of a long log ends, 0 if it is not long (Measure)
-	Measured bool  // End is exact (Measure): everything up to it can be read
+	SeenData []byte
+	Body     []byte            // the offer, encoded by the engine, while it is being made
+	Sealed   bool              // the end is about to be stored with these variables
+	End      int64             // where its log ends
+	Ahead    []partials.Extent // output that Extent has read
+	Partly   bool              // there is more than Ahead
+	Head     int64             // where the head of a long log ends, 0 if it is not long (Measure)
+	Measured bool              // End is exact (Measure): everything up to it can be read
 	Ending   *partials.Ending
 	Damage   error // the reason why the record is invalid
 }

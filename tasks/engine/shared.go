@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
 )
@@ -32,12 +33,30 @@ func (s *State) Ask(ctx context.Context, owner, id string) error {
 
 // Take implements tasks.State.
 func (s *State) Take(ctx context.Context, t tasks.Task, work []byte) (tasks.Task, error) {
-	sp, r, err := s.find(ctx, t.Owner, t.ID)
-	if err == nil && (r.Terminal() || r.Stored.Work != nil) {
-		err = errors.New("the task has ended, or another process runs it")
-	}
+	sp, err := s.Space(ctx, t.Owner)
 	if err != nil {
 		return tasks.Task{}, err
+	}
+	sp.mu.Lock()
+	r := sp.latest
+	sp.latest = nil
+	sp.mu.Unlock()
+	if r != nil && r.ID == t.ID {
+		if taken, err := s.take(ctx, sp, r, t, work); !errors.Is(err, tasks.ErrFenced) {
+			return taken, err
+		}
+	}
+	if r, err = sp.Lookup(ctx, t.ID); err != nil {
+		return tasks.Task{}, err
+	}
+	return s.take(ctx, sp, r, t, work)
+}
+
+// take is Take with the record as this process has seen it; it fails with tasks.ErrFenced if there is a newer
+// one.
+func (s *State) take(ctx context.Context, sp *Space, r *Record, t tasks.Task, work []byte) (tasks.Task, error) {
+	if r.Terminal() || r.Stored.Work != nil {
+		return tasks.Task{}, errors.New("the task has ended, or another process runs it")
 	}
 	if left, err := sp.endLeft(ctx, r); err != nil {
 		return tasks.Task{}, err
@@ -100,28 +119,75 @@ const (
 	waitingLooks = 10
 )
 
+// following is how a task of another process is followed from one Watch to the next: what is stored meanwhile
+// is heard, so that a Watch need not look first.
+type following struct {
+	Hearing
+	record *Record     // as it was stored last; nil if it must be read
+	news   *News       // not looked at yet
+	read   time.Time   // when the record was last read
+	idle   *time.Timer // ends it if there is no other Watch
+}
+
+// followIdle is how long it waits for the next Watch, which comes immediately if the task is followed at all.
+const followIdle = 10 * time.Second
+
 // Watch implements tasks.State.
 func (s *State) Watch(ctx context.Context, t *tasks.Task) error {
 	sp, err := s.Space(ctx, t.Owner)
 	if err != nil {
 		return err
 	}
-	heard, err := sp.Hear(ctx, t.ID)
-	if err != nil {
+	log := t.Log
+	sp.mu.Lock()
+	f := sp.following[log]
+	delete(sp.following, log)
+	sp.mu.Unlock()
+	if f == nil || !f.idle.Stop() {
+		f = &following{}
+		if f.Hearing, err = sp.Hear(sp.ctx, t.ID); err != nil {
+			return err
+		}
+	}
+	if err = sp.watch(ctx, f, t); err != nil || t.Status.Terminal() {
+		f.Close()
 		return err
 	}
-	defer heard.Close()
-	for {
-		r, changed, err := sp.look(ctx, t)
-		if err != nil && ctx.Err() != nil {
-			err = context.Cause(ctx)
+	f.Found()
+	sp.follow(log, f)
+	return nil
+}
+
+// follow keeps a following for the next Watch of the task with a log.
+func (sp *Space) follow(log *partials.Log, f *following) {
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	sp.following[log] = f
+	f.idle = time.AfterFunc(followIdle, func() {
+		sp.mu.Lock()
+		if sp.following[log] == f {
+			delete(sp.following, log)
 		}
-		if changed || err != nil {
-			return err
+		sp.mu.Unlock()
+		f.Close()
+	})
+}
+
+// watch is Watch with a following.
+func (sp *Space) watch(ctx context.Context, f *following, t *tasks.Task) error {
+	for {
+		if f.record == nil || f.news != nil {
+			changed, err := sp.look(ctx, f, t)
+			if err != nil && ctx.Err() != nil {
+				err = context.Cause(ctx)
+			}
+			if changed || err != nil {
+				return err
+			}
 		}
 		for looks := 1; ; looks++ {
 			wait, cancel := context.WithTimeout(ctx, lookInterval)
-			err = heard.Wait(wait)
+			news, err := f.Wait(wait)
 			silent := wait.Err() != nil
 			cancel()
 			if ctx.Err() != nil {
@@ -130,35 +196,74 @@ func (s *State) Watch(ctx context.Context, t *tasks.Task) error {
 			if err != nil && !silent {
 				return err
 			}
-			if !silent || looks == waitingLooks || !sp.waitsOn(ctx, r, t) {
+			if f.record == nil || !silent || looks == waitingLooks || !sp.waitsOn(ctx, f.record, t) {
+				f.news = &news
 				break
 			}
 		}
 	}
 }
 
-// look brings a task of another process up to date, and returns its record as it was read.
-func (sp *Space) look(ctx context.Context, t *tasks.Task) (r *Record, changed bool, err error) {
-	r, err = sp.Read(ctx, t.ID)
-	if err == nil && r.Expired(sp.Now()) {
-		err = tasks.ErrNotFound
+// look brings a task of another process up to date. It reads what the news do not say. Now and then it reads
+// everything, since news may have been missed.
+func (sp *Space) look(ctx context.Context, f *following, t *tasks.Task) (changed bool, err error) {
+	r, news := f.record, f.news
+	f.record, f.news = nil, nil // if this look fails, the next one reads everything
+	all := r == nil || news == nil || news.none() || time.Since(f.read) > lookInterval
+	if all {
+		f.read, news = time.Now(), &News{}
+		if r, err = sp.Read(ctx, t.ID); err != nil {
+			return false, err
+		}
+		news.Record = r
+	} else if newer := news.Record; newer == nil || newer.Revision <= r.Revision {
+		news.Record = nil
+	} else {
+		if !newer.Terminal() {
+			newer.Variables, newer.Seen, newer.End = r.Variables, r.Seen, r.End
+		}
+		r = newer
 	}
-	if err != nil {
-		return nil, false, err
+	if news.Record != nil {
+		if r.Expired(sp.Now()) {
+			return false, tasks.ErrNotFound
+		}
+		if over, err := sp.Expire(ctx, r); err != nil {
+			return false, err
+		} else if over {
+			return sp.look(ctx, f, t)
+		}
+		sp.describe(ctx, r)
+		if err := sp.outcome(ctx, r, news.Outcome); err != nil {
+			return false, err
+		}
 	}
-	if over, err := sp.Expire(ctx, r); err != nil {
-		return nil, false, err
-	} else if over {
-		return sp.look(ctx, t)
+	r.Partly, r.End = false, max(r.End, news.End)
+	size := t.Log.Size()
+	r.Ahead = news.Output
+	if all || len(r.Ahead) == 0 && r.End > size && t.Log.Follows() || len(r.Ahead) > 0 && r.Ahead[0].Start > size {
+		r.Ahead = nil
+		if err := sp.Extent(ctx, r, size); err != nil {
+			return false, err
+		}
 	}
-	sp.describe(ctx, r)
-	if err := sp.outcome(ctx, r); err != nil {
-		return nil, false, err
+	changed, err = t.Update(ctx, tasks.Newer{Task: r.Task, Ending: r.Ending, End: r.End, Output: sp.output(r),
+		Ends: func(ctx context.Context, n int, last int64) ([]int64, error) {
+			known := Numbers{Record: r, After: n, Last: last}
+			for _, row := range news.Numbers {
+				if more, err := known.Add(row.First, row.Row); err != nil || !more {
+					break
+				}
+			}
+			if known.Last == r.End {
+				return known.Ends()
+			}
+			return sp.Ends(ctx, r, n, last)
+		}})
+	if r.Ahead = nil; err == nil && !r.Partly {
+		f.record = r
 	}
-	changed, err = t.Update(ctx, tasks.Newer{Task: r.Task, Ending: r.Ending, End: r.End, Output: sp.output(r), Ends: func(ctx context.Context, n int, last int64) ([]int64, error) {
-		return sp.Ends(ctx, r, n, last)
-	}})
-	return r, changed, err
+	return changed, err
 }
 
 // waitsOn reports whether a task still waits, from its place in line alone.

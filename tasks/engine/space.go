@@ -44,6 +44,9 @@ type Space struct {
 	strays   map[string]bool      // tasks marked as this process's that it did not run at the last look
 
 	line line
+
+	following map[*partials.Log]*following // Watch continues with these
+	latest    *Record                      // the record of the task that the Queue has returned last
 }
 
 // Stop ends the goroutines of the space.
@@ -157,7 +160,7 @@ func (sp *Space) log(r *Record) *partials.Log {
 
 func (sp *Space) output(r *Record) partials.Backing {
 	end := r.End
-	return stored{sp.Output(r.ID, func() int64 { return end })}
+	return stored{sp.Output(r.ID, func() int64 { return end }), r.Ahead}
 }
 
 // Extents returns a collector for the output of a task after a position.
@@ -168,7 +171,20 @@ func (sp *Space) Extents(id string, after int64) *Extents {
 }
 
 // stored is output that nobody writes in this process.
-type stored struct{ Output }
+type stored struct {
+	Output
+	ahead []partials.Extent // some of it that was read already
+}
+
+// Load implements partials.Backing.
+func (s stored) Load(ctx context.Context, pos int64, limit int) ([]partials.Extent, error) {
+	for i, e := range s.ahead {
+		if e.Start <= pos && pos < e.End() {
+			return s.ahead[i:], nil
+		}
+	}
+	return s.Output.Load(ctx, pos, limit)
+}
 
 func (stored) Due(bool) {}
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"runnel/partials"
 	"runnel/tasks"
 )
 
@@ -179,6 +180,7 @@ func (s *State) openSpace(ctx context.Context, owner string) (*Space, error) {
 		process: s.process, Owner: owner, Name: owner,
 		live: map[string]*keeping{}, wanted: map[string]struct{}{}, fenced: map[string]struct{}{}, doubtful: map[string]struct{}{}, unanswered: map[string]struct{}{},
 		clearing: make(chan struct{}, 1), line: line{look: make(chan struct{}, 1)},
+		following: map[*partials.Log]*following{},
 	}
 	if !IsToken(owner) || strings.HasPrefix(owner, "_") {
 		sum := sha256.Sum256([]byte(owner))

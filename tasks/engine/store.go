@@ -32,8 +32,12 @@ type Store interface {
 	Tidy(ctx context.Context) error
 
 	// Read returns a task as it is stored now, without its outcome, or tasks.ErrNotFound. It includes expired
-	// and hidden tasks.
+	// and hidden tasks. Where its output ends is known if it has ended, and after Extent.
 	Read(ctx context.Context, id string) (*Record, error)
+	// Extent finds where the stored output of a task ends: at r.End or, if the task has not ended, further on.
+	// The caller has the output up to a position, or wants none (NoOutput); what follows it may be read in
+	// passing (r.Ahead).
+	Extent(ctx context.Context, r *Record, after int64) error
 	// List returns up to n tasks with places after a place, in the order of their creation. It fails with
 	// tasks.ErrCursor if no task has had that place. The record of a forgotten task is nil.
 	List(ctx context.Context, after uint64, n int) ([]Place, error)
@@ -79,6 +83,9 @@ type Store interface {
 	Hear(ctx context.Context, id string) (Hearing, error)
 }
 
+// NoOutput is the position of a caller of Store.Extent that only wants to know where the output ends.
+const NoOutput = -1
+
 // Mark says that a process keeps a task.
 type Mark struct {
 	ID, Keeper string
@@ -99,8 +106,30 @@ type Output interface {
 // Hearing waits for news of a task.
 type Hearing interface {
 	// Wait returns when there may be news, or when ctx ends.
-	Wait(ctx context.Context) error
+	Wait(ctx context.Context) (News, error)
+	// Found is called when there was news: more may follow soon.
+	Found()
 	Close()
+}
+
+// News is what a Hearing has heard of a task, so that it need not be read. The zero value says that anything
+// may have changed.
+type News struct {
+	Record  *Record // as it was stored, without variables unless the task has ended; nil = it has not changed
+	Outcome []byte  // of a task that has ended; nil = unknown
+
+	End     int64             // where the output ends, if more was stored
+	Output  []partials.Extent // the last of it; none = unknown
+	Numbers []NumberRow
+}
+
+// none reports whether nothing is known.
+func (n *News) none() bool { return n.Record == nil && n.End == 0 }
+
+// NumberRow is where segments end, as partials.EncodeEnds has written it, beginning with the number First.
+type NumberRow struct {
+	First int64
+	Row   []byte
 }
 
 // Damage is the reason why something stored is invalid.

@@ -117,7 +117,20 @@ func (sp *space) offered(ctx context.Context, class string, m jetstream.Msg) (*t
 		sp.refuse(m, id, errors.New("its subject is not one of runnel's"))
 		return nil, nil
 	}
-	r, err := sp.Lookup(ctx, id)
+	r, body := sp.believe(m, id)
+	var err error
+	if r == nil {
+		err = together(
+			func() (err error) { r, err = sp.Lookup(ctx, id); return err },
+			func() error {
+				found, err := sp.newest(ctx, sp.subject(id, "offer"))
+				if found != nil {
+					body = found.Data
+				}
+				return err
+			},
+		)
+	}
 	switch {
 	case errors.Is(err, tasks.ErrNotFound) || err == nil && (!r.Waits() || r.Stored.Offer.Class != class): // it has ended, or another worker has it
 		_ = m.Term()
@@ -128,16 +141,12 @@ func (sp *space) offered(ctx context.Context, class string, m jetstream.Msg) (*t
 			return nil, err
 		}
 	}
-	var body *jetstream.RawStreamMsg
-	if err == nil {
-		body, err = sp.newest(ctx, sp.subject(id, "offer"))
-	}
 	if err != nil {
 		_ = m.NakWithDelay(returnDelay)
 		return nil, err
 	}
 	var what storedOffer
-	if body == nil || len(body.Data) > maxOffer || json.Unmarshal(body.Data, &what) != nil || what.Schema < 1 || len(what.Arguments) == 0 {
+	if len(body) > maxOffer || json.Unmarshal(body, &what) != nil || what.Schema < 1 || len(what.Arguments) == 0 {
 		sp.refuse(m, id, errors.New("it is not one that runnel has made"))
 		return nil, sp.EndUnreadable(ctx, r)
 	}
@@ -147,6 +156,7 @@ func (sp *space) offered(ctx context.Context, class string, m jetstream.Msg) (*t
 		_ = m.NakWithDelay(returnDelay)
 		return nil, nil
 	}
+	sp.Offered(r)
 	return &tasks.Offered{
 		Task: r.Task, Since: time.Unix(0, r.Stored.Offer.Since),
 		Offer: tasks.Offer{Class: class, Arguments: what.Arguments, Confirmed: what.Confirmed, Polls: what.Polls, Client: what.Client,
@@ -154,6 +164,23 @@ func (sp *space) offered(ctx context.Context, class string, m jetstream.Msg) (*t
 		Done:   func() { _ = m.Ack() }, // otherwise it is offered again, and found not to wait
 		Return: func() { _ = m.NakWithDelay(returnDelay) },
 	}, nil
+}
+
+// believe returns the record and the offer that a message of the work queue names, nil if they must be read:
+// they may have changed, and a worker may have tried in vain.
+func (sp *space) believe(m jetstream.Msg, id string) (*engine.Record, []byte) {
+	meta, err := m.Metadata()
+	var says hint
+	if err != nil || meta.NumDelivered > 1 || len(m.Data()) == 0 || json.Unmarshal(m.Data(), &says) != nil {
+		return nil, nil
+	}
+	r := sp.decode(id, &jetstream.RawStreamMsg{Data: says.Record, Sequence: says.Revision, Time: meta.Timestamp})
+	r.Seen, r.SeenData = says.Seen, says.Variables
+	r.SetVariables(says.Variables)
+	if r.Damage != nil || !r.Waits() || r.Attempt > 0 || sp.Now().Sub(time.Unix(0, r.Stored.Offer.Since)) > hintTime || r.Expired(sp.Now()) {
+		return nil, nil
+	}
+	return r, says.Offer
 }
 
 // refuse removes an offer that no worker can take from the queue.

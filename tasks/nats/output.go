@@ -51,6 +51,7 @@ func (o *output) load(ctx context.Context, from fetch, pos int64, limit int) (li
 		}
 	}
 	all := o.sp.Extents(o.id, pos)
+	var end place
 	for len(all.List) == 0 { // damaged messages are skipped
 		messages, err := from(ctx, sequence, subject, loadMessages, limit)
 		if err != nil || len(messages) == 0 {
@@ -58,8 +59,11 @@ func (o *output) load(ctx context.Context, from fetch, pos int64, limit int) (li
 		}
 		for _, m := range messages {
 			if e, err := extent(m); all.Add(e, err) && e.End() <= o.end() { // a follower does not take what was written since
-				o.sp.places.note(subject, place{e.End(), m.Sequence + 1})
+				end = place{e.End(), m.Sequence + 1}
 			}
+		}
+		if end.sequence > 0 {
+			o.sp.places.note(subject, end)
 		}
 		sequence = messages[len(messages)-1].Sequence + 1
 	}

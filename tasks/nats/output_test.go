@@ -193,8 +193,8 @@ func TestNewestStretch(t *testing.T) {
 	if err := state.c.nc.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	if n := asked.Load(); n != 2 {
-		t.Errorf("%d requests: want one for where it is, and one for it", n)
+	if n := asked.Load(); n > 2 {
+		t.Errorf("%d requests: want at most one for where it is, and one for it", n)
 	}
 }
 

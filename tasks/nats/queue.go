@@ -61,10 +61,42 @@ func (s *State) Offer(ctx context.Context, owner, id string, o tasks.Offer) erro
 	if err != nil {
 		return err
 	}
-	return sp.Offer(ctx, id, o, func(t *tasks.Task) error {
+	return sp.Offer(ctx, id, o, func(t *tasks.Task) ([]byte, error) {
 		_, err := sp.publish(ctx, &nats.Msg{Subject: sp.subject(id, "offer"), Header: rollup, Data: body}, sp.expiring(t))
-		return err
+		return body, err
 	})
+}
+
+// hint is a message of the work queue. It may say what a worker would read otherwise; the record decides.
+type hint struct {
+	Revision  uint64          `json:"revision"` // of the record
+	Record    json.RawMessage `json:"record"`
+	Seen      uint64          `json:"seen,omitempty"` // of the variables
+	Variables []byte          `json:"variables,omitempty"`
+	Offer     json.RawMessage `json:"offer"`
+}
+
+const (
+	// mostHint is how long it may be, in bytes.
+	mostHint = 64 << 10
+	// hintTime is how long a worker believes it.
+	hintTime = time.Second
+)
+
+// encodeHint returns what a message of the work queue says, nil if that would be too long.
+func encodeHint(r *engine.Record) []byte {
+	if len(r.Body)+len(r.SeenData) > mostHint || r.Body == nil {
+		return nil
+	}
+	record, err := json.Marshal(r.Stored)
+	if err != nil {
+		return nil
+	}
+	data, err := json.Marshal(hint{Revision: r.Revision, Record: record, Seen: r.Seen, Variables: r.SeenData, Offer: r.Body})
+	if err != nil {
+		return nil
+	}
+	return data
 }
 
 // place returns the subject of a task in the work queue.
@@ -77,8 +109,10 @@ func (sp *space) Show(ctx context.Context, r *engine.Record) error {
 	_, err := sp.openQueue(ctx)
 	if err == nil {
 		m := nats.NewMsg(sp.place(r))
+		m.Data = encodeHint(r)
 		// Of several sweeps at the same time, only one stores it. A later one stores it again if it was lost.
-		m.Header.Set(jetstream.MsgIDHeader, fmt.Sprintf("%s.%d.%d", r.ID, r.Revision, sp.Now().Unix()/int64(engine.AckWait.Seconds())))
+		period := sp.Now().Unix() / int64(engine.AckWait.Seconds())
+		m.Header.Set(jetstream.MsgIDHeader, fmt.Sprintf("%s.%d.%d", r.ID, r.Revision, period))
 		left := min(time.Duration(r.Stored.Offer.Timeout), r.TTL) + time.Second
 		_, err = sp.publish(ctx, m, jetstream.WithMsgTTL(left.Round(time.Second)))
 	}

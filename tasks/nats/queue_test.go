@@ -195,7 +195,9 @@ func TestFrontDies(t *testing.T) {
 func TestPoisonedOffers(t *testing.T) {
 	t.Parallel()
 	url := startServer(t, t.TempDir(), 0).ClientURL()
-	front, worker := newState(t, url), newState(t, url)
+	var clock statetest.Clock
+	front, worker := newState(t, url), newState(t, url, at(&clock))
+	clock.Add(2 * hintTime) // it reads what is stored
 	sp, err := front.space(t.Context(), "local")
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -28,7 +29,11 @@ const sealHeader = "Runnel-Sealed"
 
 // Read implements engine.Store.
 func (sp *space) Read(ctx context.Context, id string) (*engine.Record, error) {
-	m, err := sp.newest(ctx, sp.subject(id, "task"))
+	var m, variables *jetstream.RawStreamMsg
+	err := together(
+		func() (err error) { m, err = sp.newest(ctx, sp.subject(id, "task")); return err },
+		func() (err error) { variables, err = sp.newest(ctx, sp.subject(id, "variables")); return err },
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -36,26 +41,62 @@ func (sp *space) Read(ctx context.Context, id string) (*engine.Record, error) {
 		return nil, tasks.ErrNotFound
 	}
 	r := sp.decode(id, m)
-	if r.Terminal() {
-		return r, nil
-	}
-	messages, err := sp.lastOf(ctx, sp.name, sp.subject(id, "log.*"), sp.subject(id, "variables"))
-	if err != nil {
-		return nil, err
-	}
-	for _, m := range messages {
-		if m.Subject == sp.subject(id, "variables") {
-			r.Seen, r.Sealed = m.Sequence, m.Header.Get(sealHeader) == strconv.FormatUint(r.Revision, 10)
-			r.SetVariables(m.Data)
-		} else {
-			end, err := sp.endAt(ctx, sp.subject(id, "log.*"), m)
-			if err != nil {
-				return nil, err
-			}
-			r.End = max(r.End, end)
-		}
+	if variables != nil && !r.Terminal() {
+		r.Seen, r.SeenData = variables.Sequence, variables.Data
+		r.Sealed = variables.Header.Get(sealHeader) == strconv.FormatUint(r.Revision, 10)
+		r.SetVariables(variables.Data)
 	}
 	return r, nil
+}
+
+// mostAhead is how much output Extent reads.
+const mostAhead = 512 << 10
+
+// Extent implements engine.Store. If it is known where the caller's output ends among the messages, what
+// follows it is read, and otherwise the last message.
+func (sp *space) Extent(ctx context.Context, r *engine.Record, after int64) error {
+	if r.Terminal() {
+		return nil
+	}
+	subject := sp.subject(r.ID, "log.*")
+	sequence := sp.places.at(subject, after)
+	if sequence == 0 {
+		last, err := sp.newest(ctx, subject)
+		if err != nil {
+			return err
+		}
+		end, err := sp.endAt(ctx, subject, last)
+		if r.End = max(r.End, end); err != nil {
+			return err
+		}
+		if last == nil {
+			sp.places.note(subject, place{0, r.Revision + 1}) // what comes stands behind this record
+		} else if end > 0 {
+			sp.places.note(subject, place{end, last.Sequence + 1})
+		}
+		return nil
+	}
+	return sp.caught(ctx, func(from fetch) (bool, error) {
+		messages, err := from(ctx, sequence, subject, loadMessages, mostAhead)
+		if err != nil {
+			return false, err
+		}
+		all, size := sp.Extents(r.ID, after), 0
+		end, next := after, sequence
+		for _, m := range messages {
+			size += len(m.Data)
+			if e, err := extent(m); all.Add(e, err) {
+				end, next = e.End(), m.Sequence+1
+			}
+		}
+		if end > after {
+			sp.places.note(subject, place{end, next})
+		}
+		found := end >= r.End || len(all.List) > 0
+		r.Ahead, r.End = all.List, max(end, r.End)
+		r.Partly = size >= mostAhead || len(messages) == loadMessages
+		return found, nil
+	})
 }
 
 // endOf is where an extent ends, 0 if it cannot be read.
@@ -198,7 +239,7 @@ func (sp *space) Fetched(ctx context.Context, _ []string) (map[string]bool, erro
 // place among the messages of many tasks takes a request for each halving of the stream.
 type places struct {
 	mu   sync.Mutex
-	next map[string]place // by subject
+	next map[string][]place // by subject, the latest last
 }
 
 // place is where the next message of a subject begins, and the lowest sequence number that it can have.
@@ -207,15 +248,22 @@ type place struct {
 	sequence uint64
 }
 
-// mostPlaces is how many are kept, of some 150 bytes each. Without its place a read finds it again.
-const mostPlaces = 10_000
+const (
+	// mostPlaces is of how many subjects places are kept, of some 150 bytes each. Without its place a read
+	// finds it again.
+	mostPlaces = 10_000
+	// placesEach is how many are kept of a subject: that of its end, and those of some readers.
+	placesEach = 8
+)
 
 // at returns the sequence number to read from for what begins at a place, 0 if it is not known.
 func (p *places) at(subject string, begins int64) uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if next := p.next[subject]; next.begins == begins {
-		return next.sequence
+	for _, next := range p.next[subject] {
+		if next.begins == begins {
+			return next.sequence
+		}
 	}
 	return 0
 }
@@ -231,8 +279,13 @@ func (p *places) clear() {
 func (p *places) note(subject string, next place) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, known := p.next[subject]; p.next == nil || !known && len(p.next) >= mostPlaces {
-		p.next = map[string]place{}
+	list, known := p.next[subject]
+	if p.next == nil || !known && len(p.next) >= mostPlaces {
+		p.next = map[string][]place{}
 	}
-	p.next[subject] = next
+	list = slices.DeleteFunc(list, func(other place) bool { return other.begins == next.begins })
+	if len(list) == placesEach {
+		list = slices.Delete(list, 0, 1)
+	}
+	p.next[subject] = append(list, next)
 }

@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -53,8 +54,16 @@ func (sp *space) expiring(t *tasks.Task) jetstream.PublishOpt {
 	return jetstream.WithMsgTTL(sp.Left(t).Round(time.Second))
 }
 
-// wake tells the followers of a task that something was stored.
-func (sp *space) wake(id string) { _ = sp.c.nc.Publish(sp.wakes+id, nil) } // a follower that misses it looks by itself
+// together calls functions at the same time, and returns the error of the first that fails.
+func together(do ...func() error) error {
+	failed := make([]error, len(do))
+	var all sync.WaitGroup
+	for i := range do {
+		all.Go(func() { failed[i] = do[i]() })
+	}
+	all.Wait()
+	return cmp.Or(failed...)
+}
 
 // space returns what this process has of an owner's stream.
 func (s *State) space(ctx context.Context, owner string) (*space, error) {

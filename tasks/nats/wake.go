@@ -2,11 +2,14 @@ package nats
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
+	"runnel/partials"
 	"runnel/tasks"
 	"runnel/tasks/engine"
 )
@@ -34,7 +37,11 @@ func (sp *space) hearAsk(m *nats.Msg) {
 func (sp *space) Asked(context.Context) ([]string, error) { return nil, nil }
 
 // hearing is a subscription to the messages that wake the followers of a task.
-type hearing struct{ *nats.Subscription }
+type hearing struct {
+	*nats.Subscription
+	sp *space
+	id string
+}
 
 // Hear implements engine.Store.
 func (sp *space) Hear(_ context.Context, id string) (engine.Hearing, error) {
@@ -42,16 +49,93 @@ func (sp *space) Hear(_ context.Context, id string) (engine.Hearing, error) {
 	if err != nil {
 		return nil, unreachable(err)
 	}
-	return hearing{heard}, nil
+	return hearing{heard, sp, id}, nil
 }
 
-// Wait implements engine.Hearing.
-func (h hearing) Wait(ctx context.Context) error {
-	if _, err := h.NextMsgWithContext(ctx); err != nil && ctx.Err() == nil {
-		return unreachable(err)
-	}
-	return context.Cause(ctx)
+// wake is a message that wakes the followers of a task. It says what was stored, as far as that is short.
+type wake struct {
+	Revision uint64          `json:"revision,omitempty"` // of the record
+	Record   json.RawMessage `json:"record,omitempty"`
+	Outcome  []byte          `json:"outcome,omitempty"`
+
+	End     int64            `json:"end,omitempty"`  // of the output
+	Next    uint64           `json:"next,omitempty"` // the least sequence number of what follows that
+	Output  *partials.Extent `json:"output,omitempty"`
+	First   int64            `json:"first,omitempty"` // the number of the first segment in Numbers
+	Numbers []byte           `json:"numbers,omitempty"`
 }
+
+// mostWake is how long what a wake says may be, in bytes: of what is longer, each follower reads what it needs.
+const mostWake = 16 << 10
+
+// wake wakes the followers of a task. One that misses it looks by itself.
+func (sp *space) wake(id string, w wake) {
+	var data []byte
+	if len(w.Record)+len(w.Outcome) > mostWake {
+		w.Record, w.Outcome, w.Revision = nil, nil, 0
+	}
+	if w.Output != nil && len(w.Output.Data)+len(w.Numbers) > mostWake {
+		w.Output, w.First, w.Numbers = nil, 0, nil
+	}
+	if w.Revision > 0 || w.End > 0 {
+		data, _ = json.Marshal(w)
+	}
+	_ = sp.c.nc.Publish(sp.wakes+id, data)
+}
+
+// wakeRecord is wake with a record as it was stored.
+func (sp *space) wakeRecord(r *engine.Record, outcome []byte) {
+	record, err := json.Marshal(r.Stored)
+	if err != nil {
+		record, outcome = nil, nil
+	}
+	sp.wake(r.ID, wake{Revision: r.Revision, Record: record, Outcome: outcome})
+}
+
+// Wait implements engine.Hearing. It takes all messages that have come.
+func (h hearing) Wait(ctx context.Context) (news engine.News, err error) {
+	unknown := false
+	for n := 1; n > 0 && err == nil; n, _, _ = h.Pending() {
+		var m *nats.Msg
+		if m, err = h.NextMsgWithContext(ctx); err != nil {
+			break
+		}
+		var w wake
+		switch {
+		case json.Unmarshal(m.Data, &w) != nil || w.Revision == 0 && w.End <= 0:
+			unknown = true
+		case w.Revision > 0:
+			r := h.sp.decode(h.id, &jetstream.RawStreamMsg{Data: w.Record, Sequence: w.Revision, Time: time.Now()})
+			unknown = unknown || r.Damage != nil
+			if news.Record == nil || news.Record.Revision < r.Revision {
+				news.Record, news.Outcome = r, w.Outcome
+			}
+		default:
+			h.sp.places.note(h.sp.subject(h.id, "log.*"), place{w.End, w.Next})
+			news.End = max(news.End, w.End)
+			if w.Output != nil {
+				news.Output = append(news.Output, *w.Output)
+			} else {
+				news.Output = nil
+			}
+			if w.First > 0 {
+				news.Numbers = append(news.Numbers, engine.NumberRow{First: w.First, Row: w.Numbers})
+			}
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		return engine.News{}, context.Cause(ctx)
+	case err != nil:
+		return engine.News{}, unreachable(err)
+	case unknown:
+		return engine.News{}, nil
+	}
+	return news, nil
+}
+
+// Found implements engine.Hearing.
+func (h hearing) Found() {}
 
 // Close implements engine.Hearing.
 func (h hearing) Close() { _ = h.Unsubscribe() }

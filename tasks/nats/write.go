@@ -2,6 +2,7 @@ package nats
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -21,13 +22,16 @@ import (
 // Insert implements engine.Store: its mark and its place in lists come first, its record last, so that what
 // can be seen is whole.
 func (sp *space) Insert(ctx context.Context, r *engine.Record) error {
-	if err := sp.prepare(ctx, r); err != nil {
+	if err := sp.admit(ctx, r); err != nil {
 		return err
 	}
-	if _, err := sp.publish(ctx, &nats.Msg{Subject: sp.subject(r.ID, "made"), Header: rollup}, sp.expiring(&r.Task)); err != nil {
+	err := together(func() error { return sp.putFirst(ctx, r) }, func() error {
+		_, err := sp.publish(ctx, &nats.Msg{Subject: sp.subject(r.ID, "made"), Header: rollup}, sp.expiring(&r.Task))
 		return err
+	})
+	if err == nil {
+		err = sp.putRecord(ctx, r)
 	}
-	err := sp.putRecord(ctx, r)
 	if err == nil {
 		sp.keeps.Store(true)
 	}
@@ -37,7 +41,7 @@ func (sp *space) Insert(ctx context.Context, r *engine.Record) error {
 // Write implements engine.Store.
 func (sp *space) Write(ctx context.Context, r *engine.Record, wasHidden bool) error {
 	if wasHidden {
-		if err := sp.prepare(ctx, r); err != nil {
+		if err := cmp.Or(sp.admit(ctx, r), sp.putFirst(ctx, r)); err != nil {
 			return err
 		}
 	}
@@ -46,23 +50,40 @@ func (sp *space) Write(ctx context.Context, r *engine.Record, wasHidden bool) er
 	}
 	if wasHidden {
 		sp.unmark(ctx, r.ID, r.Stored.Keeper, true)
+		sp.wake(r.ID, wake{})
+	} else {
+		sp.wakeRecord(r, nil)
 	}
-	sp.wake(r.ID)
 	return nil
 }
 
-// prepare stores what belongs to a record that is hidden, or becomes visible: its mark and its variables.
-func (sp *space) prepare(ctx context.Context, r *engine.Record) error {
-	if err := sp.admit(ctx, r); err != nil || len(r.Variables) == 0 {
-		return err
+// putFirst stores the variables with which a record is made.
+func (sp *space) putFirst(ctx context.Context, r *engine.Record) error {
+	if len(r.Variables) == 0 {
+		return nil
 	}
-	_, err := sp.publish(ctx, &nats.Msg{Subject: sp.subject(r.ID, "variables"), Header: rollup, Data: r.Variables}, sp.expiring(&r.Task))
+	m := &nats.Msg{Subject: sp.subject(r.ID, "variables"), Header: rollup, Data: r.Variables}
+	seen, err := sp.publish(ctx, m, sp.expiring(&r.Task))
+	if err == nil {
+		r.Seen, r.SeenData = seen, m.Data
+	}
 	return err
 }
 
 // unmark removes a mark. If that fails, a sweep does it.
 func (sp *space) unmark(ctx context.Context, id, keeper string, hidden bool) {
 	_ = sp.Unmark(ctx, engine.Mark{ID: id, Keeper: keeper, Hidden: hidden})
+}
+
+// leave removes the mark of the process that has had a task before, while the caller goes on. The task may be
+// marked as that process's again by then: that mark stands behind the record.
+func (sp *space) leave(r *engine.Record, before string) {
+	mark, behind := sp.marks(r.ID, before, r.Stored.Hidden), r.Revision
+	sp.Go(func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, ackTimeout)
+		defer cancel()
+		_ = sp.stream.Purge(ctx, jetstream.WithPurgeSubject(mark), jetstream.WithPurgeSequence(behind))
+	})
 }
 
 // putRecord stores a record if r.Revision is the stored one, and sets the new one.
@@ -104,74 +125,93 @@ func (sp *space) end(ctx context.Context, r *engine.Record, outcome []byte) erro
 	s.Keeper = ""
 	s.Attempt = uuid.NewString()
 	s.Pieces = 0
-	for piece := range slices.Chunk(outcome, pieceBytes) {
-		m := nats.NewMsg(sp.subject(r.ID, "result."+s.Attempt))
-		m.Header.Set(jetstream.MsgIDHeader, s.Attempt+"."+strconv.Itoa(s.Pieces))
-		m.Data = piece
-		if _, err := sp.publish(ctx, m, sp.fence(r), sp.expiring(&r.Task)); err != nil {
-			return err
+	err := together(func() error {
+		for piece := range slices.Chunk(outcome, pieceBytes) {
+			m := nats.NewMsg(sp.subject(r.ID, "result."+s.Attempt))
+			m.Header.Set(jetstream.MsgIDHeader, s.Attempt+"."+strconv.Itoa(s.Pieces))
+			m.Data = piece
+			if _, err := sp.publish(ctx, m, sp.fence(r), sp.expiring(&r.Task)); err != nil {
+				return err
+			}
+			s.Pieces++
 		}
-		s.Pieces++
-	}
-	var err error
-	if s.Variables, err = sp.seal(ctx, r); err != nil {
+		return nil
+	}, func() (err error) { s.Variables, err = sp.seal(ctx, r); return err })
+	if err != nil {
 		return err
 	}
 	if err := sp.putRecord(ctx, &ended); err != nil {
 		return err
 	}
-	sp.unmark(ctx, r.ID, r.Stored.Keeper, false)
-	sp.wake(r.ID)
+	sp.unmark(ctx, r.ID, "*", false) // all of them: one may just be removed (leave)
+	sp.wakeRecord(&ended, outcome)
 	return nil
 }
 
 // seal keeps others from setting the variables of a task whose end is about to be stored, and returns them.
 func (sp *space) seal(ctx context.Context, r *engine.Record) (variables []byte, err error) {
-	for {
+	for look := false; ; look = true {
 		m := nats.NewMsg(sp.subject(r.ID, "variables"))
 		m.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject)
 		m.Header.Set(sealHeader, strconv.FormatUint(r.Revision, 10))
-		var seen uint64
-		if there, err := sp.newest(ctx, m.Subject); err != nil {
-			return nil, err
-		} else if there != nil {
-			seen, m.Data = there.Sequence, there.Data
+		seen := r.Seen
+		m.Data = r.SeenData
+		if look { // somebody else has set some
+			there, err := sp.newest(ctx, m.Subject)
+			if err != nil {
+				return nil, err
+			}
+			if seen, m.Data = 0, nil; there != nil {
+				seen, m.Data = there.Sequence, there.Data
+			}
 		}
 		if _, err = sp.publish(ctx, m, jetstream.WithExpectLastSequencePerSubject(seen), sp.expiring(&r.Task)); !errors.Is(err, tasks.ErrFenced) {
 			return m.Data, err
-		} // somebody else has set some meanwhile
+		}
 	}
 }
 
 // Append implements engine.Store: a message for each extent. The server knows a repeated one by its id, and
 // stores it once.
 func (sp *space) Append(ctx context.Context, r *engine.Record, b *engine.Batch) error {
-	send := func(what, id string, header nats.Header, data []byte) error {
+	send := func(what, id string, header nats.Header, data []byte) (uint64, error) {
 		m := &nats.Msg{Subject: sp.subject(r.ID, what), Header: header, Data: data}
 		m.Header.Set(jetstream.MsgIDHeader, fmt.Sprintf("%s.%s.%s", sp.Keeper, r.ID, id))
-		_, err := sp.publish(ctx, m, sp.fence(r), sp.expiring(&r.Task))
-		return err
+		return sp.publish(ctx, m, sp.fence(r), sp.expiring(&r.Task))
 	}
+	says := wake{End: b.To}
 	for i := range b.Extents {
 		e, part := &b.Extents[i], "log.head"
 		if b.Tail(e) {
 			part = "log.tail"
 		}
 		start := strconv.FormatInt(e.Start, 10)
-		if err := send(part, "log."+start, nats.Header{startHeader: {start}, marksHeader: {base64.StdEncoding.EncodeToString(e.Marks)}}, e.Data); err != nil {
+		marks := base64.StdEncoding.EncodeToString(e.Marks)
+		stored, err := send(part, "log."+start, nats.Header{startHeader: {start}, marksHeader: {marks}}, e.Data)
+		if err != nil {
 			return err
 		}
+		says.Next = stored + 1
 	}
 	if b.Numbers != nil {
 		first := strconv.Itoa(b.First)
-		if err := send("ends", "ends."+first, nats.Header{firstHeader: {first}}, b.Numbers); err != nil {
+		if _, err := send("ends", "ends."+first, nats.Header{firstHeader: {first}}, b.Numbers); err != nil {
 			return err
 		}
 	}
 	if n := len(b.Cut); n > 0 {
 		sp.cut(ctx, r.ID, b.Cut[n-1])
 	}
-	sp.wake(r.ID)
+	if len(b.Extents) == 1 {
+		says.Output = &b.Extents[0]
+	}
+	if b.Numbers != nil {
+		says.First, says.Numbers = int64(b.First), b.Numbers
+	}
+	if says.Next == 0 {
+		says = wake{}
+	}
+	sp.wake(r.ID, says)
 	return nil
 }
 
@@ -196,8 +236,8 @@ func (sp *space) Take(ctx context.Context, r *engine.Record, before string) erro
 	err := sp.putRecord(ctx, r)
 	switch {
 	case err == nil:
-		sp.unmark(ctx, r.ID, before, false)
-		sp.wake(r.ID)
+		sp.wakeRecord(r, nil)
+		sp.leave(r, before)
 	case errors.Is(err, tasks.ErrFenced): // otherwise this process may be the keeper
 		sp.unmark(ctx, r.ID, sp.Keeper, false)
 	}
@@ -212,8 +252,8 @@ func (sp *space) PutWaiting(ctx context.Context, r *engine.Record, before string
 	if err := sp.putRecord(ctx, r); err != nil {
 		return err
 	}
-	sp.unmark(ctx, r.ID, before, false)
-	sp.wake(r.ID)
+	sp.wakeRecord(r, nil)
+	sp.leave(r, before)
 	return nil
 }
 
@@ -223,7 +263,7 @@ func (sp *space) SetVariables(ctx context.Context, r *engine.Record, merged []by
 	m := &nats.Msg{Subject: sp.subject(r.ID, "variables"), Header: rollup, Data: merged}
 	_, err := sp.publish(ctx, m, jetstream.WithExpectLastSequencePerSubject(r.Seen), sp.expiring(&r.Task))
 	if err == nil {
-		sp.wake(r.ID)
+		sp.wake(r.ID, wake{})
 	}
 	return err
 }
@@ -243,6 +283,6 @@ func (sp *space) Delete(ctx context.Context, id string) error {
 			return unreachable(err)
 		}
 	}
-	sp.wake(id)
+	sp.wake(id, wake{})
 	return nil
 }

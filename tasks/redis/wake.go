@@ -3,9 +3,11 @@ package redis
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/redis/rueidis"
 
+	"runnel/internal/pause"
 	"runnel/internal/signal"
 	"runnel/tasks/engine"
 )
@@ -87,18 +89,29 @@ func (sp *space) Hear(ctx context.Context, id string) (engine.Hearing, error) {
 		s, name := sp.server, sp.root+"wake:"+id
 		defer s.leave(s.enter(name), name)
 		began := rueidis.WithOnSubscriptionHook(ctx, func(rueidis.PubSubSubscription) { h.heard.Send() }) // what was stored before that was missed
-		_ = s.client.Receive(began, s.client.B().Subscribe().Channel(name).Build(), func(rueidis.PubSubMessage) { h.heard.Send() })
+		for {                                                                                             // it fails when the connection is lost
+			_ = s.client.Receive(began, s.client.B().Subscribe().Channel(name).Build(), func(rueidis.PubSubMessage) { h.heard.Send() })
+			if !pause.For(ctx, hearAgain) {
+				return
+			}
+		}
 	}()
 	return h, nil
 }
 
+// hearAgain is the pause before a channel is subscribed to again.
+const hearAgain = 250 * time.Millisecond
+
+// Found implements engine.Hearing.
+func (h *hearing) Found() {}
+
 // Wait implements engine.Hearing.
-func (h *hearing) Wait(ctx context.Context) error {
+func (h *hearing) Wait(ctx context.Context) (engine.News, error) {
 	select {
 	case <-h.heard:
-		return nil
+		return engine.News{}, nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return engine.News{}, context.Cause(ctx)
 	}
 }
 
