@@ -24,20 +24,26 @@ func (l *Log) Follow() {
 // followBytes is how far behind the readers of a followed log may be for its new output to be kept in memory.
 const followBytes = backedRetain
 
-// Follows reports whether the new output of a followed log is worth reading at once: if all its readers are
-// far behind, they read it from the backing later.
-func (l *Log) Follows() bool {
+// Follows reports whether the output of a followed log up to a new end is worth reading at once: if all its
+// readers are far behind that, they read it from the backing later.
+func (l *Log) Follows(end int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.readers) == 0 {
+	if len(l.readers) == 0 && l.viewed == 0 {
 		return true
 	}
+	last := l.viewed
 	for _, r := range l.readers {
-		if l.end-r.pos <= followBytes {
-			return true
-		}
+		last = max(last, r.pos)
 	}
-	return false
+	return end-last <= followBytes
+}
+
+// view notes how far a reader has read that Append does not wait for.
+func (l *Log) view(pos int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.viewed = max(l.viewed, pos)
 }
 
 // grow moves the end of a followed log; Close ends it like any other. tail holds the last extents before the

@@ -19,6 +19,7 @@ func (r *Reader) Read(ctx context.Context, limit int) (Batch, error) {
 			return Batch{}, err
 		}
 		b, ok := r.Next(limit)
+		r.log.view(r.pos)
 		if ok && !b.Lost || r.pos >= r.log.Size() {
 			return b, nil
 		}
@@ -44,6 +45,7 @@ func (l *Log) Tail(n int) Batch {
 func (l *Log) tail(n int64) (b Batch, end int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.viewed = l.end
 	r := Reader{log: l, cursor: cursor{pos: max(l.end-n, l.from())}}
 	for next, ok := r.next(math.MaxInt); ok; next, ok = r.next(math.MaxInt) {
 		b = next

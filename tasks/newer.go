@@ -32,7 +32,7 @@ func (t *Task) Update(ctx context.Context, now Newer) (bool, error) {
 	var tail []partials.Extent
 	var ends []int64
 	var err error
-	if grows && t.Log.Follows() {
+	if grows && t.Log.Follows(now.End) {
 		if tail, err = now.Output.Load(ctx, max(t.Log.Size(), now.End-lookBytes), 2*lookBytes); err != nil { // the first extent may begin earlier
 			return false, err
 		}

@@ -147,7 +147,8 @@ func TestEndedIsNotOffered(t *testing.T) {
 	k.sp.live["a"] = k
 	k.unsure = true
 	p.read.Status = mcp.TaskCompleted
-	err := k.sp.Offer(t.Context(), "a", tasks.Offer{Class: "builds"}, func(*tasks.Task) ([]byte, error) { return nil, nil })
+	body := func(*tasks.Task) ([]byte, error) { return nil, nil }
+	err := k.sp.Offer(t.Context(), "a", tasks.Offer{Class: "builds"}, body)
 	if !errors.Is(err, tasks.ErrFenced) || queue.waits != 0 {
 		t.Errorf("it waits again: %d, %v", queue.waits, err)
 	}

@@ -43,7 +43,9 @@ func (sp *Space) Expire(ctx context.Context, r *Record) (bool, error) {
 }
 
 // Offer makes a task of this process wait for a worker. body stores the offer, and returns it encoded.
-func (sp *Space) Offer(ctx context.Context, id string, o tasks.Offer, body func(t *tasks.Task) ([]byte, error)) error {
+func (sp *Space) Offer(ctx context.Context, id string, o tasks.Offer,
+	body func(t *tasks.Task) ([]byte, error),
+) error {
 	k := sp.kept(id)
 	if k == nil {
 		return tasks.ErrFenced
@@ -81,7 +83,8 @@ func (sp *Space) Offer(ctx context.Context, id string, o tasks.Offer, body func(
 	sp.forget(id)
 	stored := r
 	stored.take()
-	sp.follow(k.log, &following{Hearing: heard, record: k.record, news: &News{Record: &stored}, read: time.Now()})
+	f := &following{Hearing: heard, record: k.record, news: &News{Record: &stored}, read: time.Now()}
+	sp.follow(k.log, f)
 	sp.show(ctx, &r)
 	return nil
 }

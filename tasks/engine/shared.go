@@ -54,7 +54,9 @@ func (s *State) Take(ctx context.Context, t tasks.Task, work []byte) (tasks.Task
 
 // take is Take with the record as this process has seen it; it fails with tasks.ErrFenced if there is a newer
 // one.
-func (s *State) take(ctx context.Context, sp *Space, r *Record, t tasks.Task, work []byte) (tasks.Task, error) {
+func (s *State) take(
+	ctx context.Context, sp *Space, r *Record, t tasks.Task, work []byte,
+) (tasks.Task, error) {
 	if r.Terminal() || r.Stored.Work != nil {
 		return tasks.Task{}, errors.New("the task has ended, or another process runs it")
 	}
@@ -240,9 +242,14 @@ func (sp *Space) look(ctx context.Context, f *following, t *tasks.Task) (changed
 	}
 	r.Partly, r.End = false, max(r.End, news.End)
 	size := t.Log.Size()
-	r.Ahead = news.Output
-	if all || len(r.Ahead) == 0 && r.End > size && t.Log.Follows() || len(r.Ahead) > 0 && r.Ahead[0].Start > size {
+	follows := t.Log.Follows(r.End)
+	if r.Ahead = news.Output; len(r.Ahead) > 0 && r.Ahead[0].Start > size {
 		r.Ahead = nil
+	}
+	if all || len(r.Ahead) == 0 && r.End > size && follows {
+		if !follows {
+			size = NoOutput
+		}
 		if err := sp.Extent(ctx, r, size); err != nil {
 			return false, err
 		}

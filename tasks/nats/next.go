@@ -177,7 +177,10 @@ func (sp *space) believe(m jetstream.Msg, id string) (*engine.Record, []byte) {
 	r := sp.decode(id, &jetstream.RawStreamMsg{Data: says.Record, Sequence: says.Revision, Time: meta.Timestamp})
 	r.Seen, r.SeenData = says.Seen, says.Variables
 	r.SetVariables(says.Variables)
-	if r.Damage != nil || !r.Waits() || r.Attempt > 0 || sp.Now().Sub(time.Unix(0, r.Stored.Offer.Since)) > hintTime || r.Expired(sp.Now()) {
+	if r.Damage != nil || !r.Waits() || r.Attempt > 0 || r.Expired(sp.Now()) {
+		return nil, nil
+	}
+	if sp.Now().Sub(time.Unix(0, r.Stored.Offer.Since)) > hintTime {
 		return nil, nil
 	}
 	return r, says.Offer

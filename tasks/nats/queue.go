@@ -92,7 +92,8 @@ func encodeHint(r *engine.Record) []byte {
 	if err != nil {
 		return nil
 	}
-	data, err := json.Marshal(hint{Revision: r.Revision, Record: record, Seen: r.Seen, Variables: r.SeenData, Offer: r.Body})
+	says := hint{Revision: r.Revision, Record: record, Seen: r.Seen, Variables: r.SeenData, Offer: r.Body}
+	data, err := json.Marshal(says)
 	if err != nil {
 		return nil
 	}

@@ -29,6 +29,11 @@ func BenchmarkQuick(b *testing.B) {
 	front, state := newState(b, url, quiet), newState(b, url, quiet)
 	r := statetest.NewRunner(b, run.Options{State: front, Owner: "local"})
 	w := statetest.NewRunner(b, run.Options{State: state, Owner: "local"})
+	quick := func(ctx context.Context, task *run.Run) run.Done {
+		err := task.Log().Append(ctx, partials.Chunk{Data: []byte("line\n")})
+		return run.Done{Result: mcp.Result("done"), Err: err}
+	}
+	offer := tasks.Offer{Class: "builds", Timeout: time.Hour, Arguments: json.RawMessage(`{}`)}
 	ctx, stop := context.WithCancel(b.Context())
 	var worker sync.WaitGroup
 	worker.Go(func() {
@@ -37,9 +42,7 @@ func BenchmarkQuick(b *testing.B) {
 			if err != nil {
 				return
 			}
-			run, err := w.Take(ctx, o.Task.ID, []byte(`{}`), run.Spec{Work: func(ctx context.Context, task *run.Run) run.Done {
-				return run.Done{Result: mcp.Result("done"), Err: task.Log().Append(ctx, partials.Chunk{Data: []byte("line\n")})}
-			}})
+			run, err := w.Take(ctx, o.Task.ID, []byte(`{}`), run.Spec{Work: quick})
 			if err != nil {
 				b.Error(err)
 				return
@@ -50,7 +53,7 @@ func BenchmarkQuick(b *testing.B) {
 	})
 	call := func() {
 		run := statetest.StartDelivered(b, r, func(ctx context.Context, task *run.Run) run.Done {
-			return run.Done{Err: task.Offer(ctx, tasks.Offer{Class: "builds", Timeout: time.Hour, Arguments: json.RawMessage(`{}`)})}
+			return run.Done{Err: task.Offer(ctx, offer)}
 		})
 		<-run.Ended()
 		if end := run.Task(); end.Status != mcp.TaskCompleted {

@@ -239,7 +239,7 @@ func (sp *space) Fetched(ctx context.Context, _ []string) (map[string]bool, erro
 // place among the messages of many tasks takes a request for each halving of the stream.
 type places struct {
 	mu   sync.Mutex
-	next map[string][]place // by subject, the latest last
+	next map[string][]place // by subject, the latest last; few of each
 }
 
 // place is where the next message of a subject begins, and the lowest sequence number that it can have.
@@ -252,20 +252,21 @@ const (
 	// mostPlaces is of how many subjects places are kept, of some 150 bytes each. Without its place a read
 	// finds it again.
 	mostPlaces = 10_000
-	// placesEach is how many are kept of a subject: that of its end, and those of some readers.
-	placesEach = 8
+	// placesEach is how many are kept of a subject: of a reader that is so many writes behind, too.
+	placesEach = 32
 )
 
-// at returns the sequence number to read from for what begins at a place, 0 if it is not known.
+// at returns the sequence number to read from for what begins at a place, 0 if none is known that is near.
 func (p *places) at(subject string, begins int64) uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	best := place{begins: begins - mostAhead - 1} // to read what lies between costs less than to seek
 	for _, next := range p.next[subject] {
-		if next.begins == begins {
-			return next.sequence
+		if next.begins <= begins && next.begins > best.begins {
+			best = next
 		}
 	}
-	return 0
+	return best.sequence
 }
 
 // clear forgets all places.

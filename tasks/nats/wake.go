@@ -65,7 +65,8 @@ type wake struct {
 	Numbers []byte           `json:"numbers,omitempty"`
 }
 
-// mostWake is how long what a wake says may be, in bytes: of what is longer, each follower reads what it needs.
+// mostWake is how long what a wake says may be, in bytes: of what is longer, each follower reads what it
+// needs.
 const mostWake = 16 << 10
 
 // wake wakes the followers of a task. One that misses it looks by itself.

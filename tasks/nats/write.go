@@ -26,7 +26,8 @@ func (sp *space) Insert(ctx context.Context, r *engine.Record) error {
 		return err
 	}
 	err := together(func() error { return sp.putFirst(ctx, r) }, func() error {
-		_, err := sp.publish(ctx, &nats.Msg{Subject: sp.subject(r.ID, "made"), Header: rollup}, sp.expiring(&r.Task))
+		made := &nats.Msg{Subject: sp.subject(r.ID, "made"), Header: rollup}
+		_, err := sp.publish(ctx, made, sp.expiring(&r.Task))
 		return err
 	})
 	if err == nil {

@@ -88,10 +88,12 @@ func (sp *space) Hear(ctx context.Context, id string) (engine.Hearing, error) {
 		defer close(h.ended)
 		s, name := sp.server, sp.root+"wake:"+id
 		defer s.leave(s.enter(name), name)
-		began := rueidis.WithOnSubscriptionHook(ctx, func(rueidis.PubSubSubscription) { h.heard.Send() }) // what was stored before that was missed
-		for {                                                                                             // it fails when the connection is lost
-			_ = s.client.Receive(began, s.client.B().Subscribe().Channel(name).Build(), func(rueidis.PubSubMessage) { h.heard.Send() })
-			if !pause.For(ctx, hearAgain) {
+		// What was stored before it has subscribed was missed.
+		began := rueidis.WithOnSubscriptionHook(ctx, func(rueidis.PubSubSubscription) { h.heard.Send() })
+		for {
+			subscribe := s.client.B().Subscribe().Channel(name).Build()
+			_ = s.client.Receive(began, subscribe, func(rueidis.PubSubMessage) { h.heard.Send() })
+			if !pause.For(ctx, hearAgain) { // otherwise the connection was lost
 				return
 			}
 		}
