@@ -34,6 +34,12 @@ func (sp *space) admit(ctx context.Context, r *engine.Record) error {
 	if sp.Limits.MaxLive <= 0 {
 		return sp.putMark(ctx, r)
 	}
+	select { // two of this process would only disturb each other
+	case sp.admitting <- struct{}{}:
+		defer func() { <-sp.admitting }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	for {
 		last, err := sp.newest(ctx, sp.marks("*", "*", false)) // before the count
 		if err != nil {

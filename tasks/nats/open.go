@@ -31,7 +31,7 @@ func (c *connection) Open(ctx context.Context, of *engine.Space) (engine.Store, 
 		root: prefix + "." + of.Name + ".", wakes: prefix + "-wake." + of.Name + ".", asks: prefix + "-ask." + of.Name + ".",
 		alive: prefix + "-alive." + of.Name + ".", work: prefix + "-work." + of.Name + ".",
 		leaseName: prefix + "-alive_" + of.Name, queueName: prefix + "-work_" + of.Name, consumers: map[string]jetstream.Consumer{},
-		restoring: make(chan struct{}, 1),
+		restoring: make(chan struct{}, 1), admitting: make(chan struct{}, 1),
 	}
 	var err error
 	if sp.stream, sp.leases, err = sp.openStreams(ctx); err != nil {

@@ -31,6 +31,7 @@ type space struct {
 	leaseName, queueName string // of streams
 
 	restoring chan struct{} // capacity 1: full while lost streams are made again
+	admitting chan struct{} // capacity 1: full while a task is counted and marked
 
 	places places
 
