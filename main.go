@@ -12,36 +12,36 @@
 // is read from the log by a reader with a position of its own. A slow reader falls behind, and catches up
 // with larger batches; it costs no memory and slows no other.
 //
-// A dialect is a spelling. The proposals for partial results differ in a method name, a counter, a key and an
-// end mark. Each is one small file, without a goroutine, a clock or I/O. A line gets its number when it is
-// written, never before.
+// A dialect is how partial results look on the wire. Their proposals (SEP-2679, SEP-1905, PR #383, SEP-2998)
+// differ in a method name, a counter, a key and an end mark. Each is one small file, without a goroutine, a
+// clock or I/O. A line gets its number when it is written, never before.
 //
-// An era is decided once: the handshake versions of the protocol and the stateless one meet where a request
-// is admitted. After that, code asks what the caller can do.
+// An era is decided once. There are two: versions that open a session with initialize, and the stateless one.
+// They meet where a request is admitted; after that, code asks what the caller can do.
 //
 // Drain, then answer. The last partial of a call has been written before its result or its terminal status is
 // queued.
 //
 // # A call
 //
-//	stdin ─▶ rpc          a line is read (frame.go), checked (message.go), passes the Conn (peer.go)
+//	stdin ─▶ rpc          a line is read (frame.go), checked (message.go), passes the jsonrpc2.Conn (peer.go)
 //	         rpc          its request is admitted: era, method, a slot (server_era.go, incoming.go)
 //	         tools        the tool is found, its arguments are checked (service.go)
-//	         tasks/run    a Run starts, stored before its client gets a handle (start.go)
+//	         tasks/run    a Run starts, stored before its client gets a handle, the task's id (start.go)
 //	         tasks/feed   its output is opened for this client, in a dialect (spelling.go, feed.go)
 //	         tools/...    the tool runs: a command, a Go function, another server
-//	         tools        the answer is chosen: a result, a handle, questions (answer.go)
 //	         tasks/run    the Run ends: starting, running, draining, ending, ended (run.go, end.go)
+//	         tools        the answer: a result or, before that end, a handle or questions (answer.go)
 //	stdout ◀─ rpc         the answer is queued and written (call.go, writer.go)
 //
 // # A chunk
 //
 //	pipe ─▶ tools/process the output of a child is read
-//	        tools/text    bytes become text; tools/secrets masks what must not be shown
-//	        partials      the text is appended to the log (append.go), which wakes its readers (deliver.go)
+//	        tools/command bytes become text (tools/text), and what must not be shown is masked (tools/secrets)
+//	        partials      the text is appended to the log (append.go), which wakes its readers (log.go)
 //	        rpc           the writer pulls: each reader that waits encodes in turn (writer.go)
 //	        partials      Reader.Next, then Dialect.Encode, which numbers them (sep2679.go and others)
-//	stdout ◀─ rpc         they are written; the state takes the same chunk from the log (backing.go)
+//	stdout ◀─ rpc         they are written; the state (the store of tasks) takes the same chunk from the log (backing.go)
 //
 // # The rooms, from the bottom up
 //
@@ -53,7 +53,7 @@
 //	partials                the log of a task, its readers, the dialects; partials/tracker is the client's half
 //	tasks                   what a task is, and what a state must do; the state in memory
 //	tasks/run               tasks that run here, and views of those that run elsewhere
-//	tasks/feed              what a client is sent about a call: output, progress, status, after a lost connection, too
+//	tasks/feed              what a client is sent about a call while it runs, also after a lost connection
 //	tasks/methods           the methods tasks/* of both eras
 //	tasks/engine            what states on servers have in common
 //	tasks/sqlite            the state on disk

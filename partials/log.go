@@ -49,14 +49,16 @@ type Backing interface {
 //
 // Who waits, and for what:
 //
-//   - Append waits for room (append.go): without a backing until the slowest reader has read on, with one until the backing has saved more.
-//     A reader that reads on or is closed calls wakeAppends, and so does the backing's owner (MarkSaved).
+//   - Append waits for room (append.go): without a backing until the slowest reader has read on, with one
+//     until the backing has saved more. A reader that reads on or is closed calls wakeAppends, and so does the
+//     backing's owner (MarkSaved).
 //   - A reader waits for output (await). Append, grow and Close wake it (wakeReaders).
 //   - The backing's owner waits for Due, which Append calls.
 //
 // The log's lock also guards its readers' cursors. It is the innermost: Gate.mu and Segments.mu are taken
 // before it, in this order. Nothing waits while it is held, and nothing is called but Backing.Due.
-// Make one for each task with NewLog, or with Stored for output that a state keeps.
+//
+// NewLog makes one for a task, Stored one of the output that a state keeps.
 type Log struct {
 	maxPending int64
 	lost       func(error)
@@ -234,7 +236,7 @@ func (l *Log) slowest() int64 {
 // trim releases blocks that no reader needs and that need not be kept for later ones. l.mu is held.
 func (l *Log) trim() {
 	retain := l.retain
-	if l.spill == nil { // before spill has been called nothing is released
+	if l.spill == nil { // until Spill is called, nothing is released
 		retain = l.retention()
 	}
 	if len(l.blocks) > 1 && l.cost-l.blocks[0].cost >= retain {

@@ -14,8 +14,8 @@ import (
 
 // incoming holds the other side's requests that are being answered.
 //
-// An id is in flight until the last response to it is about to be sent or, if none is sent, until its handler
-// has returned. A slot is taken until the writer takes the first response, so a side that does not read
+// An id is in flight until the last response to it is about to be sent (finish), or would be if the request
+// were not cancelled. A slot is taken until the writer takes the first response, so a side that does not read
 // cannot pile up responses.
 type incoming struct {
 	max      int   // slots
@@ -41,15 +41,15 @@ type call struct {
 	incoming *incoming
 	log      *zerolog.Logger
 	parent   context.Context // of ctx
-	w        *writer         // writes the answer; held until then
+	w        *writer         // writes the answer, and is kept open until then
 	id       json.RawMessage // as the other side wrote it
 	key      string          // the id in its canonical form
 	head     []byte          // the beginning of every line that belongs to the request
 	params   json.RawMessage // nil if there are none
-	waits    bool            // it waits for something to happen (mcp.Waits), and takes a slot only for its response
+	waits    bool            // it waits for something to happen, as tasks/result does (mcp.Waits), and takes a slot only for its response
 	batch    *batch          // the batch it came in; nil if it came alone
 
-	method string // set when the Conn has passed the request on
+	method string // set when the jsonrpc2.Conn has passed the request to its handler (peer.go)
 
 	// Set when the request is admitted and started.
 	ctx    context.Context
@@ -57,12 +57,11 @@ type call struct {
 	dress  func(e *encoder, begin int, bare bool) error // see encoder.response
 }
 
-// slotPatience is how recently a slot must have been taken or freed for the reader to wait for the next one:
-// a script that writes all its calls at once sends quick calls faster than they are answered. If no slot
-// became free for that long, calls are long, and further ones are refused at once. With 50 ms, a busy machine
-// of two cores refused 5 % of a burst of echo calls: a process may not run for that long. A longer time hurts
-// where slots become free only now and then: everything after the waiting call, such as a cancellation, waits
-// with it.
+// slotPatience bounds how long the reader of the input waits for a slot while none is taken or freed; after
+// that, further calls are refused. It waits because a script that writes all its calls together sends quick
+// calls faster than they are answered. A longer wait hurts where slots become free only now and then:
+// everything after the waiting call, such as a cancellation, waits with it. With 50 ms, a busy machine of two
+// cores refused 5 % of a burst of echo calls, since a process may not run for that long.
 const slotPatience = 250 * time.Millisecond
 
 // maxWaits is how many requests of a session may wait: each takes some 10 KiB, and its response is small or

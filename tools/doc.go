@@ -58,6 +58,7 @@
 //	what a version can hold            dress.go; content: Content of package feed
 //	a call asks for a ttl              ttl (callparams.go); package run decides
 //	a call continues elsewhere         Call.Detach, Call.Offer, and Take there (detached.go)
+//	how much a model is shown          service.maxResult (byclient.go), package clients; the Shaper of package text cuts
 //	a call takes too long              service.patience (answer.go), service.handOver (handover.go)
 //	a running call gets a handle       Run.Promote of package run: service.answerSoon (answer.go), service.handOver (handover.go), service.recentOf (app.go)
 //	a question reaches the client      audience.ask (asking.go); as the answer to a call: service.park (answer.go)

@@ -27,7 +27,8 @@ func (o *origin) relaysProgress() bool { return o.Relays && o.Spelling != PR383 
 
 // dialect returns a new dialect for the output of a task, for every spelling but ByStatus and ByResult. ending
 // is called at the end of the log.
-func (o *origin) dialect(c *rpc.Caller, p *partials.Progress, segments *partials.Segments, ending func() partials.Ending) partials.Dialect {
+func (o *origin) dialect(c *rpc.Caller, p *partials.Progress, segments *partials.Segments,
+	ending func() partials.Ending) partials.Dialect {
 	switch o.Spelling {
 	case SEP1905:
 		return partials.NewSEP1905(c.Head(), o.Request, o.Task, segments)

@@ -16,14 +16,15 @@ import (
 	"runnel/tasks/run"
 )
 
-// Feed sends a client what happens to a call, through one request. It goes through four steps:
+// Feed sends a client what happens to a call, through one request. It goes through three steps:
 //
-//	Open     the run is known, and its output is read from the beginning, or from where another request has stopped
-//	Start    a goroutine writes the output until all of it is written
-//	Begin    the client may be sent anything about the call: what must come before, such as a task's handle, has been queued
-//	Silence  nothing more is written
+//	Open     the run is known; its output is read from the beginning, or from where another request has stopped
+//	Start    what must come before, such as a handle, has been queued; a goroutine writes all of the output
+//	Silence  no more output or progress is written; statuses still come
 //
-// All methods but Report, Status, Silence and Await belong to the goroutine that answers the call.
+// A call that was answered with a task whose client polls goes from Open to Silence and Begin: of such a call
+// only statuses are sent. Open, Start, Mark, First, Pos and EndPartials belong to the goroutine that answers
+// the call.
 type Feed struct {
 	Caller   *rpc.Caller // nil: nothing is sent
 	Spelling Spelling
@@ -33,28 +34,28 @@ type Feed struct {
 	Options  Options
 
 	// Set by Open.
-	Run      *run.Run
-	origin   origin
-	ctx      context.Context    // ends when nothing more may be written
-	end      context.CancelFunc // ends ctx
-	progress *partials.Progress // nil: no token. Only used on the writer's goroutine
-	dialect  partials.Dialect   // the output's
-	marked   *marked            // the dialect, if its lines have marks; otherwise nil
-	reader   *partials.Reader   // the output's; nil if only its last line is shown
-	output   func() error       // writes the output; nil: nothing is written while the tool runs
-	gate     partials.Gate      // all output and progress passes it, until Silence closes it
-	streamed func()             // frees the request's id, under which several responses go out; nil: one does
-	release  func()             // closes the stream that answers the request, after all that is written about its task; nil: the answer closes it
+	Run         *run.Run
+	origin      origin
+	ctx         context.Context    // ends when nothing more may be written
+	end         context.CancelFunc // ends ctx
+	progress    *partials.Progress // nil: no token. Only used on the writer's goroutine
+	dialect     partials.Dialect   // the output's
+	marked      *marked            // the dialect, if its lines have marks to continue after (mark.go); otherwise nil
+	reader      *partials.Reader   // the output's; nil if only its last line is shown
+	output      func() error       // writes the output; nil: nothing is written while the tool runs
+	gate        partials.Gate      // all output and progress passes it, until Silence closes it
+	freeID      func()             // frees the request's id, if several responses go out under it; otherwise nil
+	closeStream func()             // closes the stream of the request after the task's end; nil: the answer does
 
 	started   bool
-	elsewhere bool // the result does not answer this request. Set after Silence
+	elsewhere bool // the result does not answer this request
 
-	mu     sync.Mutex // also taken on the writer's goroutine, so nothing may wait under it
-	begun  signal.Latch
-	told   bool                    // the ending was written, including what the result has beyond the output
-	held   []mcp.Task              // statuses from before begun
-	early  func(dst []byte) []byte // encodes the last progress from before begun; nil if there is none
-	passed []json.RawMessage       // another server's progress from before begun
+	mu      sync.Mutex // also taken on the writer's goroutine, so nothing may wait under it
+	begun   signal.Latch
+	toldEnd bool                    // the end was written, with what the result has beyond the output, such as an image
+	held    []mcp.Task              // statuses from before begun
+	early   func(dst []byte) []byte // encodes the last progress from before begun; nil if there is none
+	passed  []json.RawMessage       // another server's progress from before begun
 }
 
 // Options say how output is delivered.
@@ -84,8 +85,8 @@ func (f *Feed) Open(r *run.Run) {
 		f.dialect = statusDialect(c.Head(), r)
 	case SEP1905:
 		f.origin.Request = c.ID()
-		f.streamed = c.Stream()
-		f.dialect = streaming{f.origin.dialect(c, f.progress, r.Segments(), f.ending), f.streamed}
+		f.freeID = c.Stream()
+		f.dialect = streaming{f.origin.dialect(c, f.progress, r.Segments(), f.ending), f.freeID}
 	default:
 		f.dialect = f.origin.dialect(c, f.progress, r.Segments(), f.ending)
 	}
@@ -93,7 +94,7 @@ func (f *Feed) Open(r *run.Run) {
 		if f.marked = newMarked(c, f.dialect, f.origin, f.From); f.marked != nil {
 			f.dialect = f.marked
 		}
-		f.release = c.Hold()
+		f.closeStream = c.Hold()
 	}
 	log, o := r.Log(), f.Options.Deliver
 	switch f.Spelling {
@@ -143,7 +144,7 @@ func (f *Feed) Start() {
 		if f.progress != nil && f.Options.Heartbeat > 0 {
 			beating.Go(func() { f.beat(ctx) })
 		}
-		_ = f.output() // it fails when the task is stopped or the reader has closed
+		_ = f.output() // it fails when the task is stopped or the client has closed
 		stop()
 		beating.Wait()
 	})
@@ -173,7 +174,8 @@ func (f *Feed) beat(ctx context.Context) {
 	}
 }
 
-// Silence ends the feed: after it returns, nothing more is written. It does not wait for the client.
+// Silence ends the output: after it returns, no more output or progress is written. It does not wait for the
+// client.
 func (f *Feed) Silence() {
 	if f.output == nil {
 		return
@@ -183,8 +185,8 @@ func (f *Feed) Silence() {
 	if f.reader != nil {
 		f.reader.Close() // Append no longer waits for it
 	}
-	if f.streamed != nil {
-		f.streamed()
+	if f.freeID != nil {
+		f.freeID()
 	}
 }
 
@@ -198,11 +200,11 @@ func (f *Feed) Await(ctx context.Context) error {
 	}
 }
 
-// Begin sends the statuses that were held back, and allows everything else. Start calls it; a feed that is not
-// started needs it for what is sent beside the output.
+// Begin sends the statuses that were held back, and those that come later as they come. Start does that, too;
+// a feed that is silent needs it for its statuses. The progress from before is dropped: tasks have none.
 func (f *Feed) Begin() { f.begin() }
 
-// begin returns the function that encodes the last progress from before, nil if there is none.
+// begin is Begin, and returns the function that encodes the last progress from before; nil if there is none.
 func (f *Feed) begin() (early func(dst []byte) []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -212,7 +214,7 @@ func (f *Feed) begin() (early func(dst []byte) []byte) {
 	}
 	early = f.early
 	for _, params := range f.passed {
-		_ = f.Caller.TryNotify("notifications/progress", params) // fails only if the reader has closed
+		_ = f.Caller.TryNotify("notifications/progress", params) // fails only if the client has closed
 	}
 	f.held = nil
 	f.early = nil
@@ -232,8 +234,8 @@ func (f *Feed) Status(t mcp.Task) {
 	} else {
 		f.held = append(f.held, t)
 	}
-	if t.Status.Terminal() && f.release != nil {
-		f.release()
+	if t.Status.Terminal() && f.closeStream != nil {
+		f.closeStream()
 	}
 }
 
@@ -246,7 +248,7 @@ func (f *Feed) notify(t mcp.Task) {
 		}
 		notify = c.Notify
 	}
-	_ = notify("notifications/tasks/status", t) // fails only if the reader has closed
+	_ = notify("notifications/tasks/status", t) // fails only if the client has closed
 }
 
 // Mark returns the mark for the answer to a request that gets a handle, before anything else is written.
@@ -263,13 +265,13 @@ func (f *Feed) First(complete bool) (mark string) {
 	if !complete {
 		return f.Mark()
 	}
-	if f.streamed != nil {
-		f.streamed()
+	if f.freeID != nil {
+		f.freeID()
 	}
 	if f.marked == nil {
 		return ""
 	}
-	return f.marked.mark(f.marked.Count(), 1)
+	return f.marked.mark(f.marked.Count(), 1) // as if one line after the end of the output were written
 }
 
 // maxPassed bounds the progress of another server that is kept before Begin.
@@ -322,7 +324,7 @@ func (f *Feed) ending() partials.Ending {
 		return partials.Ending{}
 	}
 	f.mu.Lock()
-	f.told = true
+	f.toldEnd = true
 	f.mu.Unlock()
 	return f.origin.ending(f.Caller.Version, f.Run.Segments())
 }
@@ -332,11 +334,12 @@ func (f *Feed) ending() partials.Ending {
 func (f *Feed) Told() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.told
+	return f.toldEnd
 }
 
-// EndPartials marks the last partial result of this request: what the result adds does not come with it. It
-// is called after Silence.
+// EndPartials says that no more partial results come through this request (PR #383, SEP-2998), although the
+// call goes on. What the result has beyond the output is left to whatever answers later. It is called after
+// Silence, so the dialect's last line goes out as a notification of its own.
 func (f *Feed) EndPartials() {
 	f.elsewhere = true
 	var m struct {
@@ -346,5 +349,5 @@ func (f *Feed) EndPartials() {
 	if err := json.Unmarshal(f.dialect.End(nil), &m); err != nil {
 		panic("internal error: " + err.Error())
 	}
-	_ = f.Caller.Notify(m.Method, m.Params) // fails only when the reader has closed
+	_ = f.Caller.Notify(m.Method, m.Params) // fails only if the client has closed
 }

@@ -13,8 +13,9 @@ import (
 	"runnel/tools/secrets"
 )
 
-// Run is a task that this process runs, from its start to its end. Two facts say where it stands, and decide
-// what may happen to it: its phase and its place. Both change under mu alone.
+// Run is a task that this process runs, from its start to its end. Runner.Start and Runner.Take return it, and
+// pass it to the work. Two facts say where it stands, and decide what may happen to it: its phase and its
+// place. Both are fields of its View, and change only while View.mu is held.
 //
 //	phase     what happens in it                                       ends with
 //	starting  the task is stored, and its client learns of it          begin
@@ -23,8 +24,9 @@ import (
 //	ending    the terminal status is being stored and announced        announceEnd
 //	ended
 //
-// A run that is aborted goes from running to ending; its work returns later (worked). All ends go through
-// finish. The first one claims the end, even while the work runs, and the others wait for it:
+// A run that ends before its work returns goes from running to ending; its work returns later (worked). All
+// ends of a task that runs here go through finish. The first one claims the end, even while the work runs, and
+// the others wait for it:
 //
 //	do      when the run is drained: completed or failed, as the work says
 //	Cancel  for a client of this process or of another one (requests.go)
@@ -33,22 +35,21 @@ import (
 //
 // Only Runner.Close waits for work that still runs after the end, with its context cancelled.
 //
-// The place changes when the work hands the task to another process (detach.go). The task ends there; the Run
-// follows it (follow.go) through the same phases, and finish asks that process to cancel the task.
-// Runner.Start, or Runner.Take, returns one, and passes it to the work.
+// The place changes when the work hands the task to another process (detach.go). The task ends there, and the
+// Run follows it through the same phases (Run.follow); Cancel asks that process to end it.
 type Run struct {
 	View
 	spec    Spec
 	secrets *secrets.Set // nil = none
 
-	taken  bool         // the task is that of another process, which follows it (publish.go); set before the run begins
+	taken  bool         // by Runner.Take: the task is that of another process, which follows it (publish.go); set before the run begins
 	worked signal.Latch // the work has returned, here or where the task runs, and the log is closed
 
 	// changing is held from a change of the status or the variables until that change is stored and
 	// announced, so that everyone sees the same order. It is taken before mu, and held across I/O.
 	changing    sync.Mutex
 	expiryTimer *time.Timer // nil without a handle; guarded by changing
-	known       bool        // its client gets its id: otherwise it ends with this process; guarded by changing
+	known       bool        // its client gets its id; otherwise it ends with this process; guarded by changing
 
 	unstored error // the reason why the end is not stored, though the task has ended; guarded by runner.mu
 
@@ -88,8 +89,8 @@ type kept int
 
 const (
 	nothing kept = iota
-	hidden       // what people see (spill.go)
-	handle       // a task that clients find by its id: Spec.Handle, or promoted
+	hidden       // stored for people; clients do not find it (spill.go)
+	handle       // stored, and clients find it by its id: Spec.Handle, or promoted, or handed to another process
 )
 
 // stage is a phase or a place, with those who wait until it is reached. It is guarded by its owner's lock.
@@ -162,8 +163,7 @@ func (r *Run) Report(p tasks.Progress) {
 	r.task.Progress = p
 }
 
-// HasHandle reports whether a client knows the task's id.
-// Use it to decide whether the task may be named to the client.
+// HasHandle reports whether the task is stored under its id, where clients can find it.
 func (r *Run) HasHandle() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
