@@ -66,7 +66,7 @@ func (a *audience) putForm(ctx context.Context, q *run.Question) (json.RawMessag
 
 // related returns the params of a question with the task that it belongs to, if the client knows that.
 func (a *audience) related(params json.RawMessage) json.RawMessage {
-	if a.run.HasHandle() && a.caller().Version.Tasks {
+	if d := a.current.Load(); (d.Handle || a.left.Load()) && d.Caller.Version.Tasks {
 		return rawjson.Merge(params, rawjson.WithMember(nil, "_meta", tasks.Related(a.run.ID())))
 	}
 	return params

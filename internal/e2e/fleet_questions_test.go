@@ -105,13 +105,18 @@ upstreams:
 		}
 		until(front, "tools/list_changed")
 	}
+	asTask := false // the last call
 	call := func(s *session, id, rest string) {
+		asTask = strings.Contains(rest, `"task":{}`)
 		s.sendLine(`{"jsonrpc":"2.0","id":"%s","method":"tools/call","params":{%s}}`, id, rest)
 	}
-	// asked waits for a question, and answers it.
+	// asked waits for a question, and answers it. The question names its task, if the client knows that.
 	asked := func(s *session, method, message, answer string) {
 		t.Helper()
 		line := until(s, method)
+		if names := strings.Contains(line, "related-task"); names != asTask {
+			t.Errorf("it names its task: %v: %s", names, line)
+		}
 		var q struct{ ID json.RawMessage }
 		if err := json.Unmarshal([]byte(line), &q); err != nil || !strings.Contains(line, message) {
 			t.Fatalf("%v: %s", err, line)
