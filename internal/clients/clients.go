@@ -65,19 +65,19 @@ var Table = []Client{
 		Name: "codex-mcp-client", Title: "Codex", Host: "codex",
 		Text: 8 << 10, Error: 8 << 10, GivesUp: 300 * time.Second,
 		MaxResult: 8 << 10, SyncWait: patient,
-		Source: "0.169.0, headless",
+		Source: "0.171.0, headless and in a terminal",
 	},
 	{
 		Name: "gemini-cli-mcp-client", Title: "Gemini CLI", Host: "gemini",
 		Text: 32 << 10, Error: 32 << 10,
 		SyncWait: patient,
-		Source:   "0.61.0, headless",
+		Source:   "0.61.0, headless and in a terminal",
 	},
 	{
 		Name: "opencode", Title: "opencode", Host: "opencode",
 		Text: 48 << 10, Error: 48 << 10, GivesUp: 60 * time.Second, ProgressHelps: true,
 		MaxResult: 12 << 10, // it shows 2,000 lines, however short
-		Source:    "1.18.33, headless",
+		Source:    "1.18.33, headless and in a terminal",
 	},
 	{
 		Name: "goose-cli", Title: "Goose", Host: "goose",
@@ -89,7 +89,7 @@ var Table = []Client{
 		Name: "copilot-cli", Title: "Copilot CLI", Host: "copilot",
 		Text: 16 << 10, Error: 16 << 10, GivesUp: 180 * time.Second, ProgressHelps: true,
 		MaxResult: 16 << 10, SyncWait: patient,
-		Source: "1.0.102, headless",
+		Source: "1.0.102, headless and in a terminal",
 	},
 	{
 		Name: "continue-cli-client", Title: "Continue",
@@ -118,7 +118,7 @@ var Table = []Client{
 		Name: "pi", Title: "Pi", Host: "pi",
 		Text: 20 << 10, Error: 20 << 10, GivesUp: 60 * time.Second, ProgressHelps: true,
 		MaxResult: 19 << 10, // what it says of a link counts, too
-		Source:    "1.6.0, headless",
+		Source:    "1.6.0, headless and in a terminal",
 	},
 	{Name: "claude-ai", Title: "Claude Desktop", Host: "claude-desktop", GivesUp: 60 * time.Second, Source: "reports"},
 	{Name: "cursor-vscode", Title: "Cursor", Host: "cursor", GivesUp: 60 * time.Second, Source: "reports"},

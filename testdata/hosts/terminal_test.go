@@ -242,7 +242,14 @@ var sittings = []sitting{
 		do: func(s *seat) {
 			if s.Host.Terminal.Accept != nil {
 				s.waits(`Deploy to production\?`)
-				s.keys(s.Host.Terminal.Accept...)
+				asked := s.Model.Asked()
+				answered := func() bool { return s.Model.Asked() > asked }
+				for range 10 { // a host may not take a key right after it has asked
+					s.keys(s.Host.Terminal.Accept...)
+					if eventually(3*time.Second, answered) {
+						break
+					}
+				}
 			}
 			s.waits(regexp.QuoteMeta(ended))
 		},
@@ -331,8 +338,8 @@ var sittings = []sitting{
 // between is how long a person takes to press a key a second time: Copilot forgets the first one soon.
 const between = 200 * time.Millisecond
 
-// stopLimit is how long what a person stops may live: the grace of a command, and a second.
-const stopLimit = 6 * time.Second
+// stopLimit is how long what a person stops may live: the grace of a command, and what a busy machine needs.
+const stopLimit = 30 * time.Second
 
 // command waits until the command runs, and returns its process group.
 func (s *seat) command() int {

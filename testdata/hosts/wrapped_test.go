@@ -98,7 +98,7 @@ func TestWrapped(t *testing.T) {
 							return nil
 						}
 						s.Check = func(run *Run) {
-							if last := run.Results[len(run.Results)-1].Text; !strings.Contains(last, server.reads) {
+							if last := run.raw(len(run.Results) - 1); !strings.Contains(last, server.reads) {
 								run.Errorf("wrapped %t: the model read %.300q", wrapped, last)
 							}
 							read = append(read, own.ReplaceAllString(run.Transcript(), "OWN"))
