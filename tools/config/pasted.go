@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -9,6 +10,13 @@ import (
 	"runnel/internal/shorten"
 	"runnel/tools/text"
 )
+
+// synonyms are the names that other programs' configs have for keys of runnel's.
+var synonyms = map[string]string{
+	"cwd": "dir", "workdir": "dir", "workingDirectory": "dir", "working_directory": "dir",
+	"cmd": "command", "exec": "command", "run": "shell", "script": "shell",
+	"environment": "env", "inputs": "input", "parameters": "input", "inputSchema": "input", "tty": "pty",
+}
 
 // instead returns a hint at what to write instead of an unknown key. For keys from other programs' configs,
 // it names runnel's key.
@@ -28,6 +36,8 @@ func instead(path, key string, siblings []mapEntry, keys []string) (hint string)
 			}
 		}
 		return "the arguments follow the program in one list: command: " + wordList(append(words["command"], words["args"]...))
+	case slices.Contains(keys, synonyms[key]):
+		return "did you mean " + synonyms[key] + "?"
 	case len(near) > 0:
 		return "did you mean " + strings.Join(near, " or ") + "?"
 	}
