@@ -87,6 +87,7 @@ var Hosts = []Host{
 model = "scripted"
 model_provider = "scripted"
 check_for_update_on_startup = false
+mcp_optional_startup_grace_ms = 60000 # else a busy machine's model has no tools
 [model_providers.scripted]
 name = "scripted"
 base_url = "`+s.URL+`/v1"
