@@ -41,7 +41,7 @@
 //	        partials      the text is appended to the log (append.go), which wakes its readers (log.go)
 //	        rpc           the writer pulls: each reader that waits encodes in turn (writer.go)
 //	        partials      Reader.Next, then Dialect.Encode, which numbers them (sep2679.go and others)
-//	stdout ◀─ rpc         they are written; the state (the store of tasks) takes the same chunk from the log (backing.go)
+//	stdout ◀─ rpc         they are written; the state, the store of tasks, takes it from the log, too (backing.go)
 //
 // # The rooms, from the bottom up
 //

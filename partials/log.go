@@ -50,8 +50,8 @@ type Backing interface {
 // Who waits, and for what:
 //
 //   - Append waits for room (append.go): without a backing until the slowest reader has read on, with one
-//     until the backing has saved more. A reader that reads on or is closed calls wakeAppends, and so does the
-//     backing's owner (MarkSaved).
+//     until the backing has saved more. A reader that reads on or is closed calls wakeAppends, and so does
+//     the backing's owner (MarkSaved).
 //   - A reader waits for output (await). Append, grow and Close wake it (wakeReaders).
 //   - The backing's owner waits for Due, which Append calls.
 //

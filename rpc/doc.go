@@ -44,7 +44,7 @@
 //	a request is cancelled                          peer.cancelled (peer.go); one of ours: peer.send (send.go)
 //	an error gets its code                          call.failure (call.go)
 //	a stream is resumed elsewhere                   Caller.Marks, Session.Resume (server_resume.go)
-//	the input ends, and what runs goes on or ends   Server.Serve (server_session.go): it waits for Options.Drain; then ErrShutdown ends calls, and package run their tasks
+//	the input ends                                  Server.Serve (server_session.go): Options.Drain, then ErrShutdown
 //	a session ends                                  Server.Serve (server_session.go), Session.close (server_exchange.go)
 //	a server that Dial started is stopped           child.end (client_child.go)
 //	a malformed line is answered                    session.refuse (server_dispatch.go), Client.refuse (client_receive.go)

@@ -46,7 +46,7 @@ type call struct {
 	key      string          // the id in its canonical form
 	head     []byte          // the beginning of every line that belongs to the request
 	params   json.RawMessage // nil if there are none
-	waits    bool            // it waits for something to happen, as tasks/result does (mcp.Waits), and takes a slot only for its response
+	waits    bool            // as tasks/result does (mcp.Waits); it takes a slot only for its response
 	batch    *batch          // the batch it came in; nil if it came alone
 
 	method string // set when the jsonrpc2.Conn has passed the request to its handler (peer.go)

@@ -20,7 +20,7 @@
 // Where things stand:
 //
 //	which status may follow which       CheckMove (task.go)
-//	a task has expired                  Task.Expired (task.go); its state deletes it: dropExpired of sqlite, a timer in memory, the servers by themselves elsewhere
+//	a task has expired                  Task.Expired (task.go); its state deletes it (sqlite: dropExpired)
 //	how a task is stored, and checked   stored.go; a followed one is brought up to date by Task.Update (newer.go)
 //	how a task goes on the wire         wire.go; an error gets its code in WireError (errors.go)
 //	the keeper of a task has died       recover of packages sqlite and engine; Task.FailOrphan (stored.go)

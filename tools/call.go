@@ -126,6 +126,7 @@ func (s *service) firstResponse(ctx context.Context, d *delivery) (first json.Ra
 	_ = run.Log().Grown(wait, 0) // the output so far is sent even if this fails
 	handle := run.Handle()
 	maps.Copy(handle.Meta, tasks.Related(run.ID()))
-	first, complete := run.Segments().First(rawjson.Encode(handle.Task), rawjson.Encode(handle.Meta), mcp.MaxPage)
+	task, meta := rawjson.Encode(handle.Task), rawjson.Encode(handle.Meta)
+	first, complete := run.Segments().First(task, meta, mcp.MaxPage)
 	return first, d.First(complete)
 }

@@ -23,7 +23,8 @@ func (d *delivery) answer() (any, error) {
 		return nil, outcome.Err
 	}
 	dressed := d.audience.dress(d.Caller.Version, outcome.Result)
-	if d.Spelling != feed.PR383 || len(outcome.Result.Content) == 0 || !d.Told() { // with no content, dressed has the structured content as text, which was not sent
+	// Without content, dressed has the structured content as text, which was not sent.
+	if d.Spelling != feed.PR383 || len(outcome.Result.Content) == 0 || !d.Told() {
 		return dressed, nil
 	}
 	empty := *dressed

@@ -41,7 +41,7 @@
 // which may wait for the client. Registry.mu is never held across a call of a tool.
 //
 //	call        one tools/call; it runs as a task, whatever its client is told
-//	delivery    all that a client is sent about a call through one request: a Feed of package feed, and the answer
+//	delivery    all that a client is sent through one request: a Feed of package feed, and the answer
 //	audience    the client of a call, over all its requests
 //	park        to answer a call with its questions, and wait for the client to come back
 //	hand over   to answer a call that takes too long with its task, for the fallback tools
@@ -58,7 +58,7 @@
 //	what a version can hold            dress.go; content: Content of package feed
 //	a call asks for a ttl              ttl (callparams.go); package run decides
 //	a call continues elsewhere         Call.Detach, Call.Offer, and Take there (detached.go)
-//	how much a model is shown          service.maxResult (byclient.go), package clients; the Shaper of package text cuts
+//	how much a model is shown          service.maxResult (byclient.go); the Shaper of package text cuts
 //	a call takes too long              service.patience (answer.go), service.handOver (handover.go)
 //	a running call gets a handle       Run.Promote of package run: service.answerSoon (answer.go), service.handOver (handover.go), service.recentOf (app.go)
 //	a question reaches the client      audience.ask (asking.go); as the answer to a call: service.park (answer.go)

@@ -91,7 +91,8 @@ func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec ru
 	// The check runs on the goroutine of the request: it needs stack, which the goroutine of a task would
 	// keep.
 	fitted, err := e.fit(arguments, s.runner.Secrets())
-	in := &Call{Arguments: fitted, Params: d.params, Confirmed: s.taken.Confirmed, caller: d.Caller, audience: d.audience, server: s, outlives: outlives}
+	in := &Call{Arguments: fitted, Params: d.params, Confirmed: s.taken.Confirmed,
+		caller: d.Caller, audience: d.audience, server: s, outlives: outlives}
 	if err != nil {
 		spec.Work = func(context.Context, *run.Run) run.Done {
 			return run.Done{Result: mcp.ErrorResult(err.Error()), Status: err.Error()}
@@ -123,7 +124,8 @@ func (s *service) deliver(c *rpc.Caller, handle bool, by feed.Spelling) *deliver
 // deliverRest makes the delivery of a call that has come back with answers.
 func (s *service) deliverRest(c *rpc.Caller, a *audience, from int64) *delivery {
 	d := &delivery{audience: a}
-	d.Feed = feed.Feed{Caller: c, Spelling: feed.Choose(c, false, ""), From: from, Relays: a.current.Load().Relays, Options: s.o.feed()}
+	d.Feed = feed.Feed{Caller: c, Spelling: feed.Choose(c, false, ""), From: from, Options: s.o.feed()}
+	d.Relays = a.current.Load().Relays
 	d.Open(a.run)
 	a.current.Store(d)
 	if a.end.IsSet() { // it was cut off while it was parked

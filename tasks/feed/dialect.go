@@ -25,8 +25,8 @@ func (o *origin) progress(c *rpc.Caller) *partials.Progress {
 // relaysProgress reports whether progress is another server's and passes as it is. PR #383 numbers it itself.
 func (o *origin) relaysProgress() bool { return o.Relays && o.Spelling != PR383 }
 
-// dialect returns a new dialect for the output of a task, for every spelling but ByStatus and ByResult. ending
-// is called at the end of the log.
+// dialect returns a new dialect for the output of a task, for every spelling but ByStatus and ByResult.
+// ending is called at the end of the log.
 func (o *origin) dialect(c *rpc.Caller, p *partials.Progress, segments *partials.Segments,
 	ending func() partials.Ending) partials.Dialect {
 	switch o.Spelling {

@@ -11,8 +11,8 @@
 //	spelling   the dialect that carries the output
 //	mark       what a line says of its place, so that another connection can continue after it
 //
-// Goroutines: one per started Feed writes the output, and another sends signs of life, if its client asked for
-// progress; both end with the run or Feed.Silence. Follow has one for the output while it runs. Output is
+// Goroutines: one per started Feed writes the output, and another sends signs of life, if its client asked
+// for progress; both end with the run or Feed.Silence. Follow has one for the output while it runs. Output is
 // encoded on the writer's goroutine (see package partials).
 //
 // Locks: Feed.mu is taken on the writer's goroutine, so nothing waits under it.

@@ -40,7 +40,7 @@ type Feed struct {
 	end         context.CancelFunc // ends ctx
 	progress    *partials.Progress // nil: no token. Only used on the writer's goroutine
 	dialect     partials.Dialect   // the output's
-	marked      *marked            // the dialect, if its lines have marks to continue after (mark.go); otherwise nil
+	marked      *marked            // the dialect, if its lines have marks (mark.go); otherwise nil
 	reader      *partials.Reader   // the output's; nil if only its last line is shown
 	output      func() error       // writes the output; nil: nothing is written while the tool runs
 	gate        partials.Gate      // all output and progress passes it, until Silence closes it
@@ -52,7 +52,7 @@ type Feed struct {
 
 	mu      sync.Mutex // also taken on the writer's goroutine, so nothing may wait under it
 	begun   signal.Latch
-	toldEnd bool                    // the end was written, with what the result has beyond the output, such as an image
+	toldEnd bool                    // the end was written, with what the result has beyond the output
 	held    []mcp.Task              // statuses from before begun
 	early   func(dst []byte) []byte // encodes the last progress from before begun; nil if there is none
 	passed  []json.RawMessage       // another server's progress from before begun

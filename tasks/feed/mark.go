@@ -14,10 +14,10 @@ import (
 	"runnel/rpc"
 )
 
-// A mark goes with each line that a feed writes about a task if its client can lose the connection and come back
-// (rpc.Caller.Marks). It holds everything that another process needs to continue after that line (resume.go),
-// so that a stream needs no storage beside the task's log. It grants no access: only tasks of the requesting
-// owner are found.
+// A mark goes with each line that a feed writes about a task if its client can lose the connection and come
+// back (rpc.Caller.Marks). It holds everything that another process needs to continue after that line
+// (resume.go), so that a stream needs no storage beside the task's log. It grants no access: only tasks of
+// the requesting owner are found.
 //
 //	base64(origin) . position in the log . Dialect.Count . lines after the end of the output
 

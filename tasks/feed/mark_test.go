@@ -16,7 +16,8 @@ func TestMarks(t *testing.T) {
 	m := &marked{partials.NewSEP2679([]byte(`{"jsonrpc":"2.0"`), "task", nil), base64.RawURLEncoding.EncodeToString(text), 7}
 	m.Resume(3)
 	p, err := parseMark(m.mark(m.Count(), 2))
-	if err != nil || p.Task != "task" || p.Spelling != PR383 || string(p.Token) != `"a{\n[1]"` || p.Request != nil || p.pos != 7 || p.count != 3 || p.closing != 2 {
+	same := p.Task == "task" && p.Spelling == PR383 && string(p.Token) == `"a{\n[1]"` && p.Request == nil
+	if err != nil || !same || p.pos != 7 || p.count != 3 || p.closing != 2 {
 		t.Errorf("%+v %v", p, err)
 	}
 	if p, err := parseMark(m.last()); err != nil || p.closing != closed {

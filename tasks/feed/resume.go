@@ -32,7 +32,7 @@ type rest struct {
 }
 
 // Resume implements rpc.Server.HandleResume.
-func (s *Resumer) Resume(ctx context.Context, mark string) (begin func(context.Context, *rpc.Caller), err error) {
+func (s *Resumer) Resume(ctx context.Context, mark string) (func(context.Context, *rpc.Caller), error) {
 	p, err := parseMark(mark)
 	if err == nil {
 		_, err = s.Runner.Head(ctx, p.Task)
@@ -101,7 +101,8 @@ func (r *rest) run(ctx context.Context) error {
 // dialect returns the dialect of the output, as far as it was written; nil if the caller has no marks.
 func (r *rest) dialect(segments *partials.Segments) *marked {
 	c := r.caller
-	d := r.origin.dialect(c, r.progress(c), segments, func() partials.Ending { return r.ending(c.Version, segments) })
+	ending := func() partials.Ending { return r.ending(c.Version, segments) }
+	d := r.origin.dialect(c, r.progress(c), segments, ending)
 	d.Resume(r.count)
 	return newMarked(c, d, r.origin, r.pos)
 }
@@ -115,14 +116,16 @@ func (r *rest) follow(ctx context.Context, v *run.View) error {
 	return Follow(ctx, v, changes, output, func() {
 		if t := v.Task(); t.Status != before && !t.Status.Terminal() {
 			before = t.Status
-			_ = r.caller.TryNotify("notifications/tasks/status", r.Runner.Wire(&t)) // fails only if the reader has closed
+			// It fails only if the client has closed.
+			_ = r.caller.TryNotify("notifications/tasks/status", r.Runner.Wire(&t))
 		}
 	})
 }
 
-// Follow writes a task's output, and calls changed while the task waits for input and whenever it has changed,
-// until the task has ended and all of the output is written. It returns early if output fails.
-func Follow(ctx context.Context, v *run.View, changes <-chan struct{}, output func(context.Context) error, changed func()) error {
+// Follow writes a task's output, and calls changed while the task waits for input and whenever it has
+// changed, until the task has ended and all of the output is written. It returns early if output fails.
+func Follow(ctx context.Context, v *run.View, changes <-chan struct{},
+	output func(context.Context) error, changed func()) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var writing sync.WaitGroup

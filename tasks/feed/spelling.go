@@ -24,7 +24,8 @@ const (
 )
 
 // Choose decides once what the client sees of a call while it runs, from its request and its capabilities.
-// handle: the request is answered with a task. mode is SEP-1905's, "" without one. The first row that fits wins:
+// handle: the request is answered with a task. mode is SEP-1905's, "" without one. The first row that fits
+// wins:
 //
 //	SEP-1905 streaming is the mode, and the client takes several responses   SEP-1905
 //	partialResults: true beside a progress token                            PR #383

@@ -146,7 +146,8 @@ func (sp *space) offered(ctx context.Context, class string, m jetstream.Msg) (*t
 		return nil, err
 	}
 	var what storedOffer
-	if len(body) > maxOffer || json.Unmarshal(body, &what) != nil || what.Schema < 1 || len(what.Arguments) == 0 {
+	unread := len(body) > maxOffer || json.Unmarshal(body, &what) != nil
+	if unread || what.Schema < 1 || len(what.Arguments) == 0 {
 		sp.refuse(m, id, errors.New("it is not one that runnel has made"))
 		return nil, sp.EndUnreadable(ctx, r)
 	}

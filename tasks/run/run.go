@@ -13,8 +13,8 @@ import (
 	"runnel/tools/secrets"
 )
 
-// Run is a task that this process runs, from its start to its end. Runner.Start and Runner.Take return it, and
-// pass it to the work. Two facts say where it stands, and decide what may happen to it: its phase and its
+// Run is a task that this process runs, from its start to its end. Runner.Start and Runner.Take return it,
+// and pass it to the work. Two facts say where it stands, and decide what may happen to it: its phase and its
 // place. Both are fields of its View, and change only while View.mu is held.
 //
 //	phase     what happens in it                                       ends with
@@ -25,8 +25,8 @@ import (
 //	ended
 //
 // A run that ends before its work returns goes from running to ending; its work returns later (worked). All
-// ends of a task that runs here go through finish. The first one claims the end, even while the work runs, and
-// the others wait for it:
+// ends of a task that runs here go through finish. The first one claims the end, even while the work runs,
+// and the others wait for it:
 //
 //	do      when the run is drained: completed or failed, as the work says
 //	Cancel  for a client of this process or of another one (requests.go)
@@ -42,7 +42,7 @@ type Run struct {
 	spec    Spec
 	secrets *secrets.Set // nil = none
 
-	taken  bool         // by Runner.Take: the task is that of another process, which follows it (publish.go); set before the run begins
+	taken  bool         // by Runner.Take: another process follows it (publish.go); set before the run begins
 	worked signal.Latch // the work has returned, here or where the task runs, and the log is closed
 
 	// changing is held from a change of the status or the variables until that change is stored and

@@ -53,7 +53,8 @@ func TestUnknownEnd(t *testing.T) {
 	r := endOf(t).record
 	r.config = &mustCommand(t, config.Command{Command: []string{"true"}}).config
 	o := r.outcome(process.Ending{Unknown: syscall.ECHILD}, time.Second)
-	if want := "it has ended, but the system does not tell how: no child processes"; o.lastLine() != want || o.Signal != "" || o.ExitCode != nil {
+	want := "it has ended, but the system does not tell how: no child processes"
+	if o.lastLine() != want || o.Signal != "" || o.ExitCode != nil {
 		t.Errorf("%q, signal %q, exit code %v", o.lastLine(), o.Signal, o.ExitCode)
 	}
 }

@@ -36,7 +36,8 @@ func TestErrorShowsTheLine(t *testing.T) {
 
 // A key that other programs have for the same thing leads to runnel's.
 func TestSynonyms(t *testing.T) {
-	for key, want := range map[string]string{"cwd": "dir", "environment": "env", "run": "shell", "inputSchema": "input"} {
+	keys := map[string]string{"cwd": "dir", "environment": "env", "run": "shell", "inputSchema": "input"}
+	for key, want := range keys {
 		_, err := Parse("F", []byte("tools: {t: {command: [true], "+key+": x}}"))
 		if err == nil || !strings.Contains(err.Error(), `unknown key "`+key+`" (did you mean `+want+`?)`) {
 			t.Errorf("%s: %v", key, err)

@@ -17,9 +17,9 @@ import (
 // forker).
 func killWithThread(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
-// await waits for a child. Unlike [os.Process.Wait], it needs no thread, since the poller watches a descriptor
-// of the child. That one is opened for this: the child's own must block, or waitid(2) may return too early. On
-// kernels without such descriptors (before 5.3) a thread waits.
+// await waits for a child. Unlike [os.Process.Wait], it needs no thread, since the poller watches a
+// descriptor of the child. That one is opened for this: the child's own must block, or waitid(2) may return
+// too early. On kernels without such descriptors (before 5.3) a thread waits.
 func await(child *os.Process) (*os.ProcessState, error) {
 	var pidfd *os.File
 	if fd, err := unix.PidfdOpen(child.Pid, 0); err == nil {

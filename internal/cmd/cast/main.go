@@ -1,7 +1,7 @@
 // Cast draws terminal sessions as an SVG that moves, side by side: cast -o FILE TITLE=SESSION...
 //
-// A SESSION is a file of lines, [seconds, "screen"]: what a terminal showed from that moment on, with its colours
-// as escape sequences. TestRecord of testdata/hosts records such sessions with tmux.
+// A SESSION is a file of lines, [seconds, "screen"]: what a terminal showed from that moment on, with its
+// colours as escape sequences. TestRecord of testdata/hosts records such sessions with tmux.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 
 func main() {
 	out := flag.String("o", "session.svg", "the `FILE` to write")
-	length := flag.Duration("length", 12*time.Second, "how `long` the sessions are to last: they are played faster")
+	length := flag.Duration("length", 12*time.Second, "how `long` the sessions last: they are played faster")
 	flag.Parse()
 	log.SetFlags(0)
 	log.SetPrefix("cast: ")
