@@ -192,6 +192,7 @@ enabled = false
 	},
 	{
 		Name: "kilo", Program: "@kilocode/cli-*/bin/kilo",
+		Terminal: &Terminal{Ready: `ctrl\+p commands`, Stop: []string{"Escape", "Escape"}, Again: []string{"--continue"}},
 		Start: func(s Start) (args, env []string) {
 			s.write(".config/kilo/kilo.json", encode(object{
 				"model": "scripted/scripted", "autoupdate": false, "share": "disabled", "permission": "allow",

@@ -35,7 +35,7 @@ const (
 func TestHosts(t *testing.T) {
 	table := &figures{}
 	t.Cleanup(func() { t.Log(table) })
-	scenarios := append(slices.Clone(Scenarios), followed(700, "20s"))
+	scenarios := append(slices.Clone(Scenarios), minute, followed(700, "20s"))
 	if testing.Short() {
 		scenarios = append(slices.Clone(Scenarios), followed(60, "2s"))
 	}

@@ -44,7 +44,7 @@ type Run struct {
 	Figure func(name, format string, args ...any)
 }
 
-// syncWait is when a call is handed over in all scenarios: two seconds instead of fifty.
+// syncWait is when a call is handed over where that is not what the host gets by default: after two seconds.
 var syncWait = []string{"--sync-wait", "2s"}
 
 var Scenarios = []Scenario{
@@ -216,6 +216,26 @@ var Scenarios = []Scenario{
 			run.readsOnce("[19/40] compiling package 19")
 		},
 	},
+}
+
+// minute is a command that is silent for longer than some hosts wait for a call, with nothing but what
+// "runnel install" writes: it is handed over to those hosts before they give up, and the others wait.
+var minute = Scenario{
+	Name:   "minute",
+	Config: `tools: {build: {description: Builds the program, shell: "echo compiling; sleep 65; echo linked"}}`,
+	Limit:  2 * runLimit,
+	Play: func(_ *Run, results []Result) []Call {
+		if len(results) == 0 {
+			return []Call{{Tool: "build"}}
+		}
+		return next(results, nil)
+	},
+	Check: func(run *Run) {
+		run.readsOnce("compiling")
+		run.readsOnce("linked")
+		run.Figure("minute", "%d polls", len(run.Results)-1)
+	},
+	NoGolden: true,
 }
 
 // pollBytes is what a poll may cost beside what is new: the line about the task, and what a host puts around
