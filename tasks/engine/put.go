@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
 
@@ -88,8 +89,8 @@ func (s *State) SetVariables(ctx context.Context, owner, id string, patch []byte
 			return nil, err
 		}
 		merged, err := tasks.MergeVariables(r.Variables, patch)
-		if err != nil {
-			return nil, err
+		if err != nil || bytes.Equal(merged, r.Variables) {
+			return merged, err
 		}
 		switch err := sp.SetVariables(ctx, r, merged); {
 		case err == nil:

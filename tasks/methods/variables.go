@@ -21,23 +21,26 @@ func (m *methods) setVariables(ctx context.Context, _ *rpc.Caller, params json.R
 	if err := rawjson.Unmarshal(params, &p); err != nil || p.TaskID == "" {
 		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params must be {\"taskId\": a task's id, \"set\": an object}; without set the variables are only shown")
 	}
-	run := m.Running(p.TaskID)
-	if run != nil && len(p.Set) > 0 {
-		return setAnswer(run.SetVariables(ctx, p.Set))
+	if run := m.Running(p.TaskID); run != nil {
+		set := p.Set
+		if len(set) == 0 {
+			set = json.RawMessage("{}") // the answer also has what other processes have set
+		}
+		if merged, err := run.SetVariables(ctx, set); len(p.Set) > 0 || err == nil {
+			return setAnswer(merged, err)
+		}
 	}
 	t, err := m.Head(ctx, p.TaskID)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, tasks.WireError(err)
-	case len(p.Set) == 0:
-		return shownVariables(t.Variables), nil
-	case t.Detached && !t.Status.Terminal():
-		if err := tasks.CheckVariables(p.Set); err != nil {
-			return nil, err
-		}
-		return setAnswer(m.SetStored(ctx, t.ID, m.Secrets().JSON(p.Set)))
 	}
-	return nil, rpc.Errorf(mcp.CodeInvalidParams, "the variables of a task can be set while it runs, where it runs")
+	if len(p.Set) == 0 {
+		return shownVariables(t.Variables), nil
+	}
+	if err := tasks.CheckVariables(p.Set); err != nil {
+		return nil, err
+	}
+	return setAnswer(m.SetStored(ctx, t.ID, m.Secrets().JSON(p.Set)))
 }
 
 // setAnswer is the answer to a request that sets variables.
