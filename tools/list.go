@@ -19,6 +19,9 @@ func (s *service) list(ctx context.Context, c *rpc.Caller, params json.RawMessag
 	if err != nil {
 		return nil, err
 	}
+	if s.o.Listed != nil {
+		s.o.Listed(c.Client)
+	}
 	s.o.Source.Need(ctx, c)
 	if c.Era == rpc.Handshake && s.fallbackListed(c) {
 		seen := seenBy(c)

@@ -8,6 +8,7 @@ import (
 
 	"runnel/partials"
 	"runnel/rpc"
+	"runnel/rpc/mcp"
 	"runnel/tasks/feed"
 	"runnel/tasks/logs"
 )
@@ -29,9 +30,10 @@ type ServeOptions struct {
 	// ByClient says which values are not set: what is known about the client wins over them.
 	ByClient ByClient
 
-	App    *App        // nil = none
-	Source Source      // nil = all tools are known from the start
-	Others logs.Others // nil = the only resources are logs
+	App    *App                            // nil = none
+	Listed func(client mcp.Implementation) // is called when a client lists the tools; nil = nothing is
+	Source Source                          // nil = all tools are known from the start
+	Others logs.Others                     // nil = the only resources are logs
 }
 
 // feed returns how output is delivered.

@@ -32,6 +32,7 @@ func (s *Setup) Serve(ctx context.Context) error {
 	if s.view != nil {
 		conf.HTTP = config.HTTP{Addr: s.view.address, NoStdio: true}
 	}
+	s.session = conf.HTTP.Addr == ""
 	set, count, err := s.registry(conf, false)
 	if err != nil {
 		return err

@@ -67,7 +67,8 @@ func (s *Setup) server(conf *config.Config, set *upstream.Set, store tasks.State
 		RequiredFallthrough: conf.Compat.RequiredFallthrough,
 		Resumable:           !inMemory(store),
 		Detach:              s.supervisors(conf, store),
-		App:                 view.App(runner, s.Installed),
+		App:                 view.App(runner, s.hosts(store)),
+		Listed:              s.describe(store),
 		Log:                 log,
 	})
 	server.OnDrain(func(ctx context.Context) { _ = runner.Wait(ctx) }) // an error only says that ctx has ended

@@ -34,6 +34,7 @@ type Setup struct {
 	Installed   func() []view.Installed // finds the hosts for the live view; nil = it shows none
 	Colors      bool                    // the client shows output in colours, to a person
 
+	session   bool               // a host has started this process, which serves it alone
 	view      *liveView          // the live view; nil = it is not served
 	project   string             // the project's config file, if that is read
 	seen      os.FileInfo        // the config file's info from before the last read; nil if it did not exist

@@ -51,8 +51,9 @@ func (v *view) tools(_ context.Context, in *tools.Call, _ struct{}) (any, error)
 	}
 	slices.SortFunc(list, func(a, b shownTool) int { return cmp.Compare(a.Name, b.Name) })
 	answer := map[string]any{"tools": list}
-	if v.installed != nil {
-		answer["hosts"] = v.installed()
+	if v.hosts != nil {
+		hosts := v.hosts()
+		answer["hosts"], answer["sessions"] = hosts.Installed, hosts.Sessions
 	}
 	return answer, nil
 }

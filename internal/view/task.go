@@ -17,8 +17,8 @@ import (
 
 // view answers the calls of the page.
 type view struct {
-	runner    *run.Runner
-	installed func() []Installed
+	runner *run.Runner
+	hosts  func() Hosts
 }
 
 // shownTask describes a task to the page. Unknown members are omitted.

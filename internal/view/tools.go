@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
@@ -20,10 +21,23 @@ type Installed struct {
 	File string `json:"file"`
 }
 
-// App returns the live view of a runner's tasks. Set it as tools.ServeOptions.App. installed finds the hosts
-// that the view shows; nil = none.
-func App(runner *run.Runner, installed func() []Installed) *tools.App {
-	v := &view{runner, installed}
+// Session is a session of runnel that a host has open.
+type Session struct {
+	Host  string    `json:"host"`
+	Dir   string    `json:"dir"`
+	Since time.Time `json:"since"`
+}
+
+// Hosts is what the view shows of hosts.
+type Hosts struct {
+	Installed []Installed
+	Sessions  []Session
+}
+
+// App returns the live view of a runner's tasks. Set it as tools.ServeOptions.App. hosts finds the hosts that
+// the view shows; nil = none.
+func App(runner *run.Runner, hosts func() Hosts) *tools.App {
+	v := &view{runner, hosts}
 	const taskID = `"taskId":{"type":"string"}`
 	const position = `{"type":"integer","minimum":0}`
 	return &tools.App{Page: resource, Tools: []tools.Tool{

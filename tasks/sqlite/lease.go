@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -24,8 +25,9 @@ type lease struct {
 	name string // UUID_PID_BEGAN: the tasks of the process have it, too, and a cleaner does not remove those
 	path string
 
-	mu   sync.Mutex
-	file *os.File
+	mu    sync.Mutex
+	file  *os.File
+	about string // what the file says about the process
 }
 
 // takeLease makes and locks a new file in dir.
@@ -76,6 +78,7 @@ func (l *lease) retake() (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	again.describe(l.about)
 	if err := os.Rename(again.path, l.path); err != nil {
 		again.release(false)
 		return false, err
@@ -83,6 +86,34 @@ func (l *lease) retake() (bool, error) {
 	_ = l.file.Close()
 	l.file = again.file
 	return true, nil
+}
+
+// describe makes the file say something about the process.
+func (l *lease) describe(about string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.about = about
+	_, _ = l.file.WriteAt([]byte(about), aboutStart) // the lock is what counts
+}
+
+// aboutStart is where a lease's text begins: Windows lets others not read the first byte, which is locked.
+const aboutStart = 1
+
+// maxAbout is how much of a lease's text is read, in bytes.
+const maxAbout = 8 << 10
+
+// aboutOf returns what a lease's file says about its process; "" if it says nothing, or the process is dead.
+func aboutOf(dir, name string) string {
+	if !leaseHeld(dir, name) {
+		return ""
+	}
+	f, err := system.OpenLockable(filepath.Join(dir, name), 0, 0)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	text, _ := io.ReadAll(io.NewSectionReader(f, aboutStart, maxAbout))
+	return string(text)
 }
 
 // touch makes the file look new to programs that remove old files.

@@ -2,7 +2,9 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -206,4 +208,41 @@ func TestLeaseIsLost(t *testing.T) {
 	if status := runs[1].Task().Status; status != mcp.TaskWorking {
 		t.Errorf("the other one: %s", status)
 	}
+}
+
+// A process says who it is as long as it has the state open, also after its lease was removed and made again.
+func TestDescribed(t *testing.T) {
+	t.Parallel()
+	first := openStore(t, Options{Dir: t.TempDir()})
+	second := openStore(t, Options{Dir: first.Dir()})
+	first.Describe("first") // before it is open
+	wants := func(want ...string) {
+		t.Helper()
+		got := first.Described()
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	wants()
+	if err := errors.Join(first.Open(), second.Open()); err != nil {
+		t.Fatal(err)
+	}
+	wants("first")
+	second.Describe("second")
+	wants("first", "second")
+	if err := os.Remove(first.db.lease.path); err != nil {
+		t.Fatal(err)
+	}
+	wants("second")
+	for range 2 {
+		if _, err := first.db.lease.retake(); err != nil {
+			t.Fatal(err)
+		}
+		wants("first", "second")
+	}
+	if err := second.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wants("first")
 }

@@ -24,6 +24,7 @@ type State struct {
 
 	mu     sync.Mutex
 	db     *database // nil until the first use
+	about  string    // see Describe
 	closed bool
 }
 
@@ -72,7 +73,33 @@ func (s *State) open() (*database, error) {
 		return nil, tasks.Trouble{Err: fmt.Errorf("opening the state in %s: %w", s.o.Dir, explain(err))} // whatever it is, somebody has to do something about it
 	}
 	s.db = db
+	if s.about != "" {
+		db.lease.describe(s.about)
+	}
 	return db, nil
+}
+
+// Describe makes others read text about this process in Described, while it has the state open. It is called
+// once.
+func (s *State) Describe(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.about = text
+	if s.db != nil {
+		s.db.lease.describe(text)
+	}
+}
+
+// Described returns the texts of the processes that have the state open.
+func (s *State) Described() (texts []string) {
+	dir := filepath.Join(s.o.Dir, leaseDir)
+	leases, _ := os.ReadDir(dir) // without it, no process has it open
+	for _, e := range leases {
+		if text := aboutOf(dir, e.Name()); text != "" {
+			texts = append(texts, text)
+		}
+	}
+	return texts
 }
 
 // Close writes everything that is not written yet, and releases the directory.

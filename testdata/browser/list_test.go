@@ -30,6 +30,42 @@ func TestHostsOfTheEmptyPage(t *testing.T) {
 	}
 }
 
+// The page shows the sessions that hosts have open, also those that have called nothing yet, until they end in
+// any way.
+func TestSessionsOfTheEmptyPage(t *testing.T) {
+	t.Parallel()
+	u := start(t, "tools: {other: {shell: 'echo other'}}")
+	u.call("other")() // makes the state
+	p := open(t, u.url, "light", desktop)
+	shown := func(what, is string) {
+		t.Helper()
+		p.until(what, `(document.getElementById("run").click(), [...document.querySelectorAll("#sessions li")].map(e => e.textContent)`+is+`)`)
+	}
+	for range 2 {
+		host := u.command()
+		in, err := host.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		host.Stderr = nil // it may log its end
+		if err := host.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = in.Close(); _ = host.Process.Kill() })
+		if _, err := fmt.Fprintf(in, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",`+
+			`"capabilities":{},"clientInfo":{"name":"codex-mcp-client","version":"0.169.0"}}}`+"\n"+
+			`{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n"+`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		shown("the session", fmt.Sprintf(`.join().startsWith(%q)`, "Codex"+u.dir+" · since "))
+		if err := host.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = host.Wait()
+		shown("its end", `.length === 0`)
+	}
+}
+
 // The list shows the arguments of each task, makes one row of equal runs, and its filters count.
 func TestListOfTasks(t *testing.T) {
 	t.Parallel()

@@ -92,6 +92,7 @@ else {
   at("run").hidden = false;
   const refresh = () => showTools(id => { open(id); at("log").focus(); }, trouble);
   at("run").onclick = () => { open(null); shows("task"); at("tools").querySelector("button")?.focus(); refresh(); };
+  addEventListener("focus", refresh);
   refresh();
 }
 

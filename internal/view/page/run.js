@@ -1,15 +1,18 @@
 // What can be run: the tools of the config, each with a form from its schema.
 
-/** showTools lists them, and the hosts that start runnel; open(id) opens what has been started. */
+/** showTools lists them, and the hosts that start runnel and have sessions open; open(id) opens what has been started. */
 async function showTools(open, trouble) {
   try {
-    const {tools, hosts} = await door.call("view_tools", {});
+    const {tools, hosts, sessions} = await door.call("view_tools", {});
     const now = JSON.stringify(tools);
     if (at("tools").now !== now) at("tools").replaceChildren(...tools.map(tool => make("li", {},
       make("div", {}, make("b", {textContent: plain(tool.title || tool.name, 100)}), make("p", {className: "facts", textContent: plain(tool.description)})),
       make("button", {type: "button", textContent: "Run", ariaLabel: `Run ${plain(tool.name, 100)}`, onclick: () => ask(tool, open)}))));
     at("tools").now = now;
     at("with").hidden = !hosts;
+    at("now").hidden = !sessions?.length;
+    at("sessions").replaceChildren(...(sessions ?? []).map(({host, dir, since}) => make("li", {}, make("b", {textContent: plain(host, 100)}),
+      make("span", {className: "facts", textContent: `${plain(dir)} · since ${began(since)}`, title: new Date(since).toLocaleString()}))));
     say(at("with"), "Hosts that start runnel");
     at("hosts").replaceChildren(...(hosts ?? []).map(({host, file}) => make("li", {}, make("b", {textContent: host}), make("span", {className: "facts", textContent: plain(file)}))));
     if (hosts?.length === 0) at("hosts").append(make("li", {className: "facts", textContent: "None yet. In a terminal, runnel install HOST adds runnel to one."}));
