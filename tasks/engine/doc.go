@@ -30,6 +30,7 @@
 //
 // Where things stand:
 //
+//	a follower hears from one Watch to the next                    following (shared.go)
 //	an owner is opened once, and no other waits for it             State.Space (state.go)
 //	only its keeper writes or ends a task                          the record's keeper: Store.Write, End, Append, Take refuse the others
 //	a lease is renewed                                             Space.Renew (lease.go), which calls Store.Lease of the engine

@@ -4,7 +4,7 @@
 //	Log ─ Due ─ flusher ─ publish, if this process is still the keeper ───────────────▶    │
 //	                                                                                      ▼ acknowledged
 //	Get, List, Watch, Load ◀─ direct gets ────────────────────────────────────────── stream of the owner
-//	Watch ◀─ wake ─ the keeper, when it has stored something
+//	Watch ◀─ wake ─ the keeper, when it has stored something: it says what, if that is short (wake.go)
 //	Heed  ◀─ ask ── any runnel, answered by the keeper
 //	Offer ─ record, then publish ─▶ work queue of the owner ─ a consumer for each class ─▶ Next (next.go)
 //
@@ -23,7 +23,8 @@
 //
 // A second one, PREFIX-alive_OWNER, has PREFIX-alive.OWNER.KEEPER, the lease of a process, so that leases are
 // kept when the first one is full; beside it KEEPER.worker, the announcement of a worker. A third one,
-// PREFIX-work_OWNER, is made with the first offer: the work queue (queue.go). Outside of streams are
+// PREFIX-work_OWNER, is made with the first offer: the work queue, whose messages say for a second what a
+// worker would read (queue.go). Outside of streams are
 // PREFIX-wake.OWNER.ID and PREFIX-ask.OWNER.KEEPER. Every message of a task has a time to live that ends a
 // minute after the task's own: the server sweeps.
 //
@@ -51,6 +52,7 @@
 //
 // Where things stand:
 //
+//	a follower reads only what the wakes do not say                Space.look of package engine
 //	a write of a process that is no longer the keeper is refused   space.publish (messages.go): tasks.ErrFenced
 //	an owner has too many tasks                                    space.admit (admit.go)
 //	what is sent again is stored once                              the ids of messages: space.Append, space.putRecord (write.go)
