@@ -112,7 +112,7 @@ var Table = []Client{
 		Name: "kilo", Title: "Kilo", Host: "kilo",
 		Text: 48 << 10, Error: 48 << 10, GivesUp: 60 * time.Second, ProgressHelps: true,
 		MaxResult: 12 << 10, // it shows 2,000 lines, however short, and of a longer text only the head
-		Source:    "7.7.9, headless",
+		Source:    "7.7.9, headless and in a terminal",
 	},
 	{
 		Name: "pi", Title: "Pi", Host: "pi",

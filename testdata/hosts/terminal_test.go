@@ -42,8 +42,8 @@ func (term *terminal) tmux(args ...string) (string, error) {
 	return string(out), err
 }
 
-// run starts a program in a new terminal. Without env a program that has no arguments would be a shell's child,
-// and kill would kill the shell.
+// run starts a program in a new terminal. Without env a program that has no arguments would be a shell's
+// child, and kill would kill the shell.
 func (term *terminal) run(argv ...string) {
 	term.t.Helper()
 	session := []string{"new-session", "-d", "-s", "host", "-x", "160", "-y", "50", "--", "env"}
@@ -230,8 +230,8 @@ var sittings = []sitting{
 		check: func(s *seat) {
 			var texts []string
 			s.read.Range(func(text, _ any) bool { texts = append(texts, text.(string)); return true })
-			slices.SortFunc(texts, func(a, b string) int { return strings.Index(b, "in project") - strings.Index(a, "in project") })
-			if len(texts) != 2 || !strings.Contains(texts[0], "in project") || !strings.Contains(texts[1], "in other") {
+			all := strings.Join(texts, "")
+			if len(texts) != 2 || !strings.Contains(all, "in project") || !strings.Contains(all, "in other") {
 				s.Errorf("the models read %q", texts)
 			}
 		},
@@ -415,7 +415,8 @@ func (s *seat) history() {
 		Tasks []struct{ Tool, Host, Status string }
 	}
 	complete := func() bool {
-		cmd := exec.Command(s.start.Server[0], append([]string{"tasks", "list", "-o", "json"}, s.start.Server[1:5]...)...)
+		args := append([]string{"tasks", "list", "-o", "json"}, s.start.Server[1:5]...)
+		cmd := exec.Command(s.start.Server[0], args...)
 		out, err := cmd.Output()
 		if err != nil || json.Unmarshal(out, &list) != nil {
 			s.Fatalf("%v\n%s", err, out)
@@ -523,19 +524,23 @@ func (s *seat) open(sit sitting, program, home, project string) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	start := Start{Home: filepath.Join(s.Dir, home), Project: filepath.Join(s.Dir, project), URL: s.Model.URL}
+	start := Start{Home: filepath.Join(s.Dir, home), URL: s.Model.URL}
+	start.Project = filepath.Join(s.Dir, project)
 	for _, d := range []string{filepath.Join(start.Home, "tmp"), start.Project} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			s.Fatal(err)
 		}
 	}
 	config := start.write("runnel.yaml", strings.NewReplacer("DIR", s.Dir, "PROJECT", project).Replace(sit.config))
-	start.Server = append([]string{binary, "--config", config, "--state", filepath.Join(s.Dir, "state")}, sit.flags...)
+	state := filepath.Join(s.Dir, "state")
+	start.Server = append([]string{binary, "--config", config, "--state", state}, sit.flags...)
 	_, env := s.Host.Start(start)
 	if s.Host.Terminal.Settle != nil {
 		s.Host.Terminal.Settle(start)
 	}
-	own := slices.DeleteFunc(start.environment(os.Getenv("PATH")), func(v string) bool { return strings.HasPrefix(v, "CI=") })
+	own := slices.DeleteFunc(start.environment(os.Getenv("PATH")), func(v string) bool {
+		return strings.HasPrefix(v, "CI=")
+	})
 	s.terminal = newTerminal(s.T, start, append(append(own, env...), "TERM=xterm-256color"))
 	s.Cleanup(func() { sweep(s.Run, start.Home, binary) })
 	s.Cleanup(func() { s.kill(); s.endDaemon() }) // what a host does without a terminal is its own matter
