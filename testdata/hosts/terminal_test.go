@@ -288,14 +288,13 @@ var sittings = []sitting{
 			s.release()
 			s.awaitNote()
 		},
-		check: func(s *seat) {
+		check: func(s *seat) { // a host that was killed may not have stored what it read of the call: no golden file
 			for n := range 25 {
 				if line := fmt.Sprintf("[%d/25] a line\n", n+1); strings.Count(strings.Join(s.Notes, ""), line) != 1 {
 					s.Errorf("the model has not read %q once", line)
 				}
 			}
 		},
-		golden: true,
 	},
 	{
 		// A plain call ends with its host; what it has printed until then is there.
