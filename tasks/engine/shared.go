@@ -121,8 +121,8 @@ const (
 	waitingLooks = 10
 )
 
-// following is how a task of another process is followed from one Watch to the next: what is stored meanwhile
-// is heard, so that a Watch need not look first.
+// following is how a task of another process is followed from one Watch to the next: what is stored between
+// them is heard, so that a Watch need not look first.
 type following struct {
 	Hearing
 	record *Record     // as it was stored last; nil if it must be read

@@ -2,7 +2,6 @@ package nats
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -42,7 +41,10 @@ func (sp *space) Insert(ctx context.Context, r *engine.Record) error {
 // Write implements engine.Store.
 func (sp *space) Write(ctx context.Context, r *engine.Record, wasHidden bool) error {
 	if wasHidden {
-		if err := cmp.Or(sp.admit(ctx, r), sp.putFirst(ctx, r)); err != nil {
+		if err := sp.admit(ctx, r); err != nil {
+			return err
+		}
+		if err := sp.putFirst(ctx, r); err != nil {
 			return err
 		}
 	}
@@ -157,7 +159,7 @@ func (sp *space) seal(ctx context.Context, r *engine.Record) (variables []byte, 
 		m.Header.Set(sealHeader, strconv.FormatUint(r.Revision, 10))
 		seen := r.Seen
 		m.Data = r.SeenData
-		if look { // somebody else has set some
+		if look { // another process has set some
 			there, err := sp.newest(ctx, m.Subject)
 			if err != nil {
 				return nil, err
