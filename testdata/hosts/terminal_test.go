@@ -267,6 +267,7 @@ var sittings = []sitting{
 		do: func(s *seat) {
 			command := s.command()
 			ended := func() bool { return errors.Is(syscall.Kill(-command, 0), syscall.ESRCH) }
+			pressed := time.Now()
 			for _, key := range s.Host.Terminal.Stop {
 				s.keys(key)
 				eventually(between, ended)
@@ -275,6 +276,7 @@ var sittings = []sitting{
 				s.Errorf("the command lives %v after the keys that stop it:\n%s", stopLimit, s.screen())
 				_ = syscall.Kill(-command, syscall.SIGKILL)
 			}
+			s.Logf("the command has ended %.1f s after the first key", time.Since(pressed).Seconds())
 		},
 	},
 	{
