@@ -46,7 +46,7 @@ func (a *audience) Status(t mcp.Task) { a.current.Load().Status(t) }
 func (a *audience) Silence() {
 	a.current.Load().Silence()
 	a.withdraw()
-	a.current.Load().Silence() // the call may have come back meanwhile; if it comes back later, it finds a.end
+	a.current.Load().Silence() // the call may have come back by now; if it comes back later, it finds a.end
 }
 
 // report passes on the progress that the tool reports. params are those of another server's notification, nil

@@ -82,17 +82,20 @@ tools:
 	}
 
 	slow := begin(here, "slow")
+	variables := func(s *session, set string) {
+		s.sendLine(`{"jsonrpc":"2.0","id":"variables","method":"runnel/tasks/variables",`+
+			`"params":{"taskId":"%s"%s}}`, slow, set)
+	}
 	for n, peer := range []*session{there, here, there} { // the last one sets nothing new
-		peer.sendLine(`{"jsonrpc":"2.0","id":"set","method":"runnel/tasks/variables","params":{"taskId":"%s","set":{"n%d":1}}}`,
-			slow, n%2)
+		variables(peer, fmt.Sprintf(`,"set":{"n%d":1}`, n%2))
 		want := []string{`{"n0":1}`, `{"n0":1,"n1":1}`, `{"n0":1,"n1":1}`}[n]
 		if line := peer.response(); !strings.Contains(string(line), `"variables":`+want) {
 			t.Errorf("the runnels set variables in turn: %s, want %s", line, want)
 		}
 	}
-	there.sendLine(`{"jsonrpc":"2.0","id":"set","method":"runnel/tasks/variables","params":{"taskId":"%s","set":{"n2":1}}}`, slow)
+	variables(there, `,"set":{"n2":1}`)
 	there.response()
-	here.sendLine(`{"jsonrpc":"2.0","id":"show","method":"runnel/tasks/variables","params":{"taskId":"%s"}}`, slow)
+	variables(here, "")
 	if line := here.response(); !strings.Contains(string(line), `"variables":{"n0":1,"n1":1,"n2":1}`) {
 		t.Errorf("the runnel that runs the task shows %s", line)
 	}

@@ -111,7 +111,7 @@ func (sp *space) Show(ctx context.Context, r *engine.Record) error {
 	if err == nil {
 		m := nats.NewMsg(sp.place(r))
 		m.Data = encodeHint(r)
-		// Of several sweeps at the same time, only one stores it. A later one stores it again if it was lost.
+		// Only one of several sweeps at the same time stores it. A later sweep stores it again if it was lost.
 		period := sp.Now().Unix() / int64(engine.AckWait.Seconds())
 		m.Header.Set(jetstream.MsgIDHeader, fmt.Sprintf("%s.%d.%d", r.ID, r.Revision, period))
 		left := min(time.Duration(r.Stored.Offer.Timeout), r.TTL) + time.Second

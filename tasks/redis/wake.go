@@ -88,7 +88,7 @@ func (sp *space) Hear(ctx context.Context, id string) (engine.Hearing, error) {
 		defer close(h.ended)
 		s, name := sp.server, sp.root+"wake:"+id
 		defer s.leave(s.enter(name), name)
-		// What was stored before it has subscribed was missed.
+		// The first look comes after the subscription: a wake from before it is not heard.
 		began := rueidis.WithOnSubscriptionHook(ctx, func(rueidis.PubSubSubscription) { h.heard.Send() })
 		for {
 			subscribe := s.client.B().Subscribe().Channel(name).Build()

@@ -87,7 +87,9 @@ func (l look) apply(parameters []string) look {
 func palette(n int) string {
 	switch {
 	case n < 16:
-		return [...]string{"#484f58", "#ff7b72", "#7ee787", "#e3b341", "#79c0ff", "#d2a8ff", "#56d4dd", "#e6edf3"}[n%8]
+		return [...]string{
+			"#484f58", "#ff7b72", "#7ee787", "#e3b341", "#79c0ff", "#d2a8ff", "#56d4dd", "#e6edf3",
+		}[n%8]
 	case n >= 232:
 		grey := 8 + 10*(n-232)
 		return fmt.Sprintf("#%02x%02[1]x%02[1]x", grey)
