@@ -222,7 +222,7 @@ func (f *forwards) ask(ctx context.Context, method string, params json.RawMessag
 	switch {
 	case r == nil:
 		return nil, false, nil
-	case several:
+	case several && method != "roots/list": // any of them can carry that
 		return nil, true, rpc.Errorf(mcp.CodeInternalError, "%s: several requests are under way, and nothing says which of them asks", method)
 	case !tools.CanDo(caller, method, params):
 		return nil, true, rpc.Errorf(mcp.CodeMethodNotFound, "%s: the client does not support it", method)
@@ -230,6 +230,9 @@ func (f *forwards) ask(ctx context.Context, method string, params json.RawMessag
 	answer, err = f.put(ctx, r, method, params)
 	return answer, true, err
 }
+
+// errAnswered is the error of a question whose request the server has answered.
+var errAnswered = errors.New("the question came too late: the request has been answered")
 
 // put puts a server's question to the client of a request, and waits for the answer.
 func (f *forwards) put(ctx context.Context, r *forwarded, method string, params json.RawMessage) (json.RawMessage, error) {
@@ -240,7 +243,7 @@ func (f *forwards) put(ctx context.Context, r *forwarded, method string, params 
 	select {
 	case r.asks <- q:
 	case <-r.done:
-		return nil, rpc.ErrClosed
+		return nil, errAnswered
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
@@ -248,7 +251,7 @@ func (f *forwards) put(ctx context.Context, r *forwarded, method string, params 
 	case answer := <-q.answer:
 		return answer, nil
 	case <-r.done:
-		return nil, rpc.ErrClosed
+		return nil, errAnswered
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}

@@ -197,6 +197,8 @@ func (l *link) notification(method string, params json.RawMessage) {
 func (l *link) request(ctx context.Context, method string, params json.RawMessage) (any, error) {
 	l.asked.Store(true)
 	stateless := l.session.stateless()
+	// Roots are about no call or request: if the one that carries the question ends, the next carries it.
+	roots := stateless && method == "roots/list"
 	c := l.only(params)
 	if c == nil && (stateless || isForm(method, params)) {
 		var err error
@@ -206,7 +208,7 @@ func (l *link) request(ctx context.Context, method string, params json.RawMessag
 	}
 	if c == nil {
 		theirs := l.secrets.Set().JSON(toClient(params))
-		if answer, ok, err := l.forwards.ask(ctx, method, theirs); ok {
+		if answer, ok, err := l.forwards.ask(ctx, method, theirs); ok && !(roots && errors.Is(err, errAnswered)) {
 			return answer, err
 		}
 		if stateless && !tools.CanDo(l.session.first.Load(), method, params) {
@@ -218,7 +220,7 @@ func (l *link) request(ctx context.Context, method string, params json.RawMessag
 		return l.session.request(ctx, method, theirs)
 	}
 	answer, err := c.request(ctx, method, params)
-	if stateless && method == "roots/list" && errors.Is(err, tasks.ErrEnded) { // it was not about the call
+	if roots && errors.Is(err, tasks.ErrEnded) {
 		return l.forwards.hold(ctx, method, l.secrets.Set().JSON(toClient(params)))
 	}
 	if errors.Is(err, tools.ErrCannotAsk) {

@@ -188,9 +188,10 @@ func (u *Server) run(learn func(change func(*catalog))) {
 	defer u.settle()
 	defer u.diary.close()
 	defer time.AfterFunc(u.times.list, func() {
-		if u.late.Set(); !u.answered[toolList].IsSet() {
+		if !u.answered[toolList].IsSet() {
 			u.log.Warn().Stringer("after", u.times.list).Msg("upstream has not answered initialize and tools/list yet: its tools are missing until it does")
 		}
+		u.late.Set() // after the log's line, which explains the list that is answered now
 	}).Stop()
 	for pause := u.times.pause; u.ctx.Err() == nil; pause = min(2*pause, u.times.longest) {
 		began := time.Now()
