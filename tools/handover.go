@@ -34,26 +34,26 @@ func (s *service) handOver(ctx context.Context, e *entry, d *delivery) *mcp.Call
 		d.EndPartials()
 	}
 	var output string
-	var next int64
+	var place taskPlace
 	if d.Spelling == feed.PR383 {
-		next = d.Pos() // everything before was sent
+		place.next = d.Pos() // everything before was sent
 	} else {
 		t := run.Task()
 		shaper := s.shaper(c, &t, 0)
 		var err error
-		if next, err = shapeLog(ctx, shaper, &t, 0); err != nil {
+		if place.next, err = shapeLog(ctx, shaper, &t, 0); err != nil {
 			s.o.Log.Warn().Err(err).Str("taskId", run.ID()).Msg("reading the output of a call that is handed over")
 		}
-		output, _ = shaper.Text(shaper.Limit, leftOut(s.poller(c), run.ID()))
+		output, place.gap = s.shown(c, run.ID(), shaper, place.gap)
 	}
-	readsOf(c).set(run.ID(), taskPlace{next: next})
+	readsOf(c).set(run.ID(), place)
 	// The sentence comes first: most hosts show their model only the beginning of a long text.
 	sentence := s.howToResume(c, run)
 	content := []mcp.ContentBlock{mcp.Text(sentence)}
 	if output != "" {
 		content = []mcp.ContentBlock{mcp.Text(sentence + " Its output so far:\n"), mcp.Text(output)}
 	}
-	task := taskMeta{TaskID: run.ID(), Status: mcp.TaskWorking, Next: next}
+	task := taskMeta{TaskID: run.ID(), Status: mcp.TaskWorking, Next: place.next}
 	result := tasks.WithRelated(&mcp.CallToolResult{Content: content}, run.ID())
 	result.Meta[mcp.MetaTask] = task
 	switch {

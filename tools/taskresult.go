@@ -7,6 +7,7 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/tools/text"
 )
 
 // taskMeta is what results about a task tell programs, in _meta.
@@ -53,7 +54,8 @@ type reads struct {
 // taskPlace is where the reading of a task continues.
 type taskPlace struct {
 	next  int64
-	ended bool // the rest of the result, beyond the output, was shown as well
+	ended bool     // the rest of the result, beyond the output, was shown as well
+	gap   text.Gap // what the last answer left out that did not show all
 }
 
 type readsKey struct{}

@@ -142,12 +142,17 @@ func (c *Call) LeftOut(ctx context.Context) func(text.Gap) string {
 // the name of get_task_result in the reader's list, "" if it is not there.
 func leftOut(poller, taskID string) func(text.Gap) string {
 	return func(g text.Gap) string {
-		how := fmt.Sprintf("read %s?after=%d", tasks.LogURI(taskID), g.After)
-		if poller != "" {
-			how = fmt.Sprintf("call %s with {\"task_id\": %q, \"after\": %d} (tail and grep pick lines), or ", poller, taskID, g.After) + how
-		}
-		return shorten.LeftOut(g.Bytes, "bytes", how)
+		return shorten.LeftOut(g.Bytes, "bytes", howToRead(poller, taskID, g.After))
 	}
+}
+
+// howToRead says how to read a task's output from a position on.
+func howToRead(poller, taskID string, after int64) string {
+	how := fmt.Sprintf("read %s?after=%d", tasks.LogURI(taskID), after)
+	if poller != "" {
+		how = fmt.Sprintf("call %s with {\"task_id\": %q, \"after\": %d} (tail and grep pick lines), or ", poller, taskID, after) + how
+	}
+	return how
 }
 
 // polls reports whether the client's list has get_task_result.

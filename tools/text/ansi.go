@@ -13,17 +13,25 @@ const (
 
 // WithoutColors returns a piece of a log without the colours of LogColor: p itself if it has none.
 func WithoutColors(p []byte) []byte {
-	at := bytes.Index(p, []byte(LogColor))
-	if at < 0 {
+	first, rest := CutColor(p)
+	if len(first) == len(p) {
 		return p
 	}
 	plain := make([]byte, 0, len(p))
-	for ; at >= 0; at = bytes.Index(p, []byte(LogColor)) {
-		plain = append(plain, p[:at]...)
-		rest := bytes.TrimLeft(p[at+len(LogColor):], "0123456789;:")
-		p = bytes.TrimPrefix(rest, []byte("m"))
+	for plain = append(plain, first...); len(rest) > 0; plain = append(plain, first...) {
+		first, rest = CutColor(rest)
 	}
-	return append(plain, p...)
+	return plain
+}
+
+// CutColor returns the text of a piece of a log before its first colour, and what comes after that.
+func CutColor(p []byte) (plain, rest []byte) {
+	at := bytes.Index(p, []byte(LogColor))
+	if at < 0 {
+		return p, nil
+	}
+	rest = bytes.TrimLeft(p[at+len(LogColor):], "0123456789;:")
+	return p[:at], bytes.TrimPrefix(rest, []byte("m"))
 }
 
 // Stripper removes the escape sequences of terminals (ECMA-48) from a stream of UTF-8, also if they are split

@@ -2,7 +2,7 @@
 //
 //	Write ─▶ lines: of a line that is overwritten with \r, the last state
 //	           ├─▶ whole: the whole text, as long as it fits
-//	           └─▶ runs: three or more equal lines become one ─▶ excerpt: head and tail
+//	           └─▶ runs: three or more equal lines become one ─▶ excerpt: head and tail, or a page
 //
 // Sizes are those of text in JSON, where a control character takes six bytes and a quote two. Positions count
 // the bytes that were written: if a task's log is written, they are positions in it.
@@ -15,6 +15,7 @@
 //	a line that is overwritten          assembler.write (lines.go)
 //	a text is shown whole, or cut       Shaper.Text (shaper.go)
 //	head and tail                       excerpt.cut (excerpt.go)
+//	the beginning, page by page         Page.Text (page.go)
 //	the line between them               Gap.Words (excerpt.go); in the result of a call: leftOut (package tools, tool.go)
 //	its words, and cuts in any text     package shorten
 package text

@@ -12,6 +12,7 @@ type Sink interface {
 	Write(p []byte) (int, error)     // never fails
 	Insert(words string, size int64) // in place of size bytes of the log
 	Skip(size int64)                 // size bytes of the log are not shown
+	Full() bool                      // what is written now would not be shown
 }
 
 // Filter selects lines of a text: those that match, with lines around them, and of these the last ones. Of a
@@ -64,6 +65,9 @@ func (f *Filter) Insert(words string, _ int64) {
 
 // Skip implements Sink. It does nothing, since positions in selected lines mean nothing.
 func (f *Filter) Skip(int64) {}
+
+// Full implements Sink.
+func (f *Filter) Full() bool { return false }
 
 func (f *Filter) take(line []byte, _ int64, _ bool) {
 	f.match(append(bytes.TrimRight(line, "\r\n"), '\n'))

@@ -29,6 +29,7 @@ type Shaper struct {
 
 	held  []byte // the last line
 	since int64  // where its run began
+	last  int64  // where it came last
 	count int    // how often it came in a row; 0 = there is no line
 	out   excerpt
 }
@@ -104,6 +105,7 @@ func (s *Shaper) put(p []byte, at int64, whole bool) {
 		}
 		if end == 0 {
 			s.count++
+			s.last = at
 			end = len(last)
 		} else {
 			s.endRun()
@@ -114,6 +116,7 @@ func (s *Shaper) put(p []byte, at int64, whole bool) {
 			if begin < end {
 				s.held = append(s.held[:0], p[begin:end]...)
 				s.since = at + int64(begin)
+				s.last = s.since
 				s.count = 1
 			}
 		}
@@ -130,9 +133,9 @@ func (s *Shaper) endRun() {
 		words := append(strconv.AppendInt([]byte(" ("), int64(s.count), 10), " times)"...)
 		s.out.add(append(append(line[:len(line):len(line)], words...), end...), s.since)
 	case s.count > 0:
-		for range s.count {
-			s.out.add(s.held, s.since)
-			s.since += int64(len(s.held))
+		s.out.add(s.held, s.since)
+		if s.count == 2 {
+			s.out.add(s.held, s.last)
 		}
 	}
 	s.count = 0
@@ -169,8 +172,13 @@ func (s *Shaper) Text(limit int, words func(Gap) string) (text string, cut bool)
 	default:
 		text, cut = s.out.cut(limit, s.pos(), words), true
 	}
-	return strings.ToValidUTF8(text, "\uFFFD"), cut
+	return valid(text), cut
 }
+
+func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
+
+// Full implements Sink: the end is shown.
+func (s *Shaper) Full() bool { return false }
 
 // Short returns a text with a size of at most limit, which must be above some 100 bytes: a longer text loses
 // its middle.
