@@ -35,15 +35,15 @@ type Client struct {
 const maxAnswering = 64
 
 func newClient(opt DialOptions, child *child) *Client {
-	c := &Client{opt: opt, child: child, peer: newPeer(newLineReader(opt.Out, opt.MaxLine).next, pipeOutput{Writer: opt.In}, opt.MaxLine, maxAnswering, opt.Log)}
+	c := &Client{opt: opt, child: child, peer: newPeer(pipeOutput{Writer: opt.In}, opt.MaxLine, maxAnswering, opt.Log)}
 	c.role = c
+	c.conn = newConn(c.peer, opt.Out, errClosedOutput)
 	c.anyBytes = true
-	c.eof = errClosedOutput
 	c.onLine = opt.OnMessage
 	c.w.reader = "server"
 	c.incoming.cause = errCancelledByServer
 	c.ctx = c.input
-	close(c.drained) // once the server sends nothing more, no answer is needed
+	close(c.conn.drained) // once the server sends nothing more, no answer is needed
 	return c
 }
 

@@ -34,7 +34,7 @@ func (c *Client) close() {
 		c.child.end()
 	}
 	// The server closes its output when it exits. If it does not, do not wait for it.
-	silent := c.conn.DisconnectNotify()
+	silent := c.conn.rpc.DisconnectNotify()
 	select {
 	case <-silent:
 	case <-time.After(closeGrace):

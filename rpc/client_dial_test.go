@@ -353,7 +353,7 @@ func TestRecalledRequestsAreForgotten(t *testing.T) {
 			cancel()
 		}
 		synctest.Wait()
-		if n := len(c.outgoing.withdrawn); n > 0 {
+		if n := len(c.conn.answers); n > 0 {
 			t.Errorf("%d of %d requests are still to be forgotten", n, many)
 		}
 		c.Close()

@@ -10,7 +10,7 @@ import (
 )
 
 // array lets the peer read an array of messages, which some servers send on one line.
-func (c *Client) array([]byte) (*batch, *Error) { return nil, nil }
+func (c *Client) array([]byte, *writer) (*batch, *Error) { return nil, nil }
 
 // refuse drops a line that is not a message. "The server MUST NOT write anything to its stdout that is not a
 // valid MCP message" (basic/transports), but a banner is not a reason to give up. If the line looks like the

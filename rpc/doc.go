@@ -6,25 +6,31 @@
 //
 // Both are roles of one peer. The path of a line:
 //
-//	in ─ lineReader ─ peer.next ─┬─ request, answer ─▶ jsonrpc2.Conn ─▶ role.request ─▶ Handler (own goroutine)
+//	in ─ lineReader ─ peer.take ─┬─ request ─▶ jsonrpc2.Conn ─▶ role.request ─▶ Handler (own goroutine)
+//	                             ├─ answer ─▶ jsonrpc2.Conn ─▶ peer.send                    │
 //	                             ├─ notification ─▶ role.notification                       │
 //	                             └─ invalid ─▶ role.refuse                                  ▼
 //	out ◀─ writer ◀─ control: replies, notifications, requests ◀────────────────────────────┘
 //	          └◀──── lanes: streams, pulled in turn
 //
-// A [Session] is a client without pipes, for other transports: they pass each line to it, and each line has a
-// writer and an output of its own.
+// A [Session] is a client without pipes, for other transports: they pass each line to peer.take themselves,
+// without a jsonrpc2.Conn, and each line has a writer and an output of its own.
 //
 // incoming holds the other side's requests that are being answered; outgoing holds our own that wait for an
 // answer.
 //
 // Goroutines of a [Server.Serve] or a [Client]:
 //
-//  1. The reader (it belongs to the jsonrpc2.Conn) frames, checks and dispatches. It owns the handshake. It waits for no handler and does not
-//     wait for the other side to read: overload is refused with an error, unless slots become free (incoming.admit).
+//  1. The reader (it belongs to the jsonrpc2.Conn) frames, checks and dispatches. It owns the handshake. It
+//     waits for no handler and does not wait for the other side to read: overload is refused with an error,
+//     unless slots become free (incoming.admit).
 //  2. The writer writes, alone. For each write it takes the control lines that wait, then pulls the lanes in turn.
 //  3. One for each request in flight, which runs its [Handler].
-//  4. Serve's own, which waits for the end and then drains, cancels and flushes. A client with a child has one that waits for the child.
+//  4. Serve's own, which waits for the end and then drains, cancels and flushes. A client with a child has
+//     one that waits for the child.
+//
+// A [Session] has no reader: a line is taken on its carrier's goroutine, one at a time. It has a writer, and
+// one for each line.
 //
 // Locks: incoming.mu, outgoing.mu and writer.mu are never held together, nor across I/O or a call to another
 // package's code. writer.mu may be taken under locks of the rooms above (a status is queued under them).
@@ -38,10 +44,10 @@
 //	what a version of the protocol can hold         mcp.Versions (rpc/mcp/version.go)
 //	what a request says about its client, by era    session.open (server_handshake.go), session.stateless (server_stateless.go)
 //	an overload of requests is refused              incoming.admit (incoming.go), which may wait for a slot first: slotPatience
-//	a malformed line is found                       peer.next (peer.go), parseMessage (message.go)
+//	a malformed line is found                       peer.take (peer.go), parseMessage (message.go)
 //	a line is too long                              lineReader.line (frame.go); what runnel writes: mcp.MaxLine (rpc/mcp/content.go)
 //	the other side does not read                    writer.try, writer.awaitTurn (writer.go); a task's output waits in package partials
-//	a request is cancelled                          peer.cancelled (peer.go); one of ours: peer.send (send.go)
+//	a request is cancelled                          peer.cancelled (peer.go); one of ours: peer.send (outgoing.go)
 //	an error gets its code                          call.failure (call.go)
 //	a stream is resumed elsewhere                   Caller.Marks, Session.Resume (server_resume.go)
 //	the input ends                                  Server.Serve (server_session.go): Options.Drain, then ErrShutdown

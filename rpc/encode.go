@@ -116,9 +116,17 @@ func (e *encoder) response(head, id []byte, result any, failure *Error, dress fu
 
 // notify encodes a notification and passes its line to write.
 func notify(head []byte, method string, params any, write func(line []byte) error) error {
+	return ask(head, nil, method, params, write)
+}
+
+// ask is notify for a request with an id.
+func ask(head, id []byte, method string, params any, write func(line []byte) error) error {
 	e := newEncoder()
 	defer e.free()
 	e.buf.Write(head)
+	if id != nil {
+		e.raw("id", id)
+	}
 	e.raw("method", rawjson.Encode(method))
 	if params != nil {
 		if err := e.member("params", params); err != nil {

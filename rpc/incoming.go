@@ -49,12 +49,23 @@ type call struct {
 	waits    bool            // as tasks/result does (mcp.Waits); it takes a slot only for its response
 	batch    *batch          // the batch it came in; nil if it came alone
 
-	method string // set when the jsonrpc2.Conn has passed the request to its handler (peer.go)
+	method string
 
 	// Set when the request is admitted and started.
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	dress  func(e *encoder, begin int, bare bool) error // see encoder.response
+}
+
+// newCall copies what a request needs out of its line, but the method.
+func newCall(p *peer, m *message) *call {
+	raw := append(append(make([]byte, 0, len(m.id)+len(m.params)), m.id...), m.params...)
+	m.w.hold()
+	c := &call{incoming: &p.incoming, log: &p.log, parent: p.ctx, w: m.w, id: raw[:len(m.id):len(m.id)], key: idKey(m.id), head: m.head(), batch: m.batch}
+	if m.params != nil {
+		c.params = raw[len(m.id):]
+	}
+	return c
 }
 
 // slotPatience bounds how long the reader of the input waits for a slot while none is taken or freed; after

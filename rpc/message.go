@@ -15,13 +15,14 @@ import (
 const maxID = 4 << 10
 
 // message is a message from the other side: its top-level members as they stand in the line; nil = absent.
-// They are valid until the next line is read. With an id and a method it is a request, without an id a
+// They are valid until the line has been taken. With an id and a method it is a request, without an id a
 // notification, without a method a response.
 type message struct {
 	jsonrpc, id, method, params, result, err, sessionID []byte
 
-	batch   *batch // the batch it came in; nil if it came alone
-	problem *Error // why it is not a valid message
+	w       *writer // writes the answer
+	batch   *batch  // the batch it came in; nil if it came alone
+	problem *Error  // why it is not a valid message
 }
 
 // maxValues bounds the values in a line, nested ones included: millions of values of a byte or two each would

@@ -114,7 +114,7 @@ func TestTakenBackQuestionsAreForgotten(t *testing.T) {
 			p.want(`"elicitation/create"`)
 			time.Sleep(2 * time.Second) // in the bubble's time
 			p.want(`"notifications/cancelled"`, `"id":7,"error"`)
-			if asked, moot := len(session.outgoing.waiting), len(session.outgoing.withdrawn); asked > 0 || moot > 1 {
+			if asked, moot := len(session.outgoing.waiting), len(session.conn.answers); asked > 0 || moot > 1 {
 				t.Fatalf("after %d questions: %d wait for an answer, %d to be forgotten", i+1, asked, moot)
 			}
 		}

@@ -54,7 +54,7 @@ func (s *session) notification(m *message) {
 }
 
 // array checks a batch before the peer reads its messages.
-func (s *session) array(line []byte) (*batch, *Error) {
+func (s *session) array(line []byte, w *writer) (*batch, *Error) {
 	n := 0
 	for it := rawjson.Over(line); n <= maxBatch && it.Next(); {
 		n++
@@ -66,14 +66,14 @@ func (s *session) array(line []byte) (*batch, *Error) {
 		return nil, Errorf(mcp.CodeInvalidRequest, "empty batch")
 	case n > maxBatch:
 		return nil, Errorf(mcp.CodeInvalidRequest, "batch too long: the limit is %d messages", maxBatch)
-	case s.held.Load()+int64(s.to.unread()) > maxUnread:
+	case s.held.Load()+int64(w.unread()) > maxUnread:
 		return nil, Errorf(mcp.CodeBusy, "too many answers wait to be read: the limit for a batch is %d bytes", maxUnread)
 	}
-	return &batch{w: s.to, held: &s.held, open: 1}, nil
+	return &batch{w: w, held: &s.held, open: 1}, nil
 }
 
 // refuse answers an invalid message with what is wrong with it.
 func (s *session) refuse(m *message, _ []byte) *Error {
-	s.reply(m.batch, m.head(), m.answerID(), nil, m.problem)
+	s.reply(m.w, m.batch, m.head(), m.answerID(), nil, m.problem)
 	return nil
 }

@@ -12,12 +12,11 @@ import (
 // Session is a client without pipes. A carrier such as HTTP passes each line to it, with an output for the
 // answers.
 //
-//	Take ─ Exchange ─▶ peer.next ... handler ─▶ the line's writer ─▶ its Output
-//	                                  └ once that is closed, and what answers nothing ─▶ the session's writer ─▶ its Output
+//	Take ─▶ peer.take ... handler ─▶ the line's writer ─▶ its Output
+//	                      └ once that is closed, and what answers nothing ─▶ the session's writer ─▶ its Output
 type Session struct {
 	*session
-	exchanges chan *Exchange
-	at        *Exchange // the current line; owned by the reader
+	taking sync.Mutex // held while a line is taken
 
 	open    sync.WaitGroup // exchanges whose writer runs
 	closing sync.Once
@@ -27,19 +26,14 @@ type Session struct {
 
 // Exchange is a line and everything that is sent because of it. It ends when the line has been answered, if
 // it needs an answer, and nobody holds it any more (see Caller.Hold).
-type Exchange struct {
-	line  []byte
-	begin func(context.Context, *Caller) // instead of a line: continues a stream (see Resume)
-	w     *writer
-	taken chan struct{} // closed when the reader has processed the line
-}
+type Exchange struct{ w *writer }
 
 // NewSession starts a session for a carrier other than two pipes (for those, see [Server.Serve]). out takes
 // what belongs to no line, or to a line whose exchange has ended; nil = it is dropped.
 func (s *Server) NewSession(out Output) *Session {
-	c := &Session{session: &session{srv: s}, exchanges: make(chan *Exchange)}
+	c := &Session{session: &session{srv: s}}
 	c.closed, c.shut = context.WithCancel(context.Background())
-	c.begin(context.Background(), c.nextLine, out)
+	c.begin(context.Background(), out)
 	if out == nil {
 		c.w.fail(ErrClosed)
 	}
@@ -47,29 +41,43 @@ func (s *Server) NewSession(out Output) *Session {
 	return c
 }
 
-// Take passes on a line, of at most Options.MaxLine bytes, and returns when the line has been processed. out
-// gets the answers, if there are any, and learns which line is the last. Take fails if the session has ended.
+// Take takes a line, of at most Options.MaxLine bytes. It waits until the lines before have been taken, not
+// for answers: out gets these, if there are any, and learns which line is the last. Take fails if the session
+// has ended.
 func (c *Session) Take(line []byte, out Output) (*Exchange, error) {
-	return c.exchange(&Exchange{line: bytes.TrimSpace(line)}, out)
+	return c.exchange(out, func(w *writer) {
+		if m, request := c.take(bytes.TrimSpace(line), w); request {
+			c.pass(&m)
+		}
+	})
 }
 
 // Version returns the protocol version that initialize has negotiated, nil before that or if it failed. It
 // must not be called while Take takes initialize. Use it where the carrier depends on the version.
 func (c *Session) Version() *mcp.Version { return c.negotiated.Version }
 
-func (c *Session) exchange(x *Exchange, out Output) (*Exchange, error) {
-	x.w, x.taken = newWriter(out, c.incoming.freeSlots, c.log), make(chan struct{})
-	select {
-	case c.exchanges <- x:
-	case <-c.input.Done():
+// exchange makes an exchange. take takes what begins it; what is answered at once is in w when it returns, so
+// that the writer knows which line is the last.
+func (c *Session) exchange(out Output, take func(w *writer)) (x *Exchange, err error) {
+	c.taking.Lock()
+	defer c.taking.Unlock()
+	if c.input.Err() != nil {
 		return nil, ErrClosed
 	}
-	select {
-	case <-x.taken:
-		return x, nil
-	case <-c.input.Done(): // the reader has failed, or drops what still arrives
-		return nil, ErrClosed
-	}
+	defer func() {
+		if c.panicked(recover()) {
+			x, err = nil, ErrClosed
+		}
+	}()
+	w := newWriter(out, c.incoming.freeSlots, c.log)
+	take(w)
+	w.release()
+	stop := context.AfterFunc(c.closed, func() { w.finish() })
+	c.open.Go(func() {
+		defer stop()
+		w.run()
+	})
+	return &Exchange{w}, nil
 }
 
 // Abandon ends an exchange whose output nobody reads any more. A carrier calls it when a connection is gone
@@ -85,38 +93,6 @@ func (x *Exchange) Cut() bool {
 	x.w.mu.Lock()
 	defer x.w.mu.Unlock()
 	return x.w.closing && x.w.holds > 0
-}
-
-// nextLine returns the next line from the carrier. None is too long.
-func (c *Session) nextLine() ([]byte, error) {
-	for {
-		if c.at != nil {
-			c.leave(c.at)
-			c.at, c.to = nil, c.w
-		}
-		select {
-		case c.at = <-c.exchanges:
-			c.to = c.at.w
-		case <-c.input.Done():
-			return nil, io.EOF
-		}
-		if c.at.begin == nil {
-			return c.at.line, nil
-		}
-		c.resume(c.at)
-	}
-}
-
-// leave lets the answers of a line be written. It comes after the reader's own answers, so that the writer
-// knows which of them is the last.
-func (c *Session) leave(x *Exchange) {
-	x.w.release()
-	stop := context.AfterFunc(c.closed, func() { x.w.finish() })
-	c.open.Go(func() {
-		defer stop()
-		x.w.run()
-	})
-	close(x.taken)
 }
 
 // Drain takes no more lines, and waits for the requests in flight until ctx ends. At the end of a server,
@@ -140,8 +116,8 @@ func (c *Session) close() {
 	c.shut()
 	c.w.finish()
 	<-c.w.done
-	close(c.drained)
-	<-c.conn.DisconnectNotify() // the reader may still be opening an exchange
+	c.taking.Lock() // an exchange may still be opening
+	c.endInput(io.EOF)
+	c.taking.Unlock()
 	c.open.Wait()
-	_ = c.conn.Close() // its error only says that it was closed before
 }

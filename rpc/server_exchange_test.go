@@ -139,7 +139,7 @@ func TestExchangeAsks(t *testing.T) {
 		})
 		c, _ := carried(t, s)
 		x, out := take(t, c, `{"jsonrpc":"2.0","id":1,"method":"work"}`)
-		question := `{"id":1,"jsonrpc":"2.0","method":"elicitation/create"}`
+		question := `{"jsonrpc":"2.0","id":1,"method":"elicitation/create"}`
 		out.wants(t, false, question)
 		take(t, c, `{"jsonrpc":"2.0","id":1,"result":{"action":"accept"}}`)
 		<-x.w.done
@@ -159,7 +159,7 @@ func TestAbandonedQuestion(t *testing.T) {
 		})
 		c, _ := carried(t, s)
 		x, out := take(t, c, `{"jsonrpc":"2.0","id":1,"method":"ask"}`)
-		out.wants(t, false, `{"id":1,"jsonrpc":"2.0","method":"elicitation/create"}`)
+		out.wants(t, false, `{"jsonrpc":"2.0","id":1,"method":"elicitation/create"}`)
 		x.Abandon()
 		if err := <-asked; !errors.Is(err, ErrClosed) {
 			t.Error(err)

@@ -55,17 +55,14 @@ func (c *Session) Resume(ctx context.Context, mark string, out Output) (*Exchang
 	if err != nil {
 		return nil, err
 	}
-	return c.exchange(&Exchange{begin: begin}, out)
-}
-
-// resume starts writing the rest of a stream.
-func (c *Session) resume(x *Exchange) {
-	if c.negotiated.Version == nil {
-		return
-	}
-	caller := c.negotiated
-	caller.session = c.session
-	caller.head = lineHead
-	caller.call = &call{w: x.w}
-	x.begin(x.w.failed, &caller)
+	return c.exchange(out, func(w *writer) {
+		if c.negotiated.Version == nil {
+			return
+		}
+		caller := c.negotiated
+		caller.session = c.session
+		caller.head = lineHead
+		caller.call = &call{w: w}
+		begin(w.failed, &caller)
+	})
 }

@@ -27,7 +27,7 @@ type session struct {
 	srv *Server
 	in  *input // nil for a Session
 
-	// Owned by the reader.
+	// Owned by whoever takes a line.
 	last       statelessClient // the client of the latest request of the stateless era
 	negotiated Caller          // the outcome of initialize, copied into the Caller of each request; Version is nil before initialize
 
@@ -47,13 +47,14 @@ type statelessClient struct {
 
 func newSession(ctx context.Context, srv *Server, in io.Reader, out io.Writer) *session {
 	s := &session{srv: srv, in: newInput(in)}
-	s.begin(ctx, newLineReader(s.in, srv.opt.MaxLine).next, pipeOutput{out, s.in})
+	s.begin(ctx, pipeOutput{out, s.in})
+	s.conn = newConn(s.peer, s.in, io.EOF)
 	return s
 }
 
 // begin makes the session's peer.
-func (s *session) begin(ctx context.Context, lines func() ([]byte, error), out Output) {
-	s.peer = newPeer(lines, out, s.srv.opt.MaxLine, s.srv.opt.MaxInFlight, s.srv.opt.Log)
+func (s *session) begin(ctx context.Context, out Output) {
+	s.peer = newPeer(out, s.srv.opt.MaxLine, s.srv.opt.MaxInFlight, s.srv.opt.Log)
 	s.role, s.maxValues = s, maxValues
 	// This context is not derived from ctx, so that the handlers always see ErrShutdown as its cause.
 	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
@@ -133,13 +134,11 @@ func (s *session) flush(ctx context.Context, out io.Writer) {
 
 // stopReader lets the Conn see the end of the input, and ends a waiting Read.
 func (s *session) stopReader() {
-	close(s.drained)
-	if s.input.Err() == nil && !s.in.interrupt() {
-		_ = s.conn.Close() // its error only says that it was closed before
-		return
+	close(s.conn.drained)
+	if s.input.Err() != nil || s.in.interrupt() {
+		waitFor(s.conn.rpc.DisconnectNotify())
 	}
-	waitFor(s.conn.DisconnectNotify())
-	_ = s.conn.Close()
+	_ = s.conn.rpc.Close() // its error only says that it was closed before
 }
 
 // end returns the reason why the session ended, nil for a normal end.
