@@ -25,7 +25,7 @@
 // # A call
 //
 //	stdin ─▶ rpc          a line is read (frame.go), checked (message.go), passes the jsonrpc2.Conn (conn.go)
-//	         rpc          its request is admitted: era, method, a slot (server_era.go, incoming.go)
+//	         rpc          its request is admitted: era, method, a slot (request.go, incoming.go)
 //	         tools        the tool is found, its arguments are checked (service.go)
 //	         tasks/run    a Run starts, stored before its client gets a handle, the task's id (start.go)
 //	         tasks/feed   its output is opened for this client, in a dialect (spelling.go, feed.go)

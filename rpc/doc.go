@@ -40,18 +40,18 @@
 //
 // Where things stand:
 //
-//	a request is admitted, its era decided          session.admit (server_era.go); in HTTP's headers: rpc/http/headers.go
+//	a request is admitted, its era decided          session.admit (request.go); in HTTP's headers: rpc/http/headers.go
 //	what a version of the protocol can hold         mcp.Versions (rpc/mcp/version.go)
-//	what a request says about its client, by era    session.open (server_handshake.go), session.stateless (server_stateless.go)
+//	what a request says about its client, by era    session.open (eras.go), session.stateless (eras.go)
 //	an overload of requests is refused              incoming.admit (incoming.go), which may wait for a slot first: slotPatience
 //	a malformed line is found                       peer.take (peer.go), parseMessage (message.go)
 //	a line is too long                              lineReader.line (frame.go); what runnel writes: mcp.MaxLine (rpc/mcp/content.go)
 //	the other side does not read                    writer.try, writer.awaitTurn (writer.go); a task's output waits in package partials
 //	a request is cancelled                          peer.cancelled (peer.go); one of ours: peer.send (outgoing.go)
 //	an error gets its code                          call.failure (call.go)
-//	a stream is resumed elsewhere                   Caller.Marks, Session.Resume (server_resume.go)
-//	the input ends                                  Server.Serve (server_session.go): Options.Drain, then ErrShutdown
-//	a session ends                                  Server.Serve (server_session.go), Session.close (server_exchange.go)
+//	a stream is resumed elsewhere                   Caller.Marks, Session.Resume (exchange.go)
+//	the input ends                                  Server.Serve (serve.go): Options.Drain, then ErrShutdown
+//	a session ends                                  Server.Serve (serve.go), Session.close (exchange.go)
 //	a server that Dial started is stopped           child.end (client_child.go)
-//	a malformed line is answered                    session.refuse (server_dispatch.go), Client.refuse (client_receive.go)
+//	a malformed line is answered                    session.refuse (request.go), Client.refuse (client.go)
 package rpc

@@ -2,11 +2,8 @@ package rpc
 
 import (
 	"context"
-	"encoding/json"
 	"sync"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"runnel/internal/signal"
 	"runnel/rpc/mcp"
@@ -34,38 +31,6 @@ type incoming struct {
 	running int           // handlers
 	closed  bool          // nothing more is admitted
 	idle    chan struct{} // closed when no handler runs; nil unless somebody waits
-}
-
-// call is a request from the other side.
-type call struct {
-	incoming *incoming
-	log      *zerolog.Logger
-	parent   context.Context // of ctx
-	w        *writer         // writes the answer, and is kept open until then
-	id       json.RawMessage // as the other side wrote it
-	key      string          // the id in its canonical form
-	head     []byte          // the beginning of every line that belongs to the request
-	params   json.RawMessage // nil if there are none
-	waits    bool            // as tasks/result does (mcp.Waits); it takes a slot only for its response
-	batch    *batch          // the batch it came in; nil if it came alone
-
-	method string
-
-	// Set when the request is admitted and started.
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	dress  func(e *encoder, begin int, bare bool) error // see encoder.response
-}
-
-// newCall copies what a request needs out of its line, but the method.
-func newCall(p *peer, m *message) *call {
-	raw := append(append(make([]byte, 0, len(m.id)+len(m.params)), m.id...), m.params...)
-	m.w.hold()
-	c := &call{incoming: &p.incoming, log: &p.log, parent: p.ctx, w: m.w, id: raw[:len(m.id):len(m.id)], key: idKey(m.id), head: m.head(), batch: m.batch}
-	if m.params != nil {
-		c.params = raw[len(m.id):]
-	}
-	return c
 }
 
 // slotPatience bounds how long the reader of the input waits for a slot while none is taken or freed; after
