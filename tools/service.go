@@ -135,18 +135,18 @@ func (s *service) deliverRest(c *rpc.Caller, a *audience, from int64) *delivery 
 }
 
 // giveUp cancels a call whose request has ended without an answer. When the server stops, the runner ends
-// what must end; the next session of a client that reads tasks can find it (Runner.Earlier), since this one
-// has read nothing of it.
+// what must end. What was interrupted is kept for clients that read tasks (Runner.Earlier): this session may
+// have read nothing of it, and some hosts cancel their calls before they end. A client with tasks of its own
+// may not find a task for a call that it has cancelled.
 func (s *service) giveUp(ctx context.Context, e *entry, run *run.Run, c *rpc.Caller) {
-	if !errors.Is(context.Cause(ctx), rpc.ErrShutdown) {
+	stopped := errors.Is(context.Cause(ctx), rpc.ErrShutdown)
+	if !e.traits.bounded && (s.fallbackListed(c) || stopped && methods.CanUse(c)) {
+		if err := run.Keep(context.WithoutCancel(ctx)); err != nil && !errors.Is(err, tasks.ErrEnded) {
+			s.o.Log.Warn().Err(err).Str("taskId", run.ID()).Msg("an interrupted call is not kept")
+		}
+	}
+	if !stopped {
 		run.Cancel("cancelled by the client")
-		return
-	}
-	if e.traits.bounded || !s.fallbackListed(c) && !methods.CanUse(c) {
-		return
-	}
-	if err := run.Keep(context.WithoutCancel(ctx)); err != nil && !errors.Is(err, tasks.ErrEnded) {
-		s.o.Log.Warn().Err(err).Str("taskId", run.ID()).Msg("an interrupted call is not kept")
 	}
 }
 

@@ -99,38 +99,42 @@ func TestAStoppedTaskTellsWhy(t *testing.T) {
 }
 
 // A plain call that the end of its session stops can be read by the next session in the same directory, which
-// does not know its id. Sessions in other directories are not shown it.
+// does not know its id, also if a host without tasks cancels it first, as some do when their window is closed.
+// Sessions in other directories are not shown it.
 func TestAnInterruptedCallIsThereInTheNextSession(t *testing.T) {
 	t.Parallel()
 	here, state := t.TempDir(), t.TempDir()
 	ran := filepath.Join(here, "ran")
 	config := writeConfig(t, `tools: {build: {shell: '
   for i in 1 2 3; do echo "[$i/4] compiled"; done; echo > `+ran+`; exec sleep 600'}}`)
-	session := func(dir string) *witness {
+	session := func(dir string, plain bool) *witness {
 		cmd := programCommand(t, append(config, "--state", state)...)
 		cmd.Dir = dir
-		return newWitness(t, cmd)
+		return startWitness(&witness{t: t, patience: watchdog, plain: plain}, cmd)
 	}
 	list := func(w *witness) string {
 		var result mcp.CallToolResult
 		w.must(&result, "tools/call", map[string]any{"name": "list_tasks"})
 		return firstTextOf(&result)
 	}
-	for n := range 2 {
-		w := session(here)
-		w.send("tools/call", map[string]any{"name": "build"})
+	for n, status := range []string{"failed", "cancelled", "cancelled", "failed"} {
+		w := session(here, status == "cancelled")
+		request, _ := w.send("tools/call", map[string]any{"name": "build"})
 		for deadline := time.Now().Add(watchdog); os.Remove(ran) != nil; time.Sleep(20 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatal("the command did not run")
 			}
 		}
+		if status == "cancelled" {
+			w.notify("notifications/cancelled", map[string]any{"requestId": request})
+		}
 		w.end()
 
-		w = session(here)
+		w = session(here, n%2 == 0)
 		text := list(w)
 		lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 		if len(lines) != n+2 || !strings.Contains(lines[0], "earlier sessions") ||
-			!strings.Contains(lines[1], " build failed") {
+			!strings.Contains(lines[1], " build "+status) {
 			t.Fatalf("list_tasks: %s", text)
 		}
 		id, _, _ := strings.Cut(lines[1], " ")
@@ -143,7 +147,7 @@ func TestAnInterruptedCallIsThereInTheNextSession(t *testing.T) {
 		}
 		w.end()
 
-		w = session(t.TempDir())
+		w = session(t.TempDir(), true)
 		if text := list(w); !strings.HasPrefix(text, "No tasks of this session.") {
 			t.Errorf("elsewhere: %s", text)
 		}

@@ -33,6 +33,7 @@ type witness struct {
 	watch    watcher       // may be nil
 	patience time.Duration // how long what must come may take
 	asked    bool          // its user can be asked: the watcher answers
+	plain    bool          // it has no tasks
 }
 
 // watcher sees each line of both directions; the server's is seen before the witness looks at it.
@@ -78,6 +79,9 @@ func startWitness(w *witness, cmd *exec.Cmd) *witness {
 	t.Cleanup(w.kill)
 	var opened mcp.InitializeResult
 	capabilities := map[string]any{"tasks": map[string]any{"streaming": map[string]any{"partial": map[string]any{}}}}
+	if w.plain {
+		delete(capabilities, "tasks")
+	}
 	if w.asked {
 		capabilities["elicitation"] = map[string]any{}
 	}
