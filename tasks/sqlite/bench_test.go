@@ -11,7 +11,9 @@ import (
 
 	"runnel/partials"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 	"runnel/tasks"
+	"runnel/tasks/run"
 	"runnel/tasks/statetest"
 )
 
@@ -100,6 +102,40 @@ func BenchmarkSQLiteGrowth(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// Does it cost the same to find the tasks of earlier sessions, however many are stored? Where the last 200 are of
+// other directories, that is what is looked at.
+func BenchmarkSQLiteEarlier(b *testing.B) {
+	for _, stored := range []int{1000, 4000, 16_000} {
+		s := openStore(b, Options{Dir: b.TempDir()})
+		var wg sync.WaitGroup
+		for part := range 64 {
+			wg.Go(func() {
+				for i := part; i < stored; i += 64 {
+					t := statetest.Working(fmt.Sprint("old", i))
+					t.Variables = rawjson.Encode(map[string]string{tasks.PlaceNote: "here"})
+					t = statetest.Ended(t, mcp.TaskCompleted, "hello")
+					t.Log.Close()
+					if err := statetest.TryPut(s, t); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		for place, found := range map[string]int{"here": 50, "elsewhere": 0} {
+			r := run.NewRunner(run.Options{State: s, Owner: "local", Place: place})
+			b.Run(fmt.Sprintf("%d/%s", stored, place), func(b *testing.B) {
+				for b.Loop() {
+					if page, _, err := r.Earlier(b.Context(), 50, ""); err != nil || len(page) != found {
+						b.Fatal(len(page), err)
+					}
+				}
+			})
+			r.Close()
+		}
 	}
 }
 
