@@ -184,8 +184,7 @@ enabled = false
 		Name: "cline", Program: ".bin/cline",
 		Start: func(s Start) (args, env []string) {
 			s.write(".cline/data/settings/cline_mcp_settings.json", encode(s.mcpServers(nil)))
-			s.write(".cline/data/settings/providers.json", encode(object{"version": 1, "lastUsedProvider": "openai-compatible", "providers": object{
-				"openai-compatible": object{"settings": object{"provider": "openai-compatible", "apiKey": key, "model": "scripted", "baseUrl": s.URL + "/v1"}, "updatedAt": "2026-01-01T00:00:00.000Z", "tokenSource": "manual"}}}))
+			s.scriptedCline()
 			return []string{"-P", "openai-compatible", "-k", key, "-m", "scripted", Prompt},
 				[]string{"CLINE_TELEMETRY_DISABLED=1", "CLINE_NO_AUTO_UPDATE=1"}
 		},
@@ -210,9 +209,7 @@ enabled = false
 		Terminal: &Terminal{Ready: `scripted`, Stop: []string{"Escape"}, Again: []string{"--continue"}},
 		Start: func(s Start) (args, env []string) {
 			s.write(".pi/agent/mcp.json", encode(s.mcpServers(object{"exposure": "direct"})))
-			s.write(".pi/agent/models.json", encode(object{"providers": object{"scripted": object{
-				"baseUrl": s.URL + "/v1", "apiKey": key, "api": "openai-completions", "models": []object{{"id": "scripted"}}}}}))
-			s.write(".pi/agent/settings.json", encode(object{"defaultProvider": "scripted", "defaultModel": "scripted"}))
+			s.scriptedPi()
 			return []string{"-p", Prompt}, []string{"PI_OFFLINE=1", "PI_TELEMETRY=0"}
 		},
 	},
@@ -240,6 +237,20 @@ enabled = false
 func (s Start) scripted() object {
 	return object{"scripted": object{"npm": "@ai-sdk/openai-compatible", "name": "scripted",
 		"options": object{"baseURL": s.URL + "/v1", "apiKey": key}, "models": object{"scripted": object{"name": "scripted"}}}}
+}
+
+// scriptedCline writes where Cline finds the model.
+func (s Start) scriptedCline() {
+	s.write(".cline/data/settings/providers.json", encode(object{"version": 1, "lastUsedProvider": "openai-compatible", "providers": object{
+		"openai-compatible": object{"updatedAt": "2026-01-01T00:00:00.000Z", "tokenSource": "manual",
+			"settings": object{"provider": "openai-compatible", "apiKey": key, "model": "scripted", "baseUrl": s.URL + "/v1"}}}}))
+}
+
+// scriptedPi writes where Pi finds the model.
+func (s Start) scriptedPi() {
+	s.write(".pi/agent/models.json", encode(object{"providers": object{"scripted": object{
+		"baseUrl": s.URL + "/v1", "apiKey": key, "api": "openai-completions", "models": []object{{"id": "scripted"}}}}}))
+	s.write(".pi/agent/settings.json", encode(object{"defaultProvider": "scripted", "defaultModel": "scripted"}))
 }
 
 func claudeCode(s Start) (args, env []string) {

@@ -80,6 +80,66 @@ enabled = false
 		},
 		run: func(Start) []string { return []string{"run", "--no-session", "-t", Prompt} },
 	},
+	{
+		host: "opencode", id: "opencode", file: ".config/opencode/opencode.json",
+		before: func(s Start) string { return s.scriptedFile("https://opencode.ai/config.json") },
+		list:   []string{"mcp", "list"}, listed: `(?s)✓ runnel.*connected`,
+		run: func(Start) []string { return []string{"run", "--title", "test", Prompt} },
+	},
+	{
+		host: "kilo", id: "kilo", file: ".config/kilo/kilo.json",
+		before: func(s Start) string { return s.scriptedFile("https://app.kilo.ai/config.json") },
+		list:   []string{"mcp", "list"}, listed: `(?s)✓ runnel.*connected`,
+		run: func(Start) []string { return []string{"run", "--title", "test", Prompt} },
+	},
+	{
+		host: "pi", id: "pi", file: ".pi/agent/mcp.json",
+		before: func(s Start) string {
+			s.scriptedPi()
+			return "{\n  \"mcpServers\": {}\n}\n"
+		},
+		list: []string{"mcp", "list"}, listed: `(?m)^runnel: connected, .*direct`,
+		run: func(Start) []string { return []string{"-p", Prompt} },
+	},
+	{
+		host: "copilot", id: "copilot", file: ".copilot/mcp-config.json",
+		before: func(Start) string { return "{\n  \"mcpServers\": {}\n}\n" },
+		list:   []string{"mcp", "list"}, listed: `(?m)^ *runnel \(local\)`,
+		run: func(Start) []string {
+			return []string{"--allow-all", "--no-auto-update", "--disable-builtin-mcps", "-p", Prompt}
+		},
+	},
+	{
+		host: "cline", id: "cline", file: ".cline/data/settings/cline_mcp_settings.json",
+		before: func(s Start) string {
+			s.scriptedCline()
+			return "{\n  \"mcpServers\": {}\n}\n"
+		},
+		list: []string{"config", "mcp"}, listed: `(?m)^ *runnel \[stdio\]`,
+		run: func(Start) []string { return []string{"-P", "openai-compatible", "-k", key, "-m", "scripted", Prompt} },
+	},
+	{
+		host: "qwen", id: "qwen", file: ".qwen/settings.json",
+		before: func(Start) string {
+			return `{
+	// how I log in
+	"security": {"auth": {"selectedType": "openai"}},
+	"privacy": {"usageStatisticsEnabled": false}, /* no */
+	"general": {"disableAutoUpdate": true, "enableAutoUpdate": false},
+	"telemetry": {"enabled": false},
+	"$version": 4
+}
+`
+		},
+		list: []string{"mcp", "list"}, listed: `runnel: .* - Connected`,
+		run: func(Start) []string { return []string{"--yolo", "-m", "scripted", "-p", Prompt} },
+	},
+}
+
+// scriptedFile is the file of opencode and its relatives.
+func (s Start) scriptedFile(schema string) string {
+	return encode(object{"$schema": schema, "model": "scripted/scripted", "autoupdate": false, "share": "disabled", "permission": "allow",
+		"provider": s.scripted()}) + "\n"
 }
 
 // In a fresh home, runnel install makes the real program list and call runnel, and runnel uninstall leaves

@@ -18,7 +18,7 @@ import (
 type Scenario struct {
 	Name     string
 	Config   string                            // runnel.yaml; DIR is the run's directory
-	Flags    []string                          // runnel's
+	Short    []string                          // flags of runnel's that are there to be quick, with -short
 	Server   func(binary, dir string) []string // what the host starts instead of runnel with Config; nil = that
 	Play     func(run *Run, results []Result) []Call
 	During   func(run *Run) // runs beside the host
@@ -44,8 +44,8 @@ type Run struct {
 	Figure func(name, format string, args ...any)
 }
 
-// syncWait is when a call is handed over where that is not what the host gets by default: after two seconds.
-var syncWait = []string{"--sync-wait", "2s"}
+// soon hands a call over after two seconds. By default that is after 50 s, or 2 min where the host waits longer.
+var soon = []string{"--sync-wait", "2s"}
 
 var Scenarios = []Scenario{
 	{
@@ -73,7 +73,7 @@ var Scenarios = []Scenario{
 	{
 		Name:   "long",
 		Config: buildConfig,
-		Flags:  syncWait,
+		Short:  soon,
 		Play: func(run *Run, results []Result) []Call {
 			switch len(results) {
 			case 0:
@@ -223,7 +223,6 @@ var Scenarios = []Scenario{
 var minute = Scenario{
 	Name:   "minute",
 	Config: `tools: {build: {description: Builds the program, shell: "echo compiling; sleep 65; echo linked"}}`,
-	Limit:  2 * runLimit,
 	Play: func(_ *Run, results []Result) []Call {
 		if len(results) == 0 {
 			return []Call{{Tool: "build"}}
@@ -243,11 +242,11 @@ var minute = Scenario{
 const pollBytes = 300
 
 // followed is a build that prints all the time; a model follows it to its end by what the texts say.
-func followed(steps int, syncWait string) Scenario {
+func followed(steps int) Scenario {
 	return Scenario{
 		Name:   "build",
 		Config: fmt.Sprintf(`tools: {build: {description: Builds the program, shell: 'i=1; while [ $i -le %[1]d ]; do printf "[%%3d/%[1]d] compiling the packages of component %%d of the program\n" $i $i; i=$((i+1)); sleep 0.1; done'}}`, steps),
-		Flags:  []string{"--sync-wait", syncWait},
+		Short:  soon,
 		Limit:  runLimit + time.Duration(steps)*300*time.Millisecond,
 		Play: func(_ *Run, results []Result) []Call {
 			if len(results) == 0 {
@@ -327,9 +326,11 @@ func (run *Run) end(sig os.Signal) {
 	_ = syscall.Kill(-run.Process.Pid, syscall.SIGKILL) // a host may go on without the call
 }
 
+const pause = 20 * time.Millisecond
+
 // eventually polls: processes of other programs tell nobody of their end.
 func eventually(limit time.Duration, holds func() bool) bool {
-	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(pause) {
 		if holds() {
 			return true
 		}

@@ -107,9 +107,8 @@ func (s Start) settled() {
 type sitting struct {
 	name   string
 	config string // DIR stands for a directory of the run's own, PROJECT for the project's name
-	flags  []string
-	tasks  bool // only hosts with tasks play it
-	plain  bool // only the others play it
+	tasks  bool   // only hosts with tasks play it
+	plain  bool   // only the others play it
 	play   func(s *seat, results []Result) []Call
 	two    bool          // the same host is open in another project, too
 	do     func(s *seat) // nil: wait until the model has ended
@@ -143,6 +142,9 @@ func calls(n int) func(*seat, []Result) []Call {
 // failingLong fails with more than Claude Code shows of an error.
 const failingLong = `i=1; while [ $i -le 400 ]; do echo "main.go:$i: error $i of the compiler, in words"; i=$((i+1)); done; exit 2`
 
+// gate is how a command waits for release.
+const gate = `while [ ! -e DIR/go ]; do sleep 0.1; done;`
+
 // pidFile is how a command says who it is.
 const pidFile = `echo $$ $PPID > DIR/pids.new; mv DIR/pids.new DIR/pids;`
 
@@ -163,14 +165,18 @@ var sittings = []sitting{
 		check:  func(s *seat) { s.readsFailure(s.text(0)) },
 	},
 	{
-		name: "failing-task", tasks: true, play: calls(1), flags: []string{"--immediate-wait", "100ms"},
-		config: `tools: {script: {description: Runs the script, shell: 'sleep 2; ` + failingLong + `'}}`,
-		do:     func(s *seat) { s.awaitNote() },
+		name: "failing-task", tasks: true, play: calls(1),
+		config: `tools: {script: {description: Runs the script, shell: '` + gate + failingLong + `'}}`,
+		do: func(s *seat) {
+			s.waits(regexp.QuoteMeta(ended)) // it has a task in the background
+			s.release()
+			s.awaitNote()
+		},
 		check:  func(s *seat) { s.readsFailure(strings.Join(s.Notes, "\n")) },
 		golden: true,
 	},
 	{
-		name: "long", plain: true, golden: true, flags: syncWait,
+		name: "long", plain: true, golden: true,
 		config: strings.Replace(buildConfig, "build:", "script:", 1),
 		play: func(s *seat, results []Result) []Call {
 			if len(results) == 0 {
@@ -272,17 +278,38 @@ var sittings = []sitting{
 				s.keys(key)
 				eventually(between, ended)
 			}
-			if !eventually(stopLimit, ended) {
-				s.Errorf("the command lives %v after the keys that stop it:\n%s", stopLimit, s.screen())
+			var late time.Duration // how slow this machine is: by how much a pause was longer than it should be
+			seen := time.Now()
+			if !eventually(runLimit, func() bool {
+				late = max(late, time.Since(seen)-pause)
+				seen = time.Now()
+				return ended()
+			}) {
+				s.Errorf("the command lives %v after the keys that stop it:\n%s", runLimit, s.screen())
 				_ = syscall.Kill(-command, syscall.SIGKILL)
 			}
-			s.Logf("the command has ended %.1f s after the first key", time.Since(pressed).Seconds())
+			// What is before is the host's: it decides when it cancels the call.
+			var took time.Duration
+			if !eventually(goneLimit, func() bool {
+				i := slices.IndexFunc(s.list(), func(t listed) bool { return t.Tool == "script" && t.Status != "working" })
+				if i >= 0 {
+					took = seen.Sub(s.list()[i].LastUpdatedAt)
+				}
+				return i >= 0
+			}) {
+				s.Errorf("the stopped call is not listed: %+v", s.list())
+			}
+			s.Logf("the command has ended %.1f s after the first key, %.1f s after runnel got the cancel; pauses took up to %v more",
+				seen.Sub(pressed).Seconds(), took.Seconds(), late)
+			if took > stopLimit+10*late {
+				s.Errorf("the command lives %v after its cancel", took)
+			}
 		},
 	},
 	{
-		name: "restart-task", tasks: true, play: calls(1), flags: []string{"--immediate-wait", "100ms"},
+		name: "restart-task", tasks: true, play: calls(1),
 		config: `tools: {script: {description: Runs the script, shell: '` + pidFile + `
-  while [ ! -e DIR/go ]; do sleep 0.1; done; i=1; while [ $i -le 25 ]; do echo "[$i/25] a line"; i=$((i+1)); done'}}`,
+  ` + gate + ` i=1; while [ $i -le 25 ]; do echo "[$i/25] a line"; i=$((i+1)); done'}}`,
 		do: func(s *seat) {
 			s.command()
 			s.waits(ended)
@@ -339,8 +366,8 @@ var sittings = []sitting{
 // between is how long a person takes to press a key a second time: Copilot forgets the first one soon.
 const between = 200 * time.Millisecond
 
-// stopLimit is how long what a person stops may live: the grace of a command, and what a busy machine needs.
-const stopLimit = 30 * time.Second
+// stopLimit is how long what was cancelled may live: the grace of a command, which is 5 s, and some time to be killed.
+const stopLimit = 6 * time.Second
 
 // command waits until the command runs, and returns its process group.
 func (s *seat) command() int {
@@ -412,18 +439,9 @@ func (s *seat) history() {
 	if s.other != nil {
 		want *= 2
 	}
-	var list struct {
-		Tasks []struct{ Tool, Host, Status string }
-	}
 	complete := func() bool {
-		args := append([]string{"tasks", "list", "-o", "json"}, s.start.Server[1:5]...)
-		cmd := exec.Command(s.start.Server[0], args...)
-		out, err := cmd.Output()
-		if err != nil || json.Unmarshal(out, &list) != nil {
-			s.Fatalf("%v\n%s", err, out)
-		}
 		ended := 0
-		for _, t := range list.Tasks {
+		for _, t := range s.list() {
 			if t.Tool == "script" && t.Host != "" && t.Status != "working" {
 				ended++
 			}
@@ -431,8 +449,24 @@ func (s *seat) history() {
 		return ended == want
 	}
 	if !eventually(goneLimit, complete) {
-		s.Errorf("of %d calls the list has %+v", want, list.Tasks)
+		s.Errorf("of %d calls the list has %+v", want, s.list())
 	}
+}
+
+// listed is a task as its user sees it.
+type listed struct {
+	Tool, Host, Status string
+	LastUpdatedAt      time.Time
+}
+
+func (s *seat) list() []listed {
+	s.Helper()
+	cmd := exec.Command(s.start.Server[0], append([]string{"tasks", "list", "-o", "json"}, s.start.Server[1:]...)...)
+	var list struct{ Tasks []listed }
+	if out, err := cmd.Output(); err != nil || json.Unmarshal(out, &list) != nil {
+		s.Fatalf("%v\n%s", err, out)
+	}
+	return list.Tasks
 }
 
 // wrapping is what a host may add to a result.
@@ -534,7 +568,7 @@ func (s *seat) open(sit sitting, program, home, project string) {
 	}
 	config := start.write("runnel.yaml", strings.NewReplacer("DIR", s.Dir, "PROJECT", project).Replace(sit.config))
 	state := filepath.Join(s.Dir, "state")
-	start.Server = append([]string{binary, "--config", config, "--state", state}, sit.flags...)
+	start.Server = []string{binary, "--config", config, "--state", state}
 	_, env := s.Host.Start(start)
 	if s.Host.Terminal.Settle != nil {
 		s.Host.Terminal.Settle(start)
