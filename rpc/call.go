@@ -84,12 +84,22 @@ func (c *call) answer(result any, err error) {
 		a.settle(false)
 		return
 	}
+	// Only here an error gets its code.
+	var failure *Error
+	switch {
+	case err == nil, errors.As(err, &failure):
+	case context.Cause(c.ctx) == ErrShutdown && (errors.Is(err, context.Canceled) || errors.Is(err, ErrShutdown)):
+		failure = Errorf(mcp.CodeBusy, "%v", ErrShutdown)
+	default:
+		c.log.Error().Err(err).Str("method", c.method).Msg("a request failed")
+		failure = errInternal
+	}
 	e := newEncoder()
 	defer e.free()
 	if c.batch == nil { // the responses of a batch do not stand alone
 		e.buf.WriteString(a.Mark)
 	}
-	if err := e.response(c.head, c.id, a.Result, c.failure(err), c.dress); err != nil {
+	if err := e.response(c.head, c.id, a.Result, failure, c.dress); err != nil {
 		c.log.Error().Err(err).Str("method", c.method).Msg("a result cannot be encoded")
 	}
 	if c.batch != nil {
@@ -112,23 +122,6 @@ func (c *call) handle(h func(context.Context) (any, error)) (result any, err err
 		}
 	}()
 	return h(c.ctx)
-}
-
-// failure turns a handler's error into the error that the client gets, nil for nil. It is the only place
-// where an error gets its code.
-func (c *call) failure(err error) *Error {
-	if err == nil {
-		return nil
-	}
-	var e *Error
-	switch {
-	case errors.As(err, &e):
-		return e
-	case context.Cause(c.ctx) == ErrShutdown && (errors.Is(err, context.Canceled) || errors.Is(err, ErrShutdown)):
-		return Errorf(mcp.CodeBusy, "%v", ErrShutdown)
-	}
-	c.log.Error().Err(err).Str("method", c.method).Msg("a request failed")
-	return errInternal
 }
 
 // GrowStack grows a goroutine's stack to what a call needs. Call it first in a goroutine that answers a

@@ -21,7 +21,7 @@ type Caller struct {
 
 	session *session
 	head    []byte
-	call    *call // nil in OnSession and HandleNotification
+	call    *call // nil in OnSession, and for a notification
 }
 
 // ID is the id of the request, byte for byte as the client wrote it. Use it in lines that name the request,
@@ -86,7 +86,7 @@ func (c *Caller) InBatch() bool { return c.call != nil && c.call.batch != nil }
 // Patient reports whether the session lasts after the end of the input until all calls are done
 // (Options.Drain < 0). A [Session] does not: over HTTP it may serve a single request, after which the client
 // continues with another.
-func (c *Caller) Patient() bool { return c.session.in != nil && c.session.srv.opt.Drain < 0 }
+func (c *Caller) Patient() bool { return c.session.conn != nil && c.session.srv.opt.Drain < 0 }
 
 // Stream keeps the request's id in flight after its response, for a dialect that sends more responses under
 // it (SEP-1905). Call end before the last one is written, since the client may reuse the id then. end may be

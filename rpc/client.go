@@ -286,7 +286,25 @@ func (c *Client) notification(m *message) {
 // the server's stdin, waits, sends TERM to its process group, waits, and sends KILL. It returns an error if
 // the server's process failed or did not end. Requests without an answer fail with [ErrClosed].
 func (c *Client) Close() error {
-	c.closing.Do(c.close)
+	c.closing.Do(func() {
+		c.w.finish()
+		_ = c.opt.In.Close() // also ends a Write that waits
+		<-c.w.done
+		if c.child != nil {
+			c.child.end()
+		}
+		// The server closes its output when it exits. If it does not, do not wait for it.
+		silent := c.conn.rpc.DisconnectNotify()
+		select {
+		case <-silent:
+		case <-time.After(closeGrace):
+		}
+		if out, ok := c.opt.Out.(io.Closer); ok {
+			_ = out.Close()
+			<-silent
+			c.incoming.wait(context.Background())
+		}
+	})
 	if c.child == nil {
 		return nil
 	}
@@ -299,26 +317,6 @@ func (c *Client) Close() error {
 		return fmt.Errorf("the server ended with %v", s)
 	}
 	return nil
-}
-
-func (c *Client) close() {
-	c.w.finish()
-	_ = c.opt.In.Close() // also ends a Write that waits
-	<-c.w.done
-	if c.child != nil {
-		c.child.end()
-	}
-	// The server closes its output when it exits. If it does not, do not wait for it.
-	silent := c.conn.rpc.DisconnectNotify()
-	select {
-	case <-silent:
-	case <-time.After(closeGrace):
-	}
-	if out, ok := c.opt.Out.(io.Closer); ok {
-		_ = out.Close()
-		<-silent
-		c.incoming.wait(context.Background())
-	}
 }
 
 // Abandon gives up on a server that does not answer: requests fail with [ErrClosed] and the reason, and

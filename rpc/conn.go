@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 
 	"github.com/sourcegraph/jsonrpc2"
+
+	"runnel/rpc/mcp"
 )
 
 // conn is a peer's connection over two pipes: a jsonrpc2.Conn, which dispatches the other side's requests and
@@ -67,19 +69,26 @@ func (c *conn) read() {
 // would forget is no longer needed.
 func (c *conn) ReadObject(v any) (err error) {
 	defer func() {
-		if c.panicked(recover()) {
+		if p := recover(); p != nil {
+			c.panicked(p)
 			err = io.EOF
 		}
 	}()
 	<-c.started
 	for {
-		if id := c.nextAnswer(); id != 0 {
+		if c.due.Load() > 0 {
+			c.mu.Lock()
+			id := c.answers[0]
+			c.answers = c.answers[1:]
+			c.due.Add(-1)
+			c.mu.Unlock()
 			return v.(json.Unmarshaler).UnmarshalJSON(append(strconv.AppendUint([]byte(`{"id":`), id, 10), `,"result":true}`...))
 		}
 		line, err := c.lines.next()
 		switch {
 		case err == errLineTooLong:
-			c.refuseTooLong(line)
+			problem := Errorf(mcp.CodeInvalidRequest, "message too long: the limit is %d bytes a line", c.maxLine)
+			c.dispatch(&message{w: c.w, id: line, problem: problem}, nil)
 		case err != nil:
 			if err == io.EOF {
 				err = c.eof
@@ -150,16 +159,4 @@ func (c *conn) deliver(id uint64) {
 	defer c.mu.Unlock()
 	c.answers = append(c.answers, id)
 	c.due.Add(1)
-}
-
-// nextAnswer returns the next request of ours whose answer the Conn gets, 0 if there is none.
-func (c *conn) nextAnswer() (id uint64) {
-	if c.due.Load() == 0 {
-		return 0
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	id, c.answers = c.answers[0], c.answers[1:]
-	c.due.Add(-1)
-	return id
 }

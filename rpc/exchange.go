@@ -66,7 +66,8 @@ func (c *Session) exchange(out Output, take func(w *writer)) (x *Exchange, err e
 		return nil, ErrClosed
 	}
 	defer func() {
-		if c.panicked(recover()) {
+		if p := recover(); p != nil {
+			c.panicked(p)
 			x, err = nil, ErrClosed
 		}
 	}()
@@ -144,7 +145,7 @@ func (s *Server) Resumes() bool { return s.resume != nil }
 
 // Marks reports whether lines for this caller may begin with a mark, which must have no '{' and no '['.
 func (c *Caller) Marks() bool {
-	return c.session.in == nil && c.Era == Handshake && c.session.srv.Resumes()
+	return c.session.conn == nil && c.Era == Handshake && c.session.srv.Resumes()
 }
 
 // Marked returns the caller with a mark at the beginning of its lines, other than its response.

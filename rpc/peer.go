@@ -58,6 +58,7 @@ func newPeer(out Output, maxLine, maxInFlight int, log zerolog.Logger) *peer {
 	p.incoming = incoming{max: maxInFlight, maxBytes: inFlightLines * int64(maxLine), cause: ErrCancelled, room: signal.NewWake(), byID: map[string]*call{}, streams: map[string]bool{}}
 	p.outgoing = outgoing{log: log, turn: make(chan struct{}, 1), waiting: map[uint64]*request{}}
 	p.w = newWriter(out, p.incoming.freeSlots, log)
+	p.w.lasts = true
 	return p
 }
 
@@ -140,20 +141,10 @@ func (p *peer) pass(m *message) {
 	p.role.request(c)
 }
 
-// refuseTooLong refuses a line over the limit, of which only the id is known, if that.
-func (p *peer) refuseTooLong(id []byte) {
-	problem := Errorf(mcp.CodeInvalidRequest, "message too long: the limit is %d bytes a line", p.maxLine)
-	p.dispatch(&message{w: p.w, id: id, problem: problem}, nil)
-}
-
-// panicked reports whether taking a line has panicked, with a value; then nothing more is taken.
-func (p *peer) panicked(value any) bool {
-	if value == nil {
-		return false
-	}
+// panicked ends the input after taking a line has panicked.
+func (p *peer) panicked(value any) {
 	p.log.Error().Str("panic", fmt.Sprint(value)).Bytes("stack", debug.Stack()).Msg("taking a message panicked")
 	p.endInput(errInternal)
-	return true
 }
 
 // cancelled handles notifications/cancelled: the handler's context ends and no response is sent ("Receivers

@@ -11,9 +11,9 @@ import (
 
 // request dispatches a request.
 func (s *session) request(c *call) {
-	meta := requestMeta(c.params)
+	meta, stateless := requestMeta(c.params)
 	switch {
-	case isStateless(&meta): // the stateless era has neither of the two
+	case stateless: // the stateless era has neither of the two
 	case c.method == "ping":
 		s.answer(c, nil, nil)
 		return
@@ -21,7 +21,7 @@ func (s *session) request(c *call) {
 		s.initialize(c)
 		return
 	}
-	who, h, err := s.admit(c.method, &meta)
+	who, h, err := s.admit(c.method, &meta, stateless)
 	if err == nil {
 		c.waits = mcp.Waits(c.method)
 		err = s.incoming.admit(c)
@@ -83,8 +83,8 @@ func (s *session) refuse(m *message, _ []byte) *Error {
 // before): "A request carrying modern per-request _meta is served statelessly", any other by the session that
 // initialize opened (2026-07-28 basic/versioning, "Backward Compatibility with Initialization-Based
 // Versions").
-func (s *session) admit(method string, meta *mcp.RequestMeta) (Caller, Handler, *Error) {
-	if isStateless(meta) {
+func (s *session) admit(method string, meta *mcp.RequestMeta, stateless bool) (Caller, Handler, *Error) {
+	if stateless {
 		c, err := s.stateless(meta)
 		h := s.srv.handler(Stateless, method)
 		if err == nil && h == nil {
@@ -125,14 +125,10 @@ func (s *Server) handler(era Era, method string) Handler {
 	}
 }
 
-// isStateless reports whether a request is of the stateless era: only such requests have its fields in _meta.
-func isStateless(meta *mcp.RequestMeta) bool {
-	return meta.ProtocolVersion != nil || meta.ClientCapabilities != nil
-}
-
-// requestMeta reads params._meta; the result points into params. Unusable members read as absent. It decodes
-// only what is needed, since a client of the stateless era sends a long _meta with each request.
-func requestMeta(params []byte) (meta mcp.RequestMeta) {
+// requestMeta reads params._meta, and reports whether the request is of the stateless era: only such a request
+// has its fields there. The result points into params. Unusable members read as absent. It decodes only what
+// is needed, since a client of the stateless era sends a long _meta with each request.
+func requestMeta(params []byte) (meta mcp.RequestMeta, stateless bool) {
 	for it := rawjson.Over(rawjson.Member(params, "_meta")); it.Next(); {
 		switch string(it.Name) {
 		case "progressToken":
@@ -157,5 +153,5 @@ func requestMeta(params []byte) (meta mcp.RequestMeta) {
 			meta.LogLevel = it.Value
 		}
 	}
-	return meta
+	return meta, meta.ProtocolVersion != nil || meta.ClientCapabilities != nil
 }

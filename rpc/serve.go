@@ -26,7 +26,6 @@ const (
 type session struct {
 	*peer
 	srv *Server
-	in  *input // nil for a Session
 
 	// Owned by whoever takes a line.
 	last       statelessClient // the client of the latest request of the stateless era
@@ -46,13 +45,6 @@ type statelessClient struct {
 	capabilities mcp.ClientCapabilities
 }
 
-func newSession(ctx context.Context, srv *Server, in io.Reader, out io.Writer) *session {
-	s := &session{srv: srv, in: newInput(in)}
-	s.begin(ctx, pipeOutput{out, s.in})
-	s.conn = newConn(s.peer, s.in, io.EOF)
-	return s
-}
-
 // begin makes the session's peer.
 func (s *session) begin(ctx context.Context, out Output) {
 	s.peer = newPeer(out, s.srv.opt.MaxLine, s.srv.opt.MaxInFlight, s.srv.opt.Log)
@@ -69,7 +61,10 @@ func (s *session) begin(ctx context.Context, out Output) {
 // does not return, Serve sets a deadline on in or out, or closes it. A blocked Read of a terminal or of an
 // inherited pipe cannot be ended, and stays until the process exits.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	ss := newSession(ctx, s, in, out)
+	ss := &session{srv: s}
+	input := newInput(in)
+	ss.begin(ctx, pipeOutput{out, input})
+	ss.conn = newConn(ss.peer, input, io.EOF)
 	ss.start()
 
 	select {
@@ -82,9 +77,39 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	for _, f := range s.onStop {
 		f()
 	}
-	ss.flush(ctx, out)
-	ss.stopReader()
-	return ss.end()
+
+	// What is queued is written; with a negative Drain the client gets as much time as it needs.
+	if s.opt.Drain < 0 {
+		ss.w.close()
+		select {
+		case <-ss.w.done:
+		case <-ctx.Done():
+		}
+	}
+	if lost := ss.w.finish(); lost > 0 {
+		ss.log.Warn().Int("bytes", lost).Msg("the client does not read: the rest of the output is lost")
+		if interrupt(out) {
+			waitFor(ss.w.done)
+		}
+	}
+
+	// The Conn may see the end of the input, and a Read that waits ends.
+	close(ss.conn.drained)
+	if ss.input.Err() != nil || input.interrupt() {
+		waitFor(ss.conn.rpc.DisconnectNotify())
+	}
+	_ = ss.conn.rpc.Close() // its error only says that it was closed before
+
+	if err := context.Cause(ss.w.failed); err != nil && err != errUnread {
+		return err
+	}
+	err := context.Cause(ss.input)
+	for _, fine := range []error{io.EOF, os.ErrClosed, os.ErrDeadlineExceeded, io.ErrClosedPipe} { // interrupt makes a Read return one of the last three
+		if errors.Is(err, fine) {
+			return nil
+		}
+	}
+	return err
 }
 
 // drain waits for the requests in flight.
@@ -113,47 +138,6 @@ func (s *session) endHandlers(cause error) {
 	if n := s.incoming.wait(ctx); n > 0 {
 		s.log.Warn().Int("count", n).Dur("after", handlerGrace).Msg("some handlers did not end: going on without them")
 	}
-}
-
-// flush writes what is queued and ends the writer. With a negative Drain it waits for as long as the client
-// needs.
-func (s *session) flush(ctx context.Context, out io.Writer) {
-	if s.srv.opt.Drain < 0 {
-		s.w.close()
-		select {
-		case <-s.w.done:
-		case <-ctx.Done():
-		}
-	}
-	if lost := s.w.finish(); lost > 0 {
-		s.log.Warn().Int("bytes", lost).Msg("the client does not read: the rest of the output is lost")
-		if interrupt(out) {
-			waitFor(s.w.done)
-		}
-	}
-}
-
-// stopReader lets the Conn see the end of the input, and ends a waiting Read.
-func (s *session) stopReader() {
-	close(s.conn.drained)
-	if s.input.Err() != nil || s.in.interrupt() {
-		waitFor(s.conn.rpc.DisconnectNotify())
-	}
-	_ = s.conn.rpc.Close() // its error only says that it was closed before
-}
-
-// end returns the reason why the session ended, nil for a normal end.
-func (s *session) end() error {
-	if err := context.Cause(s.w.failed); err != nil && err != errUnread {
-		return err
-	}
-	err := context.Cause(s.input)
-	for _, fine := range []error{io.EOF, os.ErrClosed, os.ErrDeadlineExceeded, io.ErrClosedPipe} { // interrupt makes a Read return one of the last three
-		if errors.Is(err, fine) {
-			return nil
-		}
-	}
-	return err
 }
 
 func waitFor(done <-chan struct{}) {

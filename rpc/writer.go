@@ -58,6 +58,8 @@ type writer struct {
 	writing  atomic.Int64 // bytes of the current write
 	dropping sync.Once    // the first dropped line is logged
 
+	lasts bool // until close, as a session's own does: no hold matters
+
 	mu      sync.Mutex
 	closing bool    // write what is there, then end
 	moving  bool    // write the control lines, then close: the rest goes another way
@@ -228,6 +230,9 @@ func (w *writer) inTurn(ctx context.Context, line []byte, slots int) error {
 
 // hold keeps the writer open until release. It reports false if the writer has already closed.
 func (w *writer) hold() bool {
+	if w.lasts {
+		return true
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.ended() != nil {
@@ -239,6 +244,9 @@ func (w *writer) hold() bool {
 
 // release ends a hold.
 func (w *writer) release() {
+	if w.lasts {
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.unhold(1)
@@ -246,7 +254,7 @@ func (w *writer) release() {
 
 // unhold ends holds. mu is held.
 func (w *writer) unhold(holds int) {
-	if w.holds -= holds; w.holds == 0 {
+	if w.holds -= holds; w.holds == 0 && !w.lasts {
 		w.closing = true
 		trySend(w.wake, false)
 	}
@@ -259,42 +267,28 @@ func (w *writer) awaitTurn(ctx context.Context, encode func(dst []byte) []byte, 
 		return err
 	}
 	t := &turn{encode, slots, make(chan error, 1)}
-	if err := w.enter(t); err != nil {
-		return err
-	}
-	select {
-	case err := <-t.over:
-		return err
-	case <-ctx.Done():
-		if w.leave(t) {
-			return ctx.Err()
-		}
-		return <-t.over
-	}
-}
-
-// enter puts a turn at the end of the queue.
-func (w *writer) enter(t *turn) error {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	if err := w.ended(); err != nil {
+		w.mu.Unlock()
 		return err
 	}
 	w.turns = append(w.turns, t)
 	trySend(w.wake, false)
-	return nil
-}
-
-// leave withdraws a turn. It reports false if it is too late: the writer is encoding it, or the output has
-// ended.
-func (w *writer) leave(t *turn) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	i := slices.Index(w.turns, t)
-	if i >= 0 {
-		w.turns = slices.Delete(w.turns, i, i+1)
+	w.mu.Unlock()
+	select {
+	case err := <-t.over:
+		return err
+	case <-ctx.Done():
 	}
-	return i >= 0
+	w.mu.Lock()
+	i := slices.Index(w.turns, t)
+	if i < 0 { // too late: the writer is encoding it, or the output has ended
+		w.mu.Unlock()
+		return <-t.over
+	}
+	w.turns = slices.Delete(w.turns, i, i+1)
+	w.mu.Unlock()
+	return ctx.Err()
 }
 
 // unread returns how many bytes wait to be written.
