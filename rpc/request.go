@@ -41,15 +41,12 @@ func (s *session) request(c *call) {
 // notification handles a cancellation, and passes other notifications to their handlers.
 func (s *session) notification(m *message) {
 	method := rawjson.Unquote(m.method)
-	caller := s.negotiated
-	caller.session, caller.head = s, m.head()
-	f := s.srv.notices[method]
 	switch {
 	case method == "notifications/cancelled":
 		s.cancelled(m.params)
-	case f != nil && caller.Version != nil:
-		f(&caller, bytes.Clone(m.params))
-	case f == nil && s.srv.others != nil && !s.srv.knows(method):
+	case s.srv.others != nil && !s.srv.knows(method):
+		caller := s.negotiated
+		caller.session, caller.head = s, m.head()
 		s.srv.others(&caller, method, bytes.Clone(m.params))
 	}
 }

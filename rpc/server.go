@@ -55,7 +55,6 @@ type Server struct {
 	methods map[methodKey]Handler
 	declare []func(*Caller, *mcp.ServerCapabilities)
 	onDrain []func(context.Context)
-	notices map[string]func(*Caller, json.RawMessage)
 	other   func(ctx context.Context, c *Caller, method string, params json.RawMessage) (any, error)
 	others  func(c *Caller, method string, params json.RawMessage)
 	about   func(*Caller, mcp.Implementation, string) (mcp.Implementation, string)
@@ -82,7 +81,7 @@ var builtin = []methodKey{
 
 // NewServer makes a server that serves initialize, ping and cancellation, and nothing else yet.
 func NewServer(o *Options) *Server {
-	s := &Server{methods: map[methodKey]Handler{}, notices: map[string]func(*Caller, json.RawMessage){}}
+	s := &Server{methods: map[methodKey]Handler{}}
 	if o != nil {
 		s.opt = *o
 	}
@@ -106,12 +105,6 @@ func (s *Server) Handle(era Era, method string, h Handler) {
 // registers. f gets the caller and declares only what the negotiated version knows.
 func (s *Server) Declare(f func(c *Caller, caps *mcp.ServerCapabilities)) {
 	s.declare = append(s.declare, f)
-}
-
-// HandleNotification registers the handler of a notification from a session's client. The reader calls f, so
-// it must not wait.
-func (s *Server) HandleNotification(method string, f func(c *Caller, params json.RawMessage)) {
-	s.notices[method] = f
 }
 
 // HandleOthers registers what answers the requests and takes the notifications whose methods are in no era's

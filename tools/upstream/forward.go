@@ -97,12 +97,16 @@ func (s *Set) other(ctx context.Context, c *rpc.Caller, method string, params js
 // maxNotices bounds the notifications that wait for a server to start.
 const maxNotices = 64
 
-// otherNotice passes on a notification with a method that runnel does not know. A server that does not run is
-// started for it.
+// otherNotice passes on a notification that roots have changed, and one with a method that runnel does not
+// know. A server that does not run is started for the latter.
 func (s *Set) otherNotice(c *rpc.Caller, method string, params json.RawMessage) {
 	notify := func(l *link) { _ = l.client.TryNotify(method, toServer(params, l.client.Era())) } // fails only when the server is gone
 	u := s.declares(method)
 	switch {
+	case method == "notifications/roots/list_changed":
+		if c.Version != nil { // in a session
+			s.rootsChanged()
+		}
 	case u == nil:
 	case u.up() != nil:
 		notify(u.up())

@@ -68,7 +68,6 @@ func (s *Set) Serve(srv *rpc.Server, runner *run.Runner, wraps bool, o tools.Ser
 		tools.Announce(runner, c, "notifications/prompts/list_changed", &s.promptChanges)
 		tools.Announce(runner, c, "notifications/resources/list_changed", &s.resourceChanges)
 	})
-	srv.HandleNotification("notifications/roots/list_changed", func(*rpc.Caller, json.RawMessage) { s.rootsChanged() })
 	for _, era := range []rpc.Era{rpc.Handshake, rpc.Stateless} {
 		s.handle(srv, era, "prompts/list", s.listPrompts)
 		s.handle(srv, era, "prompts/get", s.getPrompt)
