@@ -85,9 +85,9 @@ func (c *call) answer(result any, err error) {
 		return
 	}
 	// Only here an error gets its code.
-	var failure *Error
+	failure, ok := errors.AsType[*Error](err)
 	switch {
-	case err == nil, errors.As(err, &failure):
+	case err == nil, ok:
 	case context.Cause(c.ctx) == ErrShutdown && (errors.Is(err, context.Canceled) || errors.Is(err, ErrShutdown)):
 		failure = Errorf(mcp.CodeBusy, "%v", ErrShutdown)
 	default:
