@@ -25,12 +25,13 @@ import (
 //	out ◀─ writer ◀─ WriteObject ◀─ Conn ◀─ DispatchCall ◀─ peer.send
 //
 // Directly on the pipes, the Conn would close the connection at the first malformed line, and it knows no
-// batches, no negative ids and no second answer to a request. It reads only JSON, and decodes a message four
-// times: 40 µs for a call with 2 KiB of arguments, and for a result of 16 MiB hundreds of MiB. So it gets
+// batches, no negative ids and no second answer to a request. It reads only JSON, and decodes that more than
+// once: a call of 100 bytes costs 63 allocations, one of 2 KiB 676 and fifty times the time, and a result of
+// 16 MiB hundreds of MiB. So it gets
 //
-//   - a request that comes alone, with its method and a number as its id (4 µs, 26 allocations). Under that
+//   - a request that comes alone, with its method and a number as its id: 28 allocations, 4 µs. Under that
 //     number the other side's own id, byte for byte, and the params are kept (arrived);
-//   - the id of the first answer to a request of ours. The answer is kept in the request.
+//   - the id of the first answer to a request of ours: 17 allocations. The answer is kept in the request.
 //
 // Everything else bypasses it: notifications, which have no answer; the members of an array; and replies
 // ([call.answer]).
