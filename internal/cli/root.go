@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"runnel/internal/serve"
+	"runnel/internal/stdio"
 	"runnel/internal/term"
 )
 
@@ -33,15 +34,15 @@ type Process struct {
 // not 0, the process must end by that signal as if it had not been caught; else it exits with code.
 func (p *Process) Main(ctx context.Context, args []string) (code int, killedBy syscall.Signal) {
 	serve.EaseCollector()
-	in, restoreIn := serve.Polled(p.Stdin)
+	in, restoreIn := stdio.Polled(p.Stdin)
 	defer restoreIn()
-	out, restoreOut := serve.Polled(p.Stdout)
+	out, restoreOut := stdio.Polled(p.Stdout)
 	defer restoreOut()
 	i := &invocation{
 		Setup: serve.Setup{Env: p.Env, Stdin: in, Stdout: out, Stderr: p.Stderr, Hangups: p.Hangups, Watches: true},
 		again: p.Again, lastWords: make(chan func(), 1),
 	}
-	if serve.SamePipe(p.Stderr, p.Stdout) { // as with 2>&1: the pipe no longer blocks, and a plain write would lose what does not fit
+	if stdio.SamePipe(p.Stderr, p.Stdout) { // as with 2>&1: the pipe no longer blocks, and a plain write would lose what does not fit
 		i.Stderr = out
 	}
 	code = i.run(ctx, args)

@@ -18,8 +18,8 @@
 // are out: after a second, the check of the schemas and the spare threads (registry.go, serve.go), and the
 // recovery of tasks (state.go).
 //
-// Locks: patient.mu (stderr.go), worker.mu (work.go) and owners.mu (owners.go) are never held together. The
-// locks of rpc/http and of a runner are taken under owners.mu.
+// Locks: worker.mu (work.go) and owners.mu (owners.go) are never held together. The locks of rpc/http and of a
+// runner are taken under owners.mu.
 //
 // Where things stand:
 //

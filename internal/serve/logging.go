@@ -6,6 +6,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"runnel/internal/stdio"
 	"runnel/internal/term"
 	"runnel/tools/config"
 )
@@ -22,6 +23,16 @@ func (s *Setup) Logger() zerolog.Logger {
 		w = term.LogWriter(w, s.Getenv("NO_COLOR") == "" && term.IsTerminal(s.Stderr))
 	}
 	return zerolog.New(s.secrets.Writer(w)).Level(level).With().Timestamp().Logger()
+}
+
+// patientStderr is the stderr of a command that serves a host (stdio.Patient).
+func (s *Setup) patientStderr() io.Writer {
+	return stdio.Patient(s.Stderr, func(direct io.Writer, lines int) {
+		other := *s
+		other.Stderr = direct
+		log := other.Logger()
+		log.Warn().Int("lines", lines).Msg("log lines were dropped: nobody read stderr")
+	})
 }
 
 // warnings warns of names in a config that have no effect: secrets without a value, and upstreams whose tools

@@ -17,7 +17,7 @@ import (
 
 // Serve runs until the input ends, ctx does, or the output fails.
 func (s *Setup) Serve(ctx context.Context) error {
-	s.Stderr = s.PatientStderr()
+	s.Stderr = s.patientStderr()
 	starting, started := context.WithCancel(ctx)
 	defer started()
 	starting = s.UntilHangup(starting) // until the config is read, there is nothing to read again

@@ -72,7 +72,7 @@ const takeAgain = time.Second
 func (s *Setup) Work(ctx context.Context, o WorkOptions) error {
 	ctx, leave := context.WithCancel(ctx)
 	defer leave()
-	s.Stderr = s.PatientStderr()
+	s.Stderr = s.patientStderr()
 	conf, file, err := s.LoadConfig(ctx)
 	if err != nil {
 		return err

@@ -1,9 +1,10 @@
 //go:build unix
 
-package serve
+package stdio
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"runtime"
@@ -15,15 +16,15 @@ import (
 
 // A reader who reads stderr late is told what is missing. A line that only had room for its beginning ends
 // there.
-func TestPatientStderr(t *testing.T) {
+func TestPatient(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	i := &Setup{Stderr: w}
-	i.Options.LogLevel.Word, i.Options.logFormat.Word = "info", "auto"
-	stderr := i.PatientStderr().(*patient)
+	stderr := Patient(w, func(direct io.Writer, lines int) {
+		fmt.Fprintf(direct, `{"lines":%d,"message":"nobody read stderr"}`+"\n", lines)
+	}).(*patient)
 	long := strings.Repeat("x", 3*pipeRoom) + "\n"
 	lines := 0
 	write := func(line string) {
@@ -63,7 +64,7 @@ func TestPatientStderr(t *testing.T) {
 }
 
 // A line that fits is written in one piece: another process may write to the same pipe.
-func TestPatientStderrWritesWholeLines(t *testing.T) {
+func TestPatientWritesWholeLines(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("elsewhere fewer lines fit")
 	}

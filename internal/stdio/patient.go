@@ -1,4 +1,4 @@
-package serve
+package stdio
 
 import (
 	"io"
@@ -23,22 +23,18 @@ type patient struct {
 	middle bool // the beginning of a dropped line has been written
 }
 
-// PatientStderr returns the stderr of a command that serves a host: a patient one if it is a pipe or a
-// socket, else stderr itself.
-func (s *Setup) PatientStderr() io.Writer {
-	f, ok := s.Stderr.(*os.File)
+// Patient returns the stderr of a command that serves a host: a patient one if it is a pipe or a socket, else
+// stderr itself. note writes to direct how many lines were dropped, in less than 512 bytes.
+func Patient(stderr io.Writer, note func(direct io.Writer, lines int)) io.Writer {
+	f, ok := stderr.(*os.File)
 	if !ok {
-		return s.Stderr
+		return stderr
 	}
 	if _, ok := pipe(f); !ok {
 		return f
 	}
-	direct, to := *s, newOutlet(f)
-	direct.Stderr = to
-	return &patient{to: to, note: func(lines int) {
-		log := direct.Logger()
-		log.Warn().Int("lines", lines).Msg("log lines were dropped: nobody read stderr")
-	}}
+	to := newOutlet(f)
+	return &patient{to: to, note: func(lines int) { note(to, lines) }}
 }
 
 // Write writes a line, or drops it.

@@ -1,6 +1,6 @@
 //go:build unix
 
-package serve
+package stdio
 
 import (
 	"os"
@@ -12,9 +12,9 @@ import (
 )
 
 // Polled hands an inherited pipe or socket to the runtime's poller. A blocked Read then takes no thread that
-// the scheduler has to
-// notice and replace (a ping's round trip takes half the time), and a deadline can end it. Files and
-// terminals stay as they are.
+// the scheduler has to notice and replace (a ping's round trip takes half the time), and a deadline can end
+// it. Files and terminals stay as they are.
+//
 // restore undoes it: O_NONBLOCK belongs to the end of the pipe, which other processes, such as the parent,
 // may share. A pipe that is non-blocking already, as a runnel that was killed leaves it, the runtime polls
 // from the start: it takes no second file with that descriptor.
