@@ -208,7 +208,7 @@ func (l *link) request(ctx context.Context, method string, params json.RawMessag
 	}
 	if c == nil {
 		theirs := l.secrets.Set().JSON(toClient(params))
-		if answer, ok, err := l.forwards.ask(ctx, method, theirs); ok && !(roots && errors.Is(err, errAnswered)) {
+		if answer, ok, err := l.forwards.ask(ctx, method, theirs); ok && (!roots || !errors.Is(err, errAnswered)) {
 			return answer, err
 		}
 		if stateless && !tools.CanDo(l.session.first.Load(), method, params) {
