@@ -15,7 +15,7 @@ async function showTools(open, trouble) {
       make("span", {className: "facts", textContent: `${plain(dir)} · since ${began(since)}`, title: new Date(since).toLocaleString()}))));
     say(at("with"), "Hosts that start runnel");
     at("hosts").replaceChildren(...(hosts ?? []).map(({host, file}) => make("li", {}, make("b", {textContent: host}), make("span", {className: "facts", textContent: plain(file)}))));
-    if (hosts?.length === 0) at("hosts").append(make("li", {className: "facts", textContent: "None yet. In a terminal, runnel install HOST adds runnel to one."}));
+    if (hosts?.length === 0) at("hosts").append(make("li", {className: "facts"}, make("span", {}, "None yet. In a terminal, ", make("code", {textContent: "runnel install HOST"}), " adds runnel to one.")));
     say(at("can"), tools.length ? "Run a tool" : "This config has no tools.");
   } catch (e) {
     trouble(e);
