@@ -16,6 +16,7 @@ import (
 	"runnel/internal/hosts"
 	"runnel/internal/serve"
 	"runnel/internal/term"
+	"runnel/internal/trust"
 	"runnel/tools/config"
 )
 
@@ -149,7 +150,7 @@ func (i *invocation) findTools(cmd *cobra.Command, h *hosts.Host, project bool, 
 
 // thisProject says what the current directory's config file gives a host that is opened here.
 func (i *invocation) thisProject() string {
-	text, _, err := serve.ReadRegular(config.FileName)
+	text, _, err := trust.ReadRegular(config.FileName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "this one has none: runnel init proposes it"
 	}

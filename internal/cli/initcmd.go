@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"runnel/internal/propose"
-	"runnel/internal/serve"
 	"runnel/internal/system"
 	"runnel/internal/term"
 	"runnel/tools/config"
@@ -54,10 +53,10 @@ It knows ` + propose.Files + `.`,
 
 func (i *invocation) init(cmd *cobra.Command, dir, file string, dryRun bool) error {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return misuse(cmd, "%s is not a directory", serve.ShownPath(dir))
+		return misuse(cmd, "%s is not a directory", term.Quote(dir))
 	}
 	if _, err := os.Lstat(file); err == nil && !dryRun {
-		return fmt.Errorf("%s exists: runnel init --dry-run shows what it would propose", serve.ShownPath(file))
+		return fmt.Errorf("%s exists: runnel init --dry-run shows what it would propose", term.Quote(file))
 	}
 	project, err := filepath.Abs(dir)
 	if err != nil {
@@ -68,7 +67,7 @@ func (i *invocation) init(cmd *cobra.Command, dir, file string, dryRun bool) err
 	}
 	text, from := propose.Propose(system.Dir(dir), project)
 	if len(from) == 0 {
-		return fmt.Errorf("nothing in %s says how it is built or tested (looked for %s)", serve.ShownPath(dir), propose.Files)
+		return fmt.Errorf("nothing in %s says how it is built or tested (looked for %s)", term.Quote(dir), propose.Files)
 	}
 	conf, err := config.Parse(file, []byte(text))
 	if err == nil {
@@ -85,17 +84,17 @@ func (i *invocation) init(cmd *cobra.Command, dir, file string, dryRun bool) err
 	if _, err := io.WriteString(i.Stdout, term.PrintableLines(text)); err != nil || dryRun {
 		return err
 	}
-	said := fmt.Sprintf("wrote %s, %s", serve.ShownPath(file), term.Count(len(conf.Tools), "tool"))
+	said := fmt.Sprintf("wrote %s, %s", term.Quote(file), term.Count(len(conf.Tools), "tool"))
 	level := zerolog.InfoLevel
 	if _, err := i.Trust().Add(file, []byte(text)); err != nil {
 		level = zerolog.WarnLevel
-		said += fmt.Sprintf("; it is not trusted yet (%v): runnel trust %s", err, serve.ShownPath(file))
+		said += fmt.Sprintf("; it is not trusted yet (%v): runnel trust %s", err, term.Quote(file))
 	} else {
 		said += "; it is trusted until it changes, then run runnel trust again"
 	}
 	named := ""
 	if filepath.Base(file) != config.FileName || project != "" {
-		named = " --config " + serve.ShownPath(file)
+		named = " --config " + term.Quote(file)
 	}
 	i.Say(level, fmt.Sprintf("%s\nNext: runnel tools%s, then runnel install%s", said, named, named))
 	return nil
@@ -105,7 +104,7 @@ func (i *invocation) init(cmd *cobra.Command, dir, file string, dryRun bool) err
 func writeNew(file, text string) error {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s exists", serve.ShownPath(file))
+		return fmt.Errorf("%s exists", term.Quote(file))
 	} else if err != nil {
 		return err
 	}

@@ -146,7 +146,7 @@ func (i *invocation) installInto(cmd *cobra.Command, h *hosts.Host, entry *entry
 	}
 	if was, dir := change.Replaces(); dir != "" && dir != change.Dir && entry.scope.Word == "user" {
 		return fmt.Errorf("%s: its server %s was installed in %s, and starts\n  %s\nIt stays. Give yours a name of its own with --name, or write it into this project's file with --scope project; to replace the other, first: runnel uninstall %s --name %s",
-			h.Title, entry.name, serve.ShownPath(dir), term.Quote(append([]string{was.Command}, was.Args...)...), h.ID, entry.name)
+			h.Title, entry.name, term.Quote(dir), term.Quote(append([]string{was.Command}, was.Args...)...), h.ID, entry.name)
 	}
 	next := []string{h.After, "Can it start? runnel doctor " + h.ID}
 	if h.Here(hosts.This(i.Getenv)) == "" {

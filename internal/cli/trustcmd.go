@@ -14,6 +14,7 @@ import (
 
 	"runnel/internal/serve"
 	"runnel/internal/term"
+	"runnel/internal/trust"
 	"runnel/tools/config"
 )
 
@@ -53,17 +54,17 @@ A file that you name (--config, $RUNNEL_CONFIG) and the one in your own config d
 				if err := i.Trust().Remove(file); err != nil {
 					return err
 				}
-				i.Say(zerolog.InfoLevel, "no longer trusted: "+serve.ShownPath(file))
+				i.Say(zerolog.InfoLevel, "no longer trusted: "+term.Quote(file))
 				return nil
 			}
 			if filepath.Base(file) != config.FileName {
-				return misuse(cmd, "%s needs no trust: only a file named %s is ever found without being named", serve.ShownPath(file), config.FileName)
+				return misuse(cmd, "%s needs no trust: only a file named %s is ever found without being named", term.Quote(file), config.FileName)
 			}
-			text, _, err := serve.ReadRegular(file)
+			text, _, err := trust.ReadRegular(file)
 			if errors.Is(err, fs.ErrNotExist) {
-				return misuse(cmd, "there is no %s", serve.ShownPath(file))
+				return misuse(cmd, "there is no %s", term.Quote(file))
 			} else if err != nil {
-				return fmt.Errorf("%s: %w", serve.ShownPath(file), err)
+				return fmt.Errorf("%s: %w", term.Quote(file), err)
 			}
 			conf, err := config.Parse(file, text)
 			if err == nil {
@@ -81,7 +82,7 @@ A file that you name (--config, $RUNNEL_CONFIG) and the one in your own config d
 			if _, err := io.WriteString(i.Stdout, strings.TrimSuffix(term.PrintableLines(string(text)), "\n")+"\n"); err != nil {
 				return err
 			}
-			i.Say(zerolog.InfoLevel, "trusted until it changes: "+serve.ShownPath(path))
+			i.Say(zerolog.InfoLevel, "trusted until it changes: "+term.Quote(path))
 			return nil
 		},
 	}

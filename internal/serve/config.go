@@ -13,6 +13,7 @@ import (
 
 	"runnel/internal/pause"
 	"runnel/internal/system"
+	"runnel/internal/trust"
 	"runnel/tools/config"
 	"runnel/tools/notify"
 	"runnel/tools/secrets"
@@ -42,8 +43,8 @@ func (s *Setup) LoadStateConfig(ctx context.Context) (*config.Config, error) {
 	if err != nil || left == nil {
 		return conf, err
 	}
-	theirs, err := config.Parse(left.path, left.text)
-	unknown := left.text == nil || err != nil // it may name any state and owner
+	theirs, err := config.Parse(left.Path, left.Text)
+	unknown := left.Text == nil || err != nil // it may name any state and owner
 	if !conf.Overridden("state.dir") && (unknown || theirs.State.Dir != conf.State.Dir) || !conf.Overridden("server.owner") && (unknown || theirs.Server.Owner != conf.Server.Owner) {
 		s.Say(zerolog.WarnLevel, "runnel: tasks of the state and the owner that the config file names are not shown: "+left.Error())
 	}
@@ -52,7 +53,7 @@ func (s *Setup) LoadStateConfig(ctx context.Context) (*config.Config, error) {
 
 // ReadConfigs is LoadConfig without a report on stderr. left says why the project's file is not used, nil if
 // it is not.
-func (s *Setup) ReadConfigs(ctx context.Context) (conf *config.Config, file string, left *untrusted, err error) {
+func (s *Setup) ReadConfigs(ctx context.Context) (conf *config.Config, file string, left *trust.Refusal, err error) {
 	if s.secrets == nil {
 		s.secrets = &secrets.Current{}
 	}
@@ -60,7 +61,7 @@ func (s *Setup) ReadConfigs(ctx context.Context) (conf *config.Config, file stri
 	file = config.Within(s.Options.Config)
 	if file == "" && s.Wrapped == nil {
 		project := config.Project()
-		if text, s.seen, left = s.Trust().read(project); s.seen != nil {
+		if text, s.seen, left = s.Trust().Read(project); s.seen != nil {
 			file, s.project = project, project
 			conf, err = config.Parse(file, text)
 		} else if file, err = config.Find(config.Places(s.Getenv)[1:]); err != nil {

@@ -30,5 +30,5 @@
 //	a state must have workers                       Setup.openState (state.go)
 //	a worker takes tasks                            worker.take, worker.begin (work.go)
 //	a server ends                                   Setup.Connect (serve.go), stopTasks (server.go)
-//	a config file that was only found needs trust   Trust.read, Trust.distrust (trust.go)
+//	a config file that was only found needs trust   trust.Files (internal/trust)
 package serve

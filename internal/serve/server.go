@@ -110,7 +110,7 @@ func (s *Setup) newRunner(conf *config.Config, store tasks.State, observer run.O
 func (s *Setup) instructions(conf *config.Config) string {
 	text := conf.Server.Instructions
 	if s.untrusted != nil {
-		text = strings.TrimSpace(text + "\n\n" + s.untrusted.instructions())
+		text = strings.TrimSpace(text + "\n\n" + s.untrusted.Instructions())
 	}
 	return text
 }

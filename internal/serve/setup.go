@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"runnel/internal/system"
+	"runnel/internal/trust"
 	"runnel/internal/view"
 	httpserver "runnel/rpc/http"
 	"runnel/tools/config"
@@ -40,7 +41,7 @@ type Setup struct {
 	seen      os.FileInfo        // the config file's info from before the last read; nil if it did not exist
 	front     httpserver.Options // the options of the HTTP server
 	owners    *owners            // the owners that come over HTTP; nil = HTTP is not served
-	untrusted *untrusted         // why the config file in the current directory was left out, if it was
+	untrusted *trust.Refusal     // why the config file in the current directory was left out, if it was
 	Tools     int                // the number of tools of the config and the command line, once the registry is made
 	Upstreams int                // the number of upstreams, likewise
 	Classes   int                // the number of classes of workers whose tools are served, likewise
@@ -70,7 +71,7 @@ func (s *Setup) UntilHangup(ctx context.Context) context.Context {
 }
 
 // Trust returns the trust of the user whose variables these are.
-func (s *Setup) Trust() Trust { return Trust{s.Getenv} }
+func (s *Setup) Trust() trust.Files { return trust.Files{Getenv: s.Getenv} }
 
 // Getenv returns the value of a variable, "" if it is not set. Use it instead of os.Getenv: tests have a
 // separate environment.

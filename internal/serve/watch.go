@@ -21,7 +21,7 @@ import (
 func (s *Setup) reload(ctx context.Context, file string, conf *config.Config, set *upstream.Set, log zerolog.Logger) {
 	trusted := "" // the folder where a record changes when the file is trusted again
 	if file == s.project {
-		trusted, _ = s.Trust().dir() // it exists: the file is trusted
+		trusted, _ = s.Trust().Dir() // it exists: the file is trusted
 	}
 	var events <-chan fsnotify.Event
 	var errs <-chan error

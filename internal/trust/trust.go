@@ -1,4 +1,10 @@
-package serve
+// Package trust knows which config files their user trusts. A config file says which programs run. A file that
+// was only found in the current directory may be anybody's: it may have come with a repository, or with a
+// download. It counts once its user has run "runnel trust", as long as neither its place nor its content
+// changes. The programs that it starts (such as a script beside it) may change.
+//
+// For each trusted file there is a record in the user's default state: its path and a hash of its content.
+package trust
 
 import (
 	"crypto/sha256"
@@ -16,32 +22,27 @@ import (
 	"runnel/tools/config"
 )
 
-// A config file says which programs run. A file that was only found in the current directory may be
-// anybody's: it may have come with a repository, or with a download. It counts once its user has run "runnel
-// trust", as long as neither its place nor its content changes. The programs that it starts (such as a script
-// beside it) may change.
-
-// Trust knows which config files the user trusts. Setup.Trust makes one.
-type Trust struct {
+// Files are the config files that a user trusts.
+type Files struct {
 	Getenv func(name string) string
 }
 
-// untrusted is a project's config file that is not used.
-type untrusted struct {
-	path string // absolute; relative if the current directory has no path
+// Refusal is the reason why a project's config file is not used.
+type Refusal struct {
+	Path string // absolute; relative if the current directory has no path
 	why  string
-	text []byte // nil if it cannot be read
+	Text []byte // nil if it cannot be read
 }
 
-func (u *untrusted) Error() string {
-	return fmt.Sprintf("%s is not used: %s. Read it, then run: runnel trust %s", ShownPath(u.path), u.why, ShownPath(u.path))
+func (r *Refusal) Error() string {
+	return fmt.Sprintf("%s is not used: %s. Read it, then run: runnel trust %s", term.Quote(r.Path), r.why, term.Quote(r.Path))
 }
 
-// instructions tell a model why tools are missing. The model may have a shell, but only a person may judge
+// Instructions tell a model why tools are missing. The model may have a shell, but only a person may judge
 // the file. They name neither the directory nor an error with its path: whoever made the directory chose
 // those words.
-func (u *untrusted) instructions() string {
-	why := u.why
+func (r *Refusal) Instructions() string {
+	why := r.why
 	if why != notTrusted && why != trustedBefore {
 		why = "it cannot be read, or checked"
 	}
@@ -56,28 +57,25 @@ const (
 	trustedBefore = "it has changed since it was trusted"
 )
 
-// ShownPath is a path as a message names it: it may stand in a command that is pasted into a shell.
-func ShownPath(path string) string { return term.Quote(path) }
-
-// read reads a config file that was only found, if its user trusts it. info is nil if there is none, or if it
+// Read reads a config file that was only found, if its user trusts it. info is nil if there is none, or if it
 // is not used. The returned text is the one that was checked: the file may have changed since.
-func (t Trust) read(file string) (text []byte, info os.FileInfo, left *untrusted) {
+func (f Files) Read(file string) (text []byte, info os.FileInfo, left *Refusal) {
 	text, info, err := ReadRegular(file)
 	if errors.Is(err, fs.ErrNotExist) || info != nil && info.IsDir() {
 		return nil, nil, nil
 	}
 	path, placeErr := placeOf(file)
 	if placeErr != nil {
-		return nil, nil, &untrusted{path: file, why: placeErr.Error()}
+		return nil, nil, &Refusal{Path: file, why: placeErr.Error()}
 	}
-	if t.isOwn(path) {
+	if f.isOwn(path) {
 		return nil, nil, nil // it is read next, as the user's own
 	}
 	if err != nil {
-		return nil, nil, &untrusted{path: path, why: err.Error()}
+		return nil, nil, &Refusal{Path: path, why: err.Error()}
 	}
-	if why := t.distrust(path, text); why != "" {
-		return nil, nil, &untrusted{path, why, text}
+	if why := f.distrust(path, text); why != "" {
+		return nil, nil, &Refusal{path, why, text}
 	}
 	return text, info, nil
 }
@@ -100,15 +98,15 @@ func placeOf(file string) (string, error) {
 }
 
 // isOwn reports whether a path is that of the config file in the user's own config directory.
-func (t Trust) isOwn(path string) bool {
-	return slices.ContainsFunc(config.Places(t.Getenv)[1:], func(own string) bool {
+func (f Files) isOwn(path string) bool {
+	return slices.ContainsFunc(config.Places(f.Getenv)[1:], func(own string) bool {
 		place, err := placeOf(own)
 		return err == nil && place == path
 	})
 }
 
-// trustRecord is the record of a file that the user trusts.
-type trustRecord struct {
+// record is the record of a file that the user trusts.
+type record struct {
 	Path   string `json:"path"`
 	SHA256 string `json:"sha256"` // the content's
 }
@@ -118,10 +116,10 @@ func hash(text []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// dir is the directory with a record of each trusted file. It is always in the user's default state, and
+// Dir is the directory with a record of each trusted file. It is always in the user's default state, and
 // nobody else may write it: they would decide what is trusted.
-func (t Trust) dir() (string, error) {
-	state, err := config.Default().StateDir(t.Getenv)
+func (f Files) Dir() (string, error) {
+	state, err := config.Default().StateDir(f.Getenv)
 	if err != nil {
 		return "", err
 	}
@@ -145,21 +143,21 @@ func (t Trust) dir() (string, error) {
 
 // Refuses says why runnel would leave a file out if it only found it in the current directory, "" if it would
 // not. It is for a command that reads the file anyway.
-func (t Trust) Refuses(file string) string {
-	_, _, left := t.read(file)
+func (f Files) Refuses(file string) string {
+	_, _, left := f.Read(file)
 	if left == nil || filepath.Base(file) != config.FileName {
 		return ""
 	}
-	return fmt.Sprintf("It is not trusted (%s): unless you name it with --config, runnel leaves it out until you run: runnel trust %s", left.why, ShownPath(left.path))
+	return fmt.Sprintf("It is not trusted (%s): unless you name it with --config, runnel leaves it out until you run: runnel trust %s", left.why, term.Quote(left.Path))
 }
 
 // distrust says why a file with this content is not trusted, "" if it is trusted.
-func (t Trust) distrust(path string, text []byte) string {
-	dir, err := t.dir()
+func (f Files) distrust(path string, text []byte) string {
+	dir, err := f.Dir()
 	if err != nil {
 		return err.Error()
 	}
-	k, err := readTrustRecord(filepath.Join(dir, hash([]byte(path))))
+	k, err := readRecord(filepath.Join(dir, hash([]byte(path))))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return notTrusted
@@ -171,11 +169,11 @@ func (t Trust) distrust(path string, text []byte) string {
 	return ""
 }
 
-// maxTrustRecord limits a record, in bytes: a path and a hash.
-const maxTrustRecord = 64 << 10
+// maxRecord limits a record, in bytes: a path and a hash.
+const maxRecord = 64 << 10
 
-func readTrustRecord(file string) (k trustRecord, err error) {
-	line, _, err := system.ReadRegular(file, maxTrustRecord)
+func readRecord(file string) (k record, err error) {
+	line, _, err := system.ReadRegular(file, maxRecord)
 	if err == nil {
 		err = json.Unmarshal(line, &k)
 	}
@@ -183,34 +181,34 @@ func readTrustRecord(file string) (k trustRecord, err error) {
 }
 
 // Add remembers that the user trusts a file with this content.
-func (t Trust) Add(file string, text []byte) (path string, err error) {
+func (f Files) Add(file string, text []byte) (path string, err error) {
 	if path, err = placeOf(file); err != nil {
 		return "", err
 	}
-	dir, err := t.dir()
+	dir, err := f.Dir()
 	if err != nil {
 		return "", fmt.Errorf("%w: a named file (--config) needs no trust", err)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}
-	line, _ := json.Marshal(trustRecord{path, hash(text)})
+	line, _ := json.Marshal(record{path, hash(text)})
 	return path, os.WriteFile(filepath.Join(dir, hash([]byte(path))), append(line, '\n'), 0o600) // a half-written record trusts nothing
 }
 
 // List returns the trusted files, one per line, with a remark if a file has changed since.
-func (t Trust) List() (lines string, err error) {
-	dir, err := t.dir()
+func (f Files) List() (lines string, err error) {
+	dir, err := f.Dir()
 	if err != nil {
 		return "", err
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
 	for _, file := range files {
-		k, err := readTrustRecord(file)
+		k, err := readRecord(file)
 		if err != nil {
 			return lines, fmt.Errorf("%s: %w", file, err)
 		}
-		lines += ShownPath(k.Path)
+		lines += term.Quote(k.Path)
 		if text, _, err := ReadRegular(k.Path); err != nil || hash(text) != k.SHA256 {
 			lines += "  (changed or gone since)"
 		}
@@ -220,17 +218,17 @@ func (t Trust) List() (lines string, err error) {
 }
 
 // Remove undoes Add.
-func (t Trust) Remove(file string) error {
+func (f Files) Remove(file string) error {
 	path, err := placeOf(file)
 	if err != nil {
 		return err
 	}
-	dir, err := t.dir()
+	dir, err := f.Dir()
 	if err != nil {
 		return err
 	}
 	if err = os.Remove(filepath.Join(dir, hash([]byte(path)))); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s is not trusted", ShownPath(path))
+		return fmt.Errorf("%s is not trusted", term.Quote(path))
 	}
 	return err
 }
