@@ -287,8 +287,8 @@ func (run *Run) release() {
 // waitConfig has a command that never ends; who it is and who started it stands in a file.
 const waitConfig = `tools: {wait: {description: Waits, shell: 'echo $$ $PPID > DIR/pids.new; mv DIR/pids.new DIR/pids; sleep 1000; echo done'}}`
 
-// goneLimit is how long a host and runnel may take to leave nothing behind.
-const goneLimit = 10 * time.Second
+// goneLimit is how long a host and runnel may take to leave nothing behind, on a machine that is busy.
+const goneLimit = time.Minute
 
 // end ends the host by a signal while its call runs. Neither the command nor runnel may outlive it for long.
 func (run *Run) end(sig os.Signal) {

@@ -534,7 +534,13 @@ func (sit sitting) sit(t *testing.T, h Host, program string) {
 	s.open(sit, program, "home", "project")
 	t.Cleanup(func() { fmt.Fprintln(screen, s.screen()) })
 	if sit.two {
-		s.other = &seat{Run: run}
+		second := *run // with a model of its own: who asks it is known
+		second.Model, err = Serve(func(results []Result) []Call { return sit.play(s, results) }, trace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(second.Model.Close)
+		s.other = &seat{Run: &second}
 		s.other.open(sit, program, "other-home", "other")
 	}
 	s.submit(Prompt)
