@@ -1,12 +1,14 @@
 package hosts
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -287,6 +289,20 @@ func (run *Run) release() {
 // waitConfig has a command that never ends; who it is and who started it stands in a file.
 const waitConfig = `tools: {wait: {description: Waits, shell: 'echo $$ $PPID > DIR/pids.new; mv DIR/pids.new DIR/pids; sleep 1000; echo done'}}`
 
+// groupEnded reports whether no process of a group runs. A dead one that init has not waited for does not: some
+// inits take seconds.
+func groupEnded(group int) bool {
+	if errors.Is(syscall.Kill(-group, 0), syscall.ESRCH) {
+		return true
+	}
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	return !slices.ContainsFunc(stats, func(name string) bool {
+		stat, _ := os.ReadFile(name)
+		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // state, parent, group
+		return len(fields) > 2 && fields[0] != "Z" && fields[2] == strconv.Itoa(group)
+	})
+}
+
 // goneLimit is how long a host and runnel may take to leave nothing behind, on a machine that is busy.
 const goneLimit = time.Minute
 
@@ -311,15 +327,12 @@ func (run *Run) end(sig os.Signal) {
 	if err := run.Process.Signal(sig); err != nil {
 		run.Error(err)
 	}
-	gone := func(pid int) func() bool {
-		return func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
-	}
-	if !eventually(goneLimit, gone(-command)) {
+	if !eventually(goneLimit, func() bool { return groupEnded(command) }) {
 		run.Errorf("the command lives %v after the host's %v", goneLimit, sig)
 		_ = syscall.Kill(-command, syscall.SIGKILL)
 	}
 	run.Logf("the command was gone after %v", time.Since(began).Round(10*time.Millisecond))
-	if !eventually(goneLimit, gone(server)) {
+	if !eventually(goneLimit, func() bool { return errors.Is(syscall.Kill(server, 0), syscall.ESRCH) }) {
 		run.Errorf("runnel lives %v after the host's %v", goneLimit, sig)
 		_ = syscall.Kill(server, syscall.SIGKILL)
 	}

@@ -272,7 +272,7 @@ var sittings = []sitting{
 		config: strings.Replace(waitConfig, "wait:", "script:", 1),
 		do: func(s *seat) {
 			command := s.command()
-			ended := func() bool { return errors.Is(syscall.Kill(-command, 0), syscall.ESRCH) }
+			ended := func() bool { return groupEnded(command) }
 			pressed := time.Now()
 			for _, key := range s.Host.Terminal.Stop {
 				s.keys(key)
@@ -300,7 +300,7 @@ var sittings = []sitting{
 				s.Errorf("the stopped call is not listed: %+v", s.list())
 			}
 			s.Logf("the command has ended %.1f s after the first key, %.1f s after runnel got the cancel; pauses took up to %v more",
-				seen.Sub(pressed).Seconds(), took.Seconds(), late)
+				seen.Sub(pressed).Seconds(), took.Seconds(), late.Round(time.Millisecond))
 			if took > stopLimit+10*late {
 				s.Errorf("the command lives %v after its cancel", took)
 			}
@@ -348,7 +348,7 @@ var sittings = []sitting{
 		do: func(s *seat) {
 			command := s.command()
 			s.restart()
-			if !eventually(goneLimit, func() bool { return errors.Is(syscall.Kill(-command, 0), syscall.ESRCH) }) {
+			if !eventually(goneLimit, func() bool { return groupEnded(command) }) {
 				s.Errorf("the command lives %v after its host", goneLimit)
 				_ = syscall.Kill(-command, syscall.SIGKILL)
 			}
