@@ -106,3 +106,17 @@ type Limits struct {
 	MaxStartsPerMinute   int // 0 = no limit
 	MaxRequestsPerSecond int // task methods; 0 = no limit
 }
+
+// Sessions is a State that keeps the sessions of HTTP clients, so that several fronts can serve one client.
+// Implement it in a state that outlives the process.
+type Sessions interface {
+	// Session returns what is stored of an owner's session, and its version; nil if there is none.
+	Session(ctx context.Context, owner, id string) (session []byte, version uint64, err error)
+	// PutSession stores a session for SessionTTL if the stored one has this version (0: there is none), and
+	// returns its new version; 0 if the stored one has another version.
+	PutSession(ctx context.Context, owner, id string, session []byte, version uint64) (uint64, error)
+	DeleteSession(ctx context.Context, owner, id string) error
+}
+
+// SessionTTL is how long a session is kept after it was put: a client comes back to it the next morning.
+const SessionTTL = 24 * time.Hour

@@ -20,6 +20,8 @@ const (
 	Name    = "Mcp-Name"
 	Param   = "Mcp-Param-"  // begins the header of an argument
 	Hops    = "Runnel-Hops" // how many runnels a request has passed through
+
+	Forwarded = "Runnel-Forwarded" // another front of the same state has passed the request on
 )
 
 // Named are the members of params that Name repeats, by method ("Standard Request Headers"; for tasks

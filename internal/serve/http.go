@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -17,7 +16,7 @@ import (
 	"runnel/internal/oauth"
 	"runnel/internal/system"
 	httpserver "runnel/rpc/http"
-	"runnel/tasks/sqlite"
+	"runnel/tasks"
 	"runnel/tools/config"
 )
 
@@ -55,9 +54,8 @@ func (s *Setup) serveHTTP(ctx context.Context, m *metrics, log zerolog.Logger) (
 	o.MaxLine = int(all.began.Limits.MaxLine)
 	o.MaxInFlight = all.began.Limits.MaxInFlight
 	o.Drain = max(0, time.Duration(all.began.Limits.Drain))
-	if state, ok := all.store.(*sqlite.State); ok {
-		o.Ended = filepath.Join(state.Dir(), "sessions-ended")
-	}
+	o.Sessions, _ = all.store.(tasks.Sessions) // one in memory keeps none
+	o.Advertise = string(all.began.HTTP.Advertise)
 	if s.view != nil {
 		if err := s.view.admits(&o, log); err != nil {
 			return nil, nil, err

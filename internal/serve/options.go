@@ -63,6 +63,7 @@ func newSettings() []*setting {
 		{flag: "http-origin", key: "http.origins", value: "ORIGIN", list: true},
 		{flag: "http-trusted-proxy", key: "http.trustedProxies", value: "ADDR", list: true},
 		{flag: "http-insecure", key: "http.insecure"},
+		{flag: "http-advertise", key: "http.advertise", value: "URL"},
 		{flag: "metrics", key: "metrics", value: "ADDR"},
 	}
 }

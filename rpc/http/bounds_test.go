@@ -32,7 +32,6 @@ func TestManySessions(t *testing.T) {
 	f.mu.Lock()
 	f.limits = sessionLimits{owned: 6, all: 8}
 	f.mu.Unlock()
-	const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 	bobs := []string{f.open(as("bob")), f.open(as("bob"))}
 	var alices []string
 	for range 7 {

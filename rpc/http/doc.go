@@ -21,22 +21,23 @@
 //     stream need be retained except its task. Lines that are not in the log (any status but the last, the tool's progress, a request to the
 //     client) are not repeated. Before the first mark, and for a call that is not a task, MARK is the request's id: a client that comes back
 //     for an answer that is lost gets an error response that says so (lost.go).
-//   - The id of a session contains what initialize said about the client (revive.go). A server that does not know the session opens it again
-//     from its id, unless the client has ended it, or it had more than that: subscriptions, a log level (ended.go). Then a 404 makes the
-//     client initialize anew.
 //
-// Both ids come from the client and are not signed: they grant nothing that initialize and tasks/get would
-// not, since the token of each request decides who the owner is. Lines that waited on the standing stream are
-// lost with the process; the client is notified to read the lists again.
+// A session is a row of the state (stored.go): what initialize said about the client, what it has subscribed to, and
+// the front that has it. Another front passes its requests on (forward.go), or opens the session again if that front
+// has ended. Without a row there is no session: a 404 makes the client initialize again.
+//
+// The ids of events come from the client and are not signed: they grant nothing that tasks/get would not, since the
+// token of each request decides who the owner is. Lines that waited on the standing stream are lost with the process;
+// the client is notified to read the lists again.
 //
 // Goroutines: those of net/http, one for each connection and request; those of [rpc.Session]; one that closes
 // idle sessions.
 //
 // Locks: Server.mu and stream.mu are never held together, nor across I/O; Fresh.mu is held while a small file
-// is read, ended.writing while one is written.
+// is read, session.storing while the state is asked.
 //
 // Words: the standing stream of a session carries lines that answer no request; an event is a line with an id
-// that a client can resume from; to revive a session is to open it again from its id.
+// that a client can resume from; to revive a session is to open it again as it was stored.
 //
 // Where things stand:
 //
@@ -50,7 +51,7 @@
 //	how much waits, how much is kept   stream.add (stream.go)
 //	an event gets its id               stream.appendID (respond.go); the name of its stream: session.stream (exchange.go)
 //	a client resumes                   session.resume (exchange.go), stream.connect (stream.go); package feed
-//	a session that is not known        Server.revive (revive.go); which are not revived: ended.go
+//	a session that is not here         Server.find (sessions.go): Server.revive (stored.go) or Server.forward (forward.go)
 //	a session ends                     Server.close (sessions.go)
 //	a task's stream is closed early    session.handOn: the standing stream goes on; session.forward: tasks/result asks (exchange.go)
 //	the server ends                    Server.Stop (server.go); what it cuts off Server.cut (handshake.go)

@@ -33,16 +33,12 @@ const (
 
 // Listen opens the address; call Serve next.
 func Listen(ctx context.Context, address string, o Options) (*Server, error) {
-	notes, err := newEnded(o.Ended)
-	if err != nil {
-		o.Log.Warn().Err(err).Msg("cannot read which sessions have ended: none of the earlier ones is opened again")
-	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{o: o, listener: netutil.LimitListener(shortBuffers{listener}, maxConnections), guard: guard{o.Origins, o.host(), Loopback(listener.Addr().String())},
-		ended: make(chan struct{}), sessions: map[sessionKey]*session{}, notes: notes, brief: map[*rpc.Session]struct{}{}, inFlight: places{}, waiting: places{}, limits: sessionLimits{maxSessions, maxSessionsInAll}, held: map[string]int64{}}
+		ended: make(chan struct{}), sessions: map[sessionKey]*session{}, fronts: newFronts(), brief: map[*rpc.Session]struct{}{}, inFlight: places{}, waiting: places{}, limits: sessionLimits{maxSessions, maxSessionsInAll}, held: map[string]int64{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/mcp", s.serve)
 	mux.HandleFunc("/", elsewhere)
@@ -160,6 +156,10 @@ func (s *Server) serve(rw http.ResponseWriter, r *http.Request) {
 			refuse(w, http.StatusLoopDetected, nil, mcp.CodeInvalidRequest, err.Error())
 			return
 		}
+	}
+	if r.Header.Get(headers.Forwarded) != "" && s.stops() { // another front has sent it, and can serve it
+		refuse(w, http.StatusMisdirectedRequest, nil, mcp.CodeBusy, errStopped.Error())
+		return
 	}
 	switch r.Method {
 	case http.MethodPost:

@@ -17,7 +17,7 @@ func (s *Server) postHandshake(w *statusWriter, r *http.Request, owner string, b
 	switch {
 	case opens:
 		var err error
-		if c, err = s.open(owner, m.params); err != nil {
+		if c, err = s.open(r.Context(), owner); err != nil {
 			refuse(w, http.StatusServiceUnavailable, m.id, mcp.CodeBusy, err.Error())
 			return
 		}
@@ -28,13 +28,17 @@ func (s *Server) postHandshake(w *statusWriter, r *http.Request, owner string, b
 		refuse(w, http.StatusBadRequest, m.id, mcp.CodeInvalidRequest, "no session: send initialize first, and the "+headers.Session+" of its response with all that follows")
 		return
 	default:
-		if c = s.acquire(w, r, owner, m.id); c == nil {
+		if c = s.acquire(w, r, owner, m.id, body); c == nil {
 			return
 		}
 	}
 	defer s.release(c)
-	if m.adds { // the session's id does not contain that, so it cannot be revived
-		s.noteEnded(c.sessionKey)
+	if len(m.adds) > 0 {
+		s.change(r.Context(), c, func(in *stored) {
+			for _, request := range m.adds {
+				in.add(request)
+			}
+		})
 	}
 	e := c.stream(callMark(m))
 	a := &answer{sender: e.begin(), primed: c.primed(), unanswered: s.unanswered(m, c)}
@@ -51,6 +55,7 @@ func (s *Server) postHandshake(w *statusWriter, r *http.Request, owner string, b
 		c.awaitsResult(e, rawjson.StringMember(m.params, "taskId"))
 	}
 	if opens && c.Version() != nil { // otherwise nobody may use the session, which is about to end
+		s.keep(r.Context(), c, m.params)
 		w.Header().Set(headers.Session, c.id)
 	}
 	whole := a.respond(w, r)
@@ -77,7 +82,7 @@ func (s *Server) get(w *statusWriter, r *http.Request, owner string) {
 		refuse(w, http.StatusNotAcceptable, nil, mcp.CodeInvalidRequest, "Accept must list text/event-stream")
 		return
 	}
-	c := s.acquire(w, r, owner, nil)
+	c := s.acquire(w, r, owner, nil, nil)
 	if c == nil {
 		return
 	}
@@ -131,12 +136,16 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request, owner string) {
 		refuse(w, http.StatusMethodNotAllowed, nil, mcp.CodeInvalidRequest, "DELETE needs the "+headers.Session+" of a session")
 		return
 	}
-	c := s.acquire(w, r, owner, nil)
+	c := s.acquire(w, r, owner, nil, nil)
 	if c == nil {
 		return
 	}
 	s.release(c)
-	s.noteEnded(c.sessionKey) // before a request can find it gone and revive it
+	if err := s.unstore(r.Context(), c); err != nil { // first, so that no request revives it
+		s.o.Log.Warn().Err(err).Str("owner", owner).Msg("a session cannot be ended now")
+		refuse(w, http.StatusServiceUnavailable, nil, mcp.CodeBusy, "the session cannot be ended now: try again")
+		return
+	}
 	s.close(c)
 	w.WriteHeader(http.StatusNoContent)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -18,16 +19,18 @@ type message struct {
 	id       []byte
 	method   string
 	params   []byte
-	version  []byte // in _meta, in the stateless era
-	complete bool   // it has all the fields of that era
-	adds     bool   // it, or a message in its batch, adds to the session something that the session's id does not contain
+	version  []byte   // in _meta, in the stateless era
+	complete bool     // it has all the fields of that era
+	adds     [][]byte // it, or the messages in its batch, if they change what must be stored of the session
 }
 
 func readMessage(body []byte) message {
 	if rawjson.IsArray(body) {
 		batch := message{}
 		for it := rawjson.Over(body); it.Next(); {
-			batch.adds = batch.adds || rawjson.IsObject(it.Value) && readMessage(it.Value).adds
+			if rawjson.IsObject(it.Value) {
+				batch.adds = append(batch.adds, readMessage(it.Value).adds...)
+			}
 		}
 		return batch
 	}
@@ -35,7 +38,9 @@ func readMessage(body []byte) message {
 		return message{}
 	}
 	m := message{id: rawjson.Member(body, "id"), method: rawjson.StringMember(body, "method"), params: rawjson.Member(body, "params")}
-	m.adds = m.method == "resources/subscribe" || m.method == "logging/setLevel"
+	if slices.Contains([]string{"resources/subscribe", "resources/unsubscribe", "logging/setLevel"}, m.method) {
+		m.adds = [][]byte{body}
+	}
 	if !rawjson.IsObject(m.params) {
 		return m
 	}

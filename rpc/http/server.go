@@ -39,7 +39,8 @@ type Options struct {
 	Origins   []string        // pages that may use the server, beside those of this machine
 	Proxies   Proxies         // trusted to say who a client is
 
-	Ended string // the file that lists sessions that must not be opened again; "": only this process knows them
+	Sessions  Sessions // where fronts find each other's sessions; nil: they end with the process
+	Advertise string   // the URL where other fronts reach this one, to pass on requests of its sessions; "": nowhere
 
 	Page *Page // the page at GET /; nil: none
 
@@ -71,7 +72,7 @@ type Server struct {
 	listener net.Listener
 	http     *http.Server
 	guard    guard
-	notes    *ended
+	fronts   *http.Transport // sends requests to other fronts
 	limits   sessionLimits
 	kept     atomic.Int64 // bytes of events that all streams hold
 	streams  atomic.Int64 // responses that are streams of events at the moment
@@ -103,6 +104,12 @@ func (s *Server) Stop() {
 	defer cancel()
 	s.each(func(c *rpc.Session) { c.Drain(ctx) })
 	s.each(func(c *rpc.Session) { c.End(rpc.ErrShutdown) })
+}
+
+func (s *Server) stops() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stopped
 }
 
 // Close ends the server after Stop: queued lines are still sent, as long as clients read.

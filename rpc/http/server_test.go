@@ -508,7 +508,7 @@ func TestOpenAfterStop(t *testing.T) {
 	t.Parallel()
 	f := serve(t, Options{})
 	f.Stop()
-	if _, err := f.Server.open("local", nil); err == nil || !strings.Contains(err.Error(), "shutting down") {
+	if _, err := f.Server.open(t.Context(), "local"); err == nil || !strings.Contains(err.Error(), "shutting down") {
 		t.Error(err)
 	}
 }
@@ -804,7 +804,7 @@ func TestHeldInAll(t *testing.T) {
 	f := serve(t, Options{})
 	line := bytes.Repeat([]byte("x"), 1<<20)
 	for i := range 2 * maxKeptInAll >> 20 {
-		c, err := f.Server.open("local", nil)
+		c, err := f.Server.open(t.Context(), "local")
 		if err != nil {
 			t.Fatal(err)
 		}

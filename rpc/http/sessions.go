@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"net/http"
@@ -39,6 +40,12 @@ type session struct {
 	standing *stream
 	inAll    *atomic.Int64 // bytes that the streams of all sessions hold
 
+	storing  sync.Mutex // held while the state is asked; guards what follows
+	stored   stored
+	version  uint64    // of what the state has; 0 = it has nothing
+	storedAt time.Time // when it was last stored
+	seen     time.Time // when the state was last asked
+
 	// Guarded by Server.mu.
 	connections int
 	used        time.Time // when it last had a connection
@@ -50,16 +57,12 @@ type session struct {
 }
 
 // open makes a session for a client that sends initialize, unless there are too many.
-func (s *Server) open(owner string, params []byte) (*session, error) {
+func (s *Server) open(ctx context.Context, owner string) (*session, error) {
 	served, err := s.o.Serves(owner)
 	if err != nil {
 		return nil, err
 	}
-	id := rand.Text()
-	if served.Resumes() {
-		id = newID(params)
-	}
-	return s.add(s.newSession(served, sessionKey{owner, id}))
+	return s.add(ctx, s.newSession(served, sessionKey{owner, rand.Text()}))
 }
 
 // newSession makes a session that acquire does not find yet.
@@ -76,7 +79,7 @@ func (s *Server) newSession(served Served, key sessionKey) *session {
 
 // add adds a session, unless there are too many, and returns it, or the one with the same id that was added
 // before.
-func (s *Server) add(c *session) (added *session, err error) {
+func (s *Server) add(ctx context.Context, c *session) (added *session, err error) {
 	s.mu.Lock()
 	added = s.sessions[c.sessionKey]
 	gone := c
@@ -99,6 +102,12 @@ func (s *Server) add(c *session) (added *session, err error) {
 	s.mu.Unlock()
 	if gone != nil {
 		s.endSession(gone)
+	}
+	if gone != nil && gone != c { // its client has to begin again: otherwise the state would fill with sessions
+		if err := s.unstore(ctx, gone); err != nil {
+			s.o.Log.Warn().Err(err).Str("owner", gone.owner).
+				Msg("a session that had to go stays in the state until it expires")
+		}
 	}
 	return added, err
 }
@@ -132,25 +141,41 @@ func (s *Server) room(owner string) (gone *session, err error) {
 	return idlest[owner], nil
 }
 
-// acquire finds the session of a request, and answers the request if there is none. release must follow.
-func (s *Server) acquire(w http.ResponseWriter, r *http.Request, owner string, id []byte) *session {
+// maxMoves is how often a session may move to another front while a request looks for it.
+const maxMoves = 3
+
+// acquire finds the session of a request. It returns nil if there is none, or another front has it: then the
+// request is answered. release must follow.
+func (s *Server) acquire(w http.ResponseWriter, r *http.Request, owner string, id, body []byte) *session {
 	key := sessionKey{owner, r.Header.Get(headers.Session)} // one of another owner is not found
-	s.mu.Lock()
-	c := s.sessions[key]
-	if c != nil {
-		c.connections++
-	}
-	s.mu.Unlock()
-	if c == nil {
-		var err error
-		if c, err = s.revive(r.Context(), key); err != nil {
-			status, code := http.StatusServiceUnavailable, mcp.CodeBusy
-			if err == errNoSession {
-				status, code = http.StatusNotFound, mcp.CodeNoSession
-			}
-			refuse(w, status, id, code, err.Error())
+	forwarded := r.Header.Get(headers.Forwarded) != ""
+	var c *session
+	err := errors.New("the session moves from one server to another: try again")
+	for moves := 0; c == nil && moves < maxMoves; moves++ {
+		var front string
+		if c, front, err = s.find(r.Context(), key, !forwarded); err != nil || c != nil {
+			break
+		}
+		if forwarded {
+			refuse(w, http.StatusMisdirectedRequest, id, mcp.CodeNoSession, errNoSession.Error())
 			return nil
 		}
+		became := s.forward(w, r, front, id, body)
+		if became == answered {
+			return nil
+		}
+		s.takeOver(r.Context(), key, front)
+		if became == silent {
+			return nil
+		}
+	}
+	if err != nil {
+		status, code := http.StatusServiceUnavailable, mcp.CodeBusy
+		if err == errNoSession {
+			status, code = http.StatusNotFound, mcp.CodeNoSession
+		}
+		refuse(w, status, id, code, err.Error())
+		return nil
 	}
 	// "If the server receives a request with an invalid or unsupported MCP-Protocol-Version, it MUST respond
 	// with 400 Bad Request"
@@ -162,6 +187,45 @@ func (s *Server) acquire(w http.ResponseWriter, r *http.Request, owner string, i
 		}
 	}
 	return c
+}
+
+// find finds a session, or the front that has it. One that no front has is opened again, unless it must be
+// here.
+func (s *Server) find(ctx context.Context, key sessionKey, opens bool) (c *session, front string, err error) {
+	s.mu.Lock()
+	if c = s.sessions[key]; c != nil {
+		c.connections++
+	}
+	s.mu.Unlock()
+	switch {
+	case c != nil && (!opens || s.stays(ctx, c)):
+		return c, "", nil
+	case c != nil:
+		s.release(c)
+		s.close(c)
+	case !opens:
+		return nil, "", nil
+	}
+	found, version, err := s.load(ctx, key)
+	if err != nil || found.Front != "" && found.Front != s.o.Advertise {
+		return nil, found.Front, err
+	}
+	c, err = s.revive(ctx, key, found, version)
+	return c, "", err
+}
+
+// unstore deletes a session from the state.
+func (s *Server) unstore(ctx context.Context, c *session) error {
+	c.storing.Lock()
+	defer c.storing.Unlock()
+	if c.version == 0 {
+		return nil
+	}
+	err := s.o.Sessions.DeleteSession(ctx, c.owner, c.id)
+	if err == nil {
+		c.version = 0
+	}
+	return err
 }
 
 func (s *Server) release(c *session) {
@@ -214,7 +278,19 @@ func (c *session) end() {
 	}
 }
 
-// closeIdle closes idle sessions.
+// refresh stores a session again before what is stored of it expires.
+func (s *Server) refresh(c *session) {
+	c.storing.Lock()
+	due := c.version > 0 && time.Since(c.storedAt) > storeAfter
+	c.storing.Unlock()
+	if due {
+		ctx, cancel := context.WithTimeout(context.Background(), bodyPatience)
+		defer cancel()
+		s.change(ctx, c, func(*stored) {})
+	}
+}
+
+// closeIdle closes idle sessions, and keeps the others stored.
 func (s *Server) closeIdle() {
 	t := time.NewTicker(time.Minute)
 	defer t.Stop()
@@ -224,16 +300,21 @@ func (s *Server) closeIdle() {
 		case <-s.ended:
 			return
 		}
-		var idle []*session
+		var idle, open []*session
 		s.mu.Lock()
 		for _, c := range s.sessions {
 			if c.connections == 0 && time.Since(c.used) > sessionPatience {
 				idle = append(idle, c)
+			} else {
+				open = append(open, c)
 			}
 		}
 		s.mu.Unlock()
 		for _, c := range idle {
 			s.close(c)
+		}
+		for _, c := range open {
+			s.refresh(c)
 		}
 	}
 }

@@ -20,6 +20,7 @@
 //	live           live:ID, hidden:ID    who keeps which task that has not ended; without a handle it is hidden
 //	admitted       all                   how many tasks were admitted; one is, if no other was since tasks were counted
 //	alive          KEEPER                a lease
+//	session        ID                    the session of an HTTP client, and its version; it expires, too
 //	asked:KEEPER   ID                    a task that somebody asks its keeper to cancel
 //
 // Each item of a task has the attribute expires, the table's time to live, a minute after the task's own. DynamoDB

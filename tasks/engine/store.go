@@ -74,6 +74,11 @@ type Store interface {
 	// Delete forgets a task.
 	Delete(ctx context.Context, id string) error
 
+	// Session, PutSession and DeleteSession are those of tasks.Sessions. The id is a token.
+	Session(ctx context.Context, id string) (session []byte, version uint64, err error)
+	PutSession(ctx context.Context, id string, session []byte, version uint64) (uint64, error)
+	DeleteSession(ctx context.Context, id string) error
+
 	// Ask lets the keeper of a task hear that somebody wants it cancelled: through Space.Want there, or
 	// Asked.
 	Ask(ctx context.Context, r *Record) error

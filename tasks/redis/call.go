@@ -35,7 +35,7 @@ var scripts = sync.OnceValue(func() map[string]*rueidis.Lua {
 	for _, name := range []string{"open", "load"} {
 		all[name] = rueidis.NewLuaScript(common + text(name+".lua"))
 	}
-	for _, name := range []string{"lease", "put", "append", "finish", "take", "set", "ask", "fetched", "delete", "unmark", "sweep"} {
+	for _, name := range []string{"lease", "put", "append", "finish", "take", "set", "ask", "fetched", "delete", "unmark", "sweep", "session"} {
 		all[name] = rueidis.NewLuaScript(common + check + text(name+".lua"))
 	}
 	return all

@@ -19,6 +19,7 @@
 //	starts         when the tasks of the last minute were made
 //	expires        when what is stored of a task is gone
 //	alive          leases: until when a process counts as alive
+//	session:ID     a hash: the session of an HTTP client, and its version
 //	asked:KEEPER   the tasks of a process that others ask to cancel
 //
 // and the channels wake:ID and ask:KEEPER. Everything of a task has a time to live that ends a minute after

@@ -56,6 +56,16 @@ ALTER TABLE task ADD COLUMN fetched INTEGER NOT NULL DEFAULT 0; -- 1: a client h
 ALTER TABLE task ADD COLUMN arguments BLOB; -- of the call, NULL if they are not known
 `, `
 ALTER TABLE task ADD COLUMN client TEXT NOT NULL DEFAULT ''; -- the name of the host that made the call
+`, `
+CREATE TABLE session ( -- of an HTTP client (tasks.Sessions)
+	owner   TEXT NOT NULL,
+	id      TEXT NOT NULL,
+	data    BLOB NOT NULL,
+	version INTEGER NOT NULL,
+	expires INTEGER NOT NULL,
+	PRIMARY KEY (owner, id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX session_expires ON session (expires);
 `}
 
 // schemaVersion returns the number of migrations that a state has had. It refuses the state of a newer

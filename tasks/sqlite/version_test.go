@@ -16,7 +16,7 @@ import (
 
 // States that earlier runnels have written, one of each version, are found by this one: testdata has them, as
 // the binaries of commits
-// f3ec7eb (version 1), faec1cc (2), bc6407a (3) and those that added versions 4 and 5 have left them after a
+// f3ec7eb (version 1), faec1cc (2), bc6407a (3) and those that added versions 4 to 6 have left them after a
 // run of seq 1 3 and one of false.
 func TestStatesOfEveryVersion(t *testing.T) {
 	for version := 1; version <= len(migrations); version++ {

@@ -30,8 +30,50 @@ func Run(t *testing.T, open func(t *testing.T) tasks.State) {
 		"arguments":                 arguments,
 		"ends without a handle":     endsHidden,
 		"hears who asks":            asks,
+		"sessions":                  sessions,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
+	}
+}
+
+// A session is stored as long as its version is the one that was seen, and is its owner's only.
+func sessions(t *testing.T, s tasks.State) {
+	store, ok := s.(tasks.Sessions)
+	if !ok {
+		t.Skip("it does not outlive the process")
+	}
+	put := func(session string, version uint64) uint64 {
+		t.Helper()
+		stored, err := store.PutSession(t.Context(), owner, "ID", []byte(session), version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stored
+	}
+	find := func(of, id, want string, wantVersion uint64) {
+		t.Helper()
+		if session, version, err := store.Session(t.Context(), of, id); err != nil || string(session) != want || version != wantVersion {
+			t.Errorf("session %s of %s: %q, %d, %v; want %q, %d", id, of, session, version, err, want, wantVersion)
+		}
+	}
+	for range 2 {
+		find(owner, "ID", "", 0)
+		first := put("one", 0)
+		if first == 0 || put("two", 0) != 0 || put("two", first+1) != 0 {
+			t.Fatalf("version %d, and others count, too", first)
+		}
+		second := put("two", first)
+		if second == 0 || put("three", first) != 0 {
+			t.Fatalf("version %d, and the one before counts, too", second)
+		}
+		find(owner, "ID", "two", second)
+		find("other", "ID", "", 0)
+		find(owner, "id.that>nobody*issued", "", 0)
+		for range 2 {
+			if err := store.DeleteSession(t.Context(), owner, "ID"); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"net/url"
+	"strings"
 
 	httpserver "runnel/rpc/http"
 )
@@ -23,6 +25,7 @@ type HTTP struct {
 	Origins        []string  `yaml:"origins"`
 	TrustedProxies []Network `yaml:"trustedProxies"`
 	Insecure       bool      `yaml:"insecure"`
+	Advertise      URL       `yaml:"advertise"`
 }
 
 // Address is HOST:PORT, where a server listens; :PORT is on loopback.
@@ -43,6 +46,20 @@ func (a *Address) UnmarshalText(text []byte) error {
 
 // Loopback reports whether only this machine reaches the address.
 func (a Address) Loopback() bool { return httpserver.Loopback(string(a)) }
+
+// URL is where another program reaches an HTTP server: its scheme, host and port.
+type URL string
+
+// UnmarshalText reads a URL.
+func (u *URL) UnmarshalText(text []byte) error {
+	parsed, err := url.Parse(string(text))
+	if err != nil || parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Host == "" || strings.Trim(parsed.Path, "/") != "" ||
+		parsed.User != nil || parsed.RawQuery != "" {
+		return Wrong("a URL without a path, such as http://10.0.0.5:8080", "%q is not one", text)
+	}
+	*u = URL(parsed.Scheme + "://" + parsed.Host)
+	return nil
+}
 
 // Network is an address, or a network such as 10.0.0.0/8.
 type Network struct{ netip.Prefix }
@@ -65,7 +82,7 @@ func (c *Config) checkHTTP() error {
 	}
 	h := &c.HTTP
 	refuse(h.NoStdio && h.Addr == "", "noStdio", "leaves nothing to serve: name an address with http.addr (--http)")
-	for _, key := range []string{"tokenFile", "issuer", "cert", "origins", "trustedProxies", "insecure"} {
+	for _, key := range []string{"tokenFile", "issuer", "cert", "origins", "trustedProxies", "insecure", "advertise"} {
 		// In a file, settings may wait for the address that a flag names.
 		refuse(h.Addr == "" && c.Overridden("http."+key), key, "needs an address: name one with http.addr (--http)")
 	}

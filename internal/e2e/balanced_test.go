@@ -1,0 +1,267 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"runnel/rpc/mcp"
+)
+
+// balanced are two fronts of one state behind a balancer that sends each request to the next one, or to the
+// other if that one takes no connection or, for a GET, breaks it.
+type balanced struct {
+	*httpServer // the balancer
+	fronts      [2]*httpServer
+	next        atomic.Int64
+}
+
+func newBalanced(t *testing.T, env []string, args ...string) *balanced {
+	t.Helper()
+	b := &balanced{}
+	for i := range b.fronts {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		address := listener.Addr().String()
+		_ = listener.Close()
+		s := &httpServer{cmd: racedCommand(t, append(args, "--no-stdio", "--log-format", "json",
+			"--http", address, "--http-advertise", "http://"+address)...)}
+		s.cmd.Env, s.cmd.Stderr = append(s.cmd.Env, env...), &s.log
+		if err := s.cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			s.end()
+			late := time.AfterFunc(watchdog, func() { _ = s.cmd.Process.Kill() })
+			defer late.Stop()
+			if _ = s.cmd.Wait(); t.Failed() {
+				t.Logf("front %d:\n%s", i, &s.log)
+			}
+		})
+		s.await(t, &s.log)
+		b.fronts[i] = s
+	}
+	proxy := &httputil.ReverseProxy{
+		Transport: balancing{b}, FlushInterval: -1, ErrorLog: nil,
+		Rewrite: func(p *httputil.ProxyRequest) { p.Out.Host = "" },
+	}
+	server := httptest.NewServer(proxy)
+	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
+	b.httpServer = &httpServer{url: server.URL + "/mcp"}
+	return b
+}
+
+type balancing struct{ *balanced }
+
+func (b balancing) RoundTrip(r *http.Request) (response *http.Response, err error) {
+	var body []byte
+	if r.Body != nil {
+		if body, err = io.ReadAll(r.Body); err != nil {
+			return nil, err
+		}
+	}
+	for range b.fronts {
+		front, _ := url.Parse(b.fronts[b.next.Add(1)%2].url)
+		r.URL.Scheme, r.URL.Host = front.Scheme, front.Host
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		response, err = (&http.Transport{DisableKeepAlives: true}).RoundTrip(r)
+		failed, ok := errors.AsType[*net.OpError](err)
+		if !ok || failed.Op != "dial" && r.Method != http.MethodGet {
+			break
+		}
+	}
+	return response, err
+}
+
+// Clients of both eras do all that they do behind a balancer that knows of no sessions: each request may come
+// to another front. When a front is killed its clients go on at the other.
+func TestTwoFrontsBehindABalancer(t *testing.T) {
+	t.Parallel()
+	for name, open := range map[string]func(t *testing.T) (env []string){
+		"nats": func(t *testing.T) []string { return []string{"RUNNEL_STATE=" + startNATS(t)} },
+		"redis": func(t *testing.T) []string {
+			creds := filepath.Join(t.TempDir(), "creds")
+			if err := os.WriteFile(creds, []byte("runnel secret-of-this-test\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			address := redisServer(t, "secret-of-this-test")
+			return []string{"RUNNEL_STATE=redis://" + address, "RUNNEL_REDIS_CREDS=" + creds}
+		},
+		"disk": func(t *testing.T) []string { return []string{"RUNNEL_STATE=" + t.TempDir()} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBalanced(t, open(t), writeConfig(t, `
+tools:
+  sure: {shell: 'echo one; echo two', confirm: "Really?"}
+  lines: {shell: 'for i in 1 2 3 4 5 6 7 8; do echo line $i; sleep 0.1; done'}
+  nap: {shell: 'echo dozing; exec sleep 600', task: optional}
+`)...)
+			for range 2 {
+				b.handshake(t)
+				b.stateless(t)
+			}
+			b.killed(t)
+		})
+	}
+}
+
+// open begins a session, with the stream for what belongs to no request.
+func (b *balanced) open(t *testing.T) (client *resumed, standing *bufio.Reader) {
+	client = &resumed{t: t, s: b.httpServer}
+	hello := strings.Replace(initialize, `"capabilities":{`, `"capabilities":{"elicitation":{},`, 1)
+	client.session = client.send("POST", hello).Header.Get("Mcp-Session-Id")
+	return client, bufio.NewReader(client.send("GET", "").Body)
+}
+
+// subscribe starts a task and subscribes to its log.
+func (b *balanced) subscribe(t *testing.T, client *resumed) (task string) {
+	task = handleOf(t, ask(client, "n", "tools/call", `"name":"nap","arguments":{},"task":{}`))
+	ask(client, "s", "resources/subscribe", fmt.Sprintf(`"uri":"runnel://tasks/%s/log"`, task)).Body.Close()
+	return task
+}
+
+// ask sends a request.
+func ask(client *resumed, id, method, params string) *http.Response {
+	return client.send("POST", fmt.Sprintf(`{"jsonrpc":"2.0","id":%q,"method":%q,"params":{%s}}`, id, method, params))
+}
+
+func (b *balanced) handshake(t *testing.T) {
+	client, standing := b.open(t)
+
+	// A question of a call, and its answer.
+	call := ask(client, "c", "tools/call", `"name":"sure","arguments":{},"task":{}`)
+	result := ask(client, "r", "tasks/result", fmt.Sprintf(`"taskId":%q`, handleOf(t, call)))
+	lines := bufio.NewReader(result.Body)
+	var question struct{ ID json.RawMessage }
+	_ = json.Unmarshal([]byte(until(t, standing, `"elicitation/create"`)), &question)
+	const accept = `{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{}}}`
+	client.answer(fmt.Sprintf(accept, question.ID))
+	until(t, lines, `two`)
+
+	// A stream that is lost again and again.
+	client.response = ask(client, "l", "tools/call", `"name":"lines","arguments":{},"task":{}`)
+	for range 100 {
+		over := client.read(2)
+		_ = client.response.Body.Close()
+		if over || len(client.ends) > 0 {
+			break
+		}
+		client.response = client.send("GET", "")
+	}
+	if got := client.text.String(); strings.Count(got, "line") != 8 || !strings.HasSuffix(got, "line 8\n") {
+		t.Errorf("the stream has brought %q", got)
+	}
+	client.lastEvent = ""
+
+	// A plain call that is cancelled.
+	call = ask(client, "p", "tools/call", `"name":"nap","arguments":{},"_meta":{"progressToken":1}`)
+	lines = bufio.NewReader(call.Body)
+	until(t, lines, "progress")
+	client.answer(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"p"}}`)
+	if rest, err := io.ReadAll(lines); err != nil || strings.Contains(string(rest), `"result"`) {
+		t.Errorf("%v: %s", err, rest)
+	}
+
+	// What a subscription brings.
+	task := b.subscribe(t, client)
+	ask(client, "x", "tasks/cancel", fmt.Sprintf(`"taskId":%q`, task)).Body.Close()
+	until(t, standing, task+"/log")
+
+	for _, want := range []int{http.StatusNoContent, http.StatusNotFound, http.StatusNotFound} {
+		if got := b.status(t, client, "DELETE", ""); got != want {
+			t.Errorf("DELETE: %d, want %d", got, want)
+		}
+	}
+	const ping = `{"jsonrpc":"2.0","id":"z","method":"ping"}`
+	if got := b.status(t, client, "POST", ping); got != http.StatusNotFound {
+		t.Errorf("a session that has ended: %d", got)
+	}
+}
+
+// status returns the status of a request.
+func (b *balanced) status(t *testing.T, client *resumed, method, body string) int {
+	request, err := http.NewRequestWithContext(t.Context(), method, b.url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Mcp-Session-Id", client.session)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	return response.StatusCode
+}
+
+// stateless is a client of 2026-07-28: a question is answered, and a task found and cancelled, by whichever
+// front.
+func (b *balanced) stateless(t *testing.T) {
+	get := func(id string, status mcp.TaskStatus) (task map[string]any) {
+		t.Helper()
+		for deadline := time.Now().Add(watchdog); ; time.Sleep(10 * time.Millisecond) {
+			a, _ := b.post(t, "", "tasks/get", id, fmt.Sprintf(`"taskId":%q`, id))
+			if _ = json.Unmarshal(a.Result, &task); task["status"] == string(status) {
+				return task
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s %+v, want it %s", a.Result, a.Error, status)
+			}
+		}
+	}
+	start := func(tool string) string {
+		t.Helper()
+		a, _ := b.post(t, "", "tools/call", tool, fmt.Sprintf(`"name":%q,"arguments":{}`, tool))
+		var task struct{ TaskID string }
+		if _ = json.Unmarshal(a.Result, &task); task.TaskID == "" {
+			t.Fatalf("%s %+v", a.Result, a.Error)
+		}
+		return task.TaskID
+	}
+	id := start("nap")
+	for range 2 {
+		get(id, mcp.TaskWorking)
+	}
+	b.post(t, "", "tasks/cancel", id, fmt.Sprintf(`"taskId":%q`, id))
+	for range 2 {
+		get(id, mcp.TaskCancelled)
+	}
+}
+
+// killed kills the front that has a session. The client goes on at the other, and what it had subscribed to
+// is still subscribed to.
+func (b *balanced) killed(t *testing.T) {
+	opened := func() int { return strings.Count(b.fronts[0].log.String(), `"session opened"`) }
+	before := opened()
+	client, _ := b.open(t)
+	lost := b.subscribe(t, client)
+	owner := b.fronts[1]
+	if opened() > before {
+		owner = b.fronts[0]
+	}
+	_ = owner.cmd.Process.Kill()
+	_ = owner.cmd.Wait()
+	standing := bufio.NewReader(client.send("GET", "").Body)
+	task := b.subscribe(t, client)
+	ask(client, "x", "tasks/cancel", fmt.Sprintf(`"taskId":%q`, task)).Body.Close()
+	for news := ""; !strings.Contains(news, task) || !strings.Contains(news, lost); { // which has failed, with its front
+		news += until(t, standing, "/log")
+	}
+}
