@@ -119,8 +119,8 @@ fuzz: ## every fuzz target $(FUZZTIME), and $(RANDOM_SESSIONS) random sessions
 fuzz-short:
 	$(MAKE) fuzz FUZZTIME=10000x RANDOM_SESSIONS=1
 
-hosts: build ## real agent programs from npm, against scripted models: what a model reads (testdata/hosts/README.md)
-	go -C testdata/hosts test -count=1 -v -timeout 1h .
+hosts: build ## real agent programs from npm, against scripted models: what a model reads (testdata/hosts/README.md); most of its time they wait
+	go -C testdata/hosts test -count=1 -v -parallel 4 -timeout 2h .
 
 hosts-short: build ## three of them, with a shorter build
 	go -C testdata/hosts test -short -count=1 -timeout 10m .
