@@ -64,6 +64,7 @@ var rooms = map[string][]string{
 	"runnel/internal/propose": {},                                                                                                                       // which tools the manifest files of a project ask for
 	"runnel/internal/manual":  {},                                                                                                                       // the pages of runnel help
 	"runnel/internal/trust":   {"runnel/internal/term", "runnel/tools/config"},                                                                          // which config files a user trusts
+	"runnel/internal/metrics": {"runnel/rpc/http", "runnel/rpc/mcp", "runnel/tasks"},                                                                    // what monitoring asks for
 	"runnel/internal/stdio":   {},                                                                                                                       // the pipes of a host
 	"runnel/internal/serve":   nil,                                                                                                                      // it may import all of the above
 	"runnel/internal/cli":     nil,                                                                                                                      // so may this

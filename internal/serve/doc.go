@@ -12,8 +12,8 @@
 //	tasks.Queue.Next ─▶ worker.begin ─ tools.Take ─▶ a Run like any other ─▶ its end frees the slot
 //
 // Goroutines: one watches the config (watch.go), one its name while a pipe is read (config.go), one serves
-// metrics (metrics.go), one HTTP (http.go), one serves in process (inprocess.go), one per owner asks for the
-// tools of workers (fleet.go), and one waits for SIGHUP where that ends the command (setup.go). The
+// metrics (internal/metrics), one HTTP (http.go), one serves in process (inprocess.go), one per owner asks for
+// the tools of workers (fleet.go), and one waits for SIGHUP where that ends the command (setup.go). The
 // goroutines of a worker are listed at its type (work.go). Timers start what can wait until the first answers
 // are out: after a second, the check of the schemas and the spare threads (registry.go, serve.go), and the
 // recovery of tasks (state.go).

@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 
+	"runnel/internal/metrics"
 	"runnel/internal/oauth"
 	"runnel/internal/system"
 	httpserver "runnel/rpc/http"
@@ -46,7 +47,7 @@ func (s *Setup) frontOptions(conf *config.Config, log zerolog.Logger) (o httpser
 
 // serveHTTP begins to serve over HTTP; m may be nil. stop ends the requests and their tasks; end sends what
 // is still queued and closes.
-func (s *Setup) serveHTTP(ctx context.Context, m *metrics, log zerolog.Logger) (stop, end func(), err error) {
+func (s *Setup) serveHTTP(ctx context.Context, m *metrics.Metrics, log zerolog.Logger) (stop, end func(), err error) {
 	all, o := s.owners, s.front
 	o.Serves = all.serves
 	o.CheckHops = all.came
@@ -67,7 +68,7 @@ func (s *Setup) serveHTTP(ctx context.Context, m *metrics, log zerolog.Logger) (
 	}
 	all.busy = front.Busy
 	if m != nil {
-		m.watch(front.Open)
+		m.WatchHTTP(front.Open)
 	}
 	log.Info().Str("address", front.Addr().String()).Bool("tls", o.Certificate != nil).Bool("tokens", o.Tokens != nil || o.Authority != nil).Msg("serving HTTP")
 	go func() {

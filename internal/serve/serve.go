@@ -7,6 +7,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"runnel/internal/metrics"
 	"runnel/internal/term"
 	"runnel/tasks"
 	"runnel/tasks/run"
@@ -83,15 +84,14 @@ func (s *Setup) Connect(ctx context.Context, conf *config.Config, set *upstream.
 	process.CollectOrphans(ctx)
 	recoverState(ctx, conf, store, log)
 	var observer run.Observer
-	var m *metrics
+	var m *metrics.Metrics
 	s.front.Ready = (&readiness{store: store, owner: conf.Server.Owner, log: log}).ready
 	if conf.Metrics != "" {
-		m = newMetrics()
-		m.ready = s.front.Ready
-		m.serve(ctx, string(conf.Metrics), log)
-		observer, s.front.Observe = m, m.answered
+		m = metrics.New()
+		m.Serve(ctx, string(conf.Metrics), s.front.Ready, log)
+		observer, s.front.Observe = m, m.Answered
 		if queue, ok := store.(tasks.Queue); ok {
-			m.watchFleet(queue, []string{conf.Server.Owner}, log)
+			m.WatchFleet(queue, []string{conf.Server.Owner}, log)
 		}
 	}
 	defer set.Close()

@@ -2,10 +2,8 @@ package serve
 
 import (
 	"bytes"
-	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -62,38 +60,5 @@ func TestLastTokenIsTakenOut(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// A page of another site whose name stands for this machine (DNS rebinding) does not read the metrics.
-func TestMetricsAreGuarded(t *testing.T) {
-	t.Parallel()
-	var log bytes.Buffer
-	newMetrics().serve(t.Context(), "127.0.0.1:0", zerolog.New(&log))
-	address := regexp.MustCompile(`127\.0\.0\.1:[0-9]+`).FindString(log.String())
-	for range 2 {
-		for _, c := range []struct {
-			host, origin string
-			status       int
-		}{
-			{address, "", http.StatusOK}, {"localhost:1234", "", http.StatusOK}, {address, "http://localhost:3000", http.StatusOK},
-			{"evil.example:80", "", http.StatusForbidden}, {address, "https://evil.example", http.StatusForbidden},
-		} {
-			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/metrics", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if request.Host = c.host; c.origin != "" {
-				request.Header.Set("Origin", c.origin)
-			}
-			response, err := http.DefaultClient.Do(request)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_ = response.Body.Close()
-			if response.StatusCode != c.status {
-				t.Errorf("host %q, origin %q: %s", c.host, c.origin, response.Status)
-			}
-		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"runnel/internal/metrics"
 	"runnel/internal/pause"
 	"runnel/internal/signal"
 	"runnel/rpc/rawjson"
@@ -43,7 +44,7 @@ type worker struct {
 	host    string
 	set     *upstream.Set
 	runners map[string]*run.Runner
-	metrics *metrics
+	metrics *metrics.Metrics
 	secrets *secrets.Current
 	log     zerolog.Logger
 
@@ -108,7 +109,7 @@ func (s *Setup) Work(ctx context.Context, o WorkOptions) error {
 	if err != nil {
 		host = "an unknown host"
 	}
-	m := newMetrics()
+	m := metrics.New()
 	w := &worker{
 		queue: queue, host: host, set: set, of: of, ofUpstream: ofUpstream,
 		runners: map[string]*run.Runner{}, metrics: m, secrets: s.secrets, log: log,
@@ -124,13 +125,13 @@ func (s *Setup) Work(ctx context.Context, o WorkOptions) error {
 		theirs.Server.Owner = owner
 		w.runners[owner] = s.newRunner(&theirs, store, m, log)
 	}
-	m.watchWorker(w.takes)
-	m.watchFleet(queue, o.Owners, log)
+	m.WatchWorker(w.takes)
+	m.WatchFleet(queue, o.Owners, log)
 	if conf.Metrics != "" {
 		serving, stop := context.WithCancel(context.WithoutCancel(ctx)) // tasks may go on when ctx has ended
 		defer stop()
-		m.ready = (&readiness{store: store, owner: o.Owners[0], takes: w.takes, log: log}).ready
-		m.serve(serving, string(conf.Metrics), log)
+		ready := &readiness{store: store, owner: o.Owners[0], takes: w.takes, log: log}
+		m.Serve(serving, string(conf.Metrics), ready.ready, log)
 	}
 	process.CollectOrphans(ctx)
 	recoverState(ctx, conf, store, log)
@@ -277,7 +278,7 @@ func (w *worker) begin(o *tasks.Offered) bool {
 	}
 	o.Done()
 	attempt := run.Task().Attempt
-	w.metrics.taken(o.Class, o.Task.Tool, attempt, time.Since(o.Since))
+	w.metrics.Taken(o.Class, o.Task.Tool, attempt, time.Since(o.Since))
 	log.Info().Int("attempt", attempt).Msg("task taken")
 	w.mu.Lock()
 	w.running = append(w.running, o)
@@ -287,8 +288,7 @@ func (w *worker) begin(o *tasks.Offered) bool {
 		<-run.Ended()
 		select {
 		case <-run.Detached():
-			w.metrics.live.Dec()
-			w.metrics.handedBack(o.Class, "leaving")
+			w.metrics.Left(o.Class)
 			log.Info().Msg("task handed back: it has not begun")
 		default:
 			_ = run.Settled(run.Context()) // an error says that the run is over, or that nothing can be stored any more
@@ -308,7 +308,7 @@ func (w *worker) begin(o *tasks.Offered) bool {
 // handBack returns an offer to the queue.
 func (w *worker) handBack(o *tasks.Offered, why string) {
 	o.Return()
-	w.metrics.handedBack(o.Class, why)
+	w.metrics.HandedBack(o.Class, why)
 }
 
 // takes returns how many tasks the worker runs at once, 0 when it takes no more.

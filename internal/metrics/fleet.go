@@ -1,4 +1,4 @@
-package serve
+package metrics
 
 import (
 	"context"
@@ -15,9 +15,9 @@ import (
 // scrapeWait is how long a scrape waits for the state's answer: the page must be written within 5 s.
 const scrapeWait = 2 * time.Second
 
-// watchFleet shows the workers of owners, and how many of their tasks wait for one. It asks the state at each
+// WatchFleet shows the workers of owners, and how many of their tasks wait for one. It asks the state at each
 // scrape.
-func (m *metrics) watchFleet(queue tasks.Queue, owners []string, log zerolog.Logger) {
+func (m *Metrics) WatchFleet(queue tasks.Queue, owners []string, log zerolog.Logger) {
 	m.set.RegisterMetricsWriter(func(w io.Writer) {
 		ctx, cancel := context.WithTimeout(context.Background(), scrapeWait)
 		defer cancel()
@@ -55,19 +55,25 @@ func (m *metrics) watchFleet(queue tasks.Queue, owners []string, log zerolog.Log
 	})
 }
 
-// watchWorker shows how many slots a worker has.
-func (m *metrics) watchWorker(slots func() int) {
+// WatchWorker shows how many slots a worker has.
+func (m *Metrics) WatchWorker(slots func() int) {
 	m.set.NewGauge("runnel_worker_slots", func() float64 { return float64(slots()) })
 }
 
-// taken counts a task that a worker has taken, and how long the task had waited.
-func (m *metrics) taken(class, tool string, attempt int, waited time.Duration) {
+// Taken counts a task that a worker has taken, and how long the task had waited.
+func (m *Metrics) Taken(class, tool string, attempt int, waited time.Duration) {
 	m.live.Inc()
 	m.count("runnel_worker_taken_total{class=%q,tool=%q,attempt=\"%d\"}", class, tool, attempt)
 	m.observe("runnel_worker_wait_seconds", fmt.Sprintf("class=%q", class), max(waited, 0)) // measured with two clocks: the offering process's and this one's
 }
 
-// handedBack counts an offer that a worker has left to others.
-func (m *metrics) handedBack(class, why string) {
+// Left counts a task that a worker had taken, and hands back before it has begun.
+func (m *Metrics) Left(class string) {
+	m.live.Dec()
+	m.HandedBack(class, "leaving")
+}
+
+// HandedBack counts an offer that a worker has left to others.
+func (m *Metrics) HandedBack(class, why string) {
 	m.count("runnel_worker_handed_back_total{class=%q,why=%q}", class, why)
 }

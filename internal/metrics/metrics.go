@@ -1,4 +1,6 @@
-package serve
+// Package metrics has what monitoring asks a server or a worker for: counters for Prometheus, and the page
+// that shows them.
+package metrics
 
 import (
 	"context"
@@ -17,30 +19,31 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// metrics are counters for Prometheus. It is a tasks.Observer.
-type metrics struct {
+// Metrics are counters for Prometheus. It is a run.Observer.
+type Metrics struct {
 	set       *prometheus.Set
 	live      *prometheus.Gauge
 	retrieved *prometheus.Counter
-	ready     func(ctx context.Context) error // answers /readyz; nil = always
 }
 
-func newMetrics() *metrics {
+// New makes metrics that count nothing yet.
+func New() *Metrics {
 	prometheus.ExposeMetadata(true)
 	set := prometheus.NewSet()
-	return &metrics{
+	return &Metrics{
 		set:       set,
 		live:      set.NewGauge("runnel_tasks_live", nil),
 		retrieved: set.NewCounter("runnel_task_results_retrieved_total"),
 	}
 }
 
-func (m *metrics) Created(tool string) {
+// Created counts a task that was started.
+func (m *Metrics) Created(tool string) {
 	m.count("runnel_tasks_created_total{tool=%q}", tool)
 	m.live.Inc()
 }
 
-func (m *metrics) count(format string, labels ...any) {
+func (m *Metrics) count(format string, labels ...any) {
 	m.set.GetOrCreateCounter(fmt.Sprintf(format, labels...)).Inc()
 }
 
@@ -48,14 +51,14 @@ func (m *metrics) count(format string, labels ...any) {
 var buckets = []float64{0.01, 0.04, 0.16, 0.64, 2.56, 10.24, 40.96, 163.84, 655.36, 2621.44}
 
 // Ended counts a task by its status, and how long it took.
-func (m *metrics) Ended(tool string, status mcp.TaskStatus, took time.Duration) {
+func (m *Metrics) Ended(tool string, status mcp.TaskStatus, took time.Duration) {
 	m.count("runnel_tasks_ended_total{status=%q,tool=%q}", string(status), tool)
 	m.live.Dec()
 	m.observe("runnel_task_duration_seconds", fmt.Sprintf("tool=%q", tool), took)
 }
 
 // observe counts a duration in a histogram of Prometheus's kind: those of the library have other buckets.
-func (m *metrics) observe(name, label string, took time.Duration) {
+func (m *Metrics) observe(name, label string, took time.Duration) {
 	for _, bound := range buckets {
 		within := 0 // a bucket exists from the first duration on
 		if took.Seconds() <= bound {
@@ -68,12 +71,14 @@ func (m *metrics) observe(name, label string, took time.Duration) {
 	m.set.GetOrCreateFloatCounter(fmt.Sprintf("%s_sum{%s}", name, label)).Add(took.Seconds())
 }
 
-func (m *metrics) Retrieved() { m.retrieved.Inc() }
+// Retrieved counts a result that was fetched.
+func (m *Metrics) Retrieved() { m.retrieved.Inc() }
 
-func (m *metrics) Refused(limit string) { m.count("runnel_refusals_total{limit=%q}", limit) }
+// Refused counts a task that a limit has refused.
+func (m *Metrics) Refused(limit string) { m.count("runnel_refusals_total{limit=%q}", limit) }
 
-// answered counts a request over HTTP.
-func (m *metrics) answered(method string, status int) {
+// Answered counts a request over HTTP.
+func (m *Metrics) Answered(method string, status int) {
 	switch method {
 	case http.MethodGet, http.MethodPost, http.MethodDelete, http.MethodOptions:
 	default:
@@ -82,23 +87,23 @@ func (m *metrics) answered(method string, status int) {
 	m.count("runnel_http_requests_total{method=%q,status=\"%d\"}", method, status)
 }
 
-// watch shows how many sessions and streams are open over HTTP.
-func (m *metrics) watch(open func() (sessions, streams int)) {
+// WatchHTTP shows how many sessions and streams are open over HTTP.
+func (m *Metrics) WatchHTTP(open func() (sessions, streams int)) {
 	m.set.NewGauge("runnel_http_sessions", func() float64 { n, _ := open(); return float64(n) })
 	m.set.NewGauge("runnel_http_streams", func() float64 { _, n := open(); return float64(n) })
 }
 
 // ServeHTTP answers a scrape.
-func (m *metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+func (m *Metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	m.set.WritePrometheus(w)
 	prometheus.WriteProcessMetrics(w)
 	prometheus.WriteFDMetrics(w)
 }
 
-// serve serves /metrics, /healthz and /readyz until ctx ends. If the address is taken, runnel serves without
-// them: a host may start the same server twice.
-func (m *metrics) serve(ctx context.Context, address string, log zerolog.Logger) {
+// Serve serves /metrics, /healthz and /readyz, which ready answers, until ctx ends. If the address is taken,
+// runnel serves without them: a host may start the same server twice.
+func (m *Metrics) Serve(ctx context.Context, address string, ready func(context.Context) error, log zerolog.Logger) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		log.Warn().Err(err).Msg("metrics are not served")
@@ -107,7 +112,7 @@ func (m *metrics) serve(ctx context.Context, address string, log zerolog.Logger)
 	mux := http.NewServeMux()
 	guarded := func(handler http.Handler) http.Handler { return httpserver.Guarded(listener.Addr(), handler) }
 	mux.Handle("GET /metrics", guarded(m))
-	httpserver.HandleHealth(mux, guarded, m.ready)
+	httpserver.HandleHealth(mux, guarded, ready)
 	const patience = 5 * time.Second // a scrape is one small request and a page
 	server := &http.Server{
 		Handler: mux, ReadTimeout: patience, WriteTimeout: patience, MaxHeaderBytes: 16 << 10,
