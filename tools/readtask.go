@@ -78,7 +78,8 @@ func (s *service) getTaskResult(ctx context.Context, in *Call, p *fallbackParams
 	if r.text != "" && !strings.HasSuffix(r.text, "\n") {
 		r.text += "\n"
 	}
-	result := aboutTask(r.text+"["+s.statusLine(&t, r.more)+"]", taskMeta{TaskID: t.ID, Status: t.Status, Next: r.place.next})
+	meta := taskMeta{TaskID: t.ID, Status: t.Status, Next: r.place.next}
+	result := aboutTask(r.text+"["+s.statusLine(&t, r.more)+"]", meta)
 	result.Content = append(result.Content, r.content...)
 	in.Said.Passed = true // an image of the task's result passes as it does in the result
 	if t.Status.Terminal() {
@@ -111,7 +112,9 @@ type reading struct {
 }
 
 // search selects lines of the output. It does not count as reading.
-func (s *service) search(ctx context.Context, c *rpc.Caller, t *tasks.Task, lines *text.Filter, after int64) (r reading, err error) {
+func (s *service) search(ctx context.Context, c *rpc.Caller, t *tasks.Task, lines *text.Filter, after int64) (
+	r reading, err error,
+) {
 	ctx, cancel := context.WithTimeoutCause(ctx, maxGrep, errGrep)
 	defer cancel()
 	shaper := s.shaper(c, t, after)
@@ -129,9 +132,11 @@ func (s *service) search(ctx context.Context, c *rpc.Caller, t *tasks.Task, line
 }
 
 // news is what came after a place: of much, the head and the tail.
-func (s *service) news(ctx context.Context, c *rpc.Caller, t *tasks.Task, from taskPlace) (r reading, err error) {
+func (s *service) news(ctx context.Context, c *rpc.Caller, t *tasks.Task, from taskPlace) (
+	r reading, err error,
+) {
 	shaper := s.shaper(c, t, from.next)
-	r.place = taskPlace{ended: t.Status.Terminal(), gap: from.gap}
+	r.place.ended = t.Status.Terminal()
 	if r.place.next, err = shapeLog(ctx, shaper, t, from.next); err != nil {
 		return r, err
 	}
@@ -152,9 +157,11 @@ func (s *service) shown(c *rpc.Caller, id string, shaper *text.Shaper, before te
 	return shown, gap
 }
 
-// page is what follows a position, as much as fits: a model that reads page after page reads all of it once. If
-// an answer has left it out between a head and a tail, it ends where that tail began.
-func (s *service) page(ctx context.Context, c *rpc.Caller, t *tasks.Task, after int64) (r reading, err error) {
+// page is what follows a position, as much as fits: a model that reads page after page reads all of it once.
+// If an answer has left it out between a head and a tail, it ends where that tail began.
+func (s *service) page(ctx context.Context, c *rpc.Caller, t *tasks.Task, after int64) (
+	r reading, err error,
+) {
 	page := &text.Page{Shaper: *s.shaper(c, t, after)}
 	end := t.Log.Size()
 	last := readsOf(c).place(t.ID)

@@ -18,7 +18,8 @@ func TestPagesShowEachLineOnce(t *testing.T) {
 	const lines = 1000
 	dir := t.TempDir()
 	half := func(first, last int) string {
-		return fmt.Sprintf(`i=%d; while [ $i -le %d ]; do printf "\033[1m#$i\033[0m of the \033[32mcomponents\033[0m\n"; i=$((i+1)); done`, first, last)
+		return fmt.Sprintf(`i=%d; while [ $i -le %d ]; do `+
+			`printf "\033[1m#$i\033[0m of the \033[32mcomponents\033[0m\n"; i=$((i+1)); done`, first, last)
 	}
 	config := writeConfig(t, fmt.Sprintf(`tools:
   ended: {shell: '%[1]s'}
@@ -39,12 +40,13 @@ func TestPagesShowEachLineOnce(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := process(t, racedCommand(t, config...))
-			s.sendLine(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},`+
-				`"clientInfo":{"name":%q,"version":"1"}}}`, c.client)
+			s.sendLine(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"2025-06-18",`+
+				`"capabilities":{},"clientInfo":{"name":%q,"version":"1"}}}`, c.client)
 			s.line()
 			s.sendLine(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 			call := func(tool, arguments string) (text, id string) {
-				s.sendLine(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, tool, arguments)
+				s.sendLine(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s}}`,
+					tool, arguments)
 				var answer struct {
 					Result struct {
 						Content []struct{ Text string }

@@ -105,8 +105,8 @@ func BenchmarkSQLiteGrowth(b *testing.B) {
 	}
 }
 
-// Does it cost the same to find the tasks of earlier sessions, however many are stored? Where the last 200 are of
-// other directories, that is what is looked at.
+// Does it cost the same to find the tasks of earlier sessions, however many are stored? Where the last 200 are
+// of other directories, that is what is looked at.
 func BenchmarkSQLiteEarlier(b *testing.B) {
 	for _, stored := range []int{1000, 4000, 16_000} {
 		s := openStore(b, Options{Dir: b.TempDir()})

@@ -289,8 +289,8 @@ func (run *Run) release() {
 // waitConfig has a command that never ends; who it is and who started it stands in a file.
 const waitConfig = `tools: {wait: {description: Waits, shell: 'echo $$ $PPID > DIR/pids.new; mv DIR/pids.new DIR/pids; sleep 1000; echo done'}}`
 
-// groupEnded reports whether no process of a group runs. A dead one that init has not waited for does not: some
-// inits take seconds.
+// groupEnded reports whether no process of a group runs. A dead one that init has not waited for does not:
+// some inits take seconds.
 func groupEnded(group int) bool {
 	if errors.Is(syscall.Kill(-group, 0), syscall.ESRCH) {
 		return true
