@@ -32,7 +32,7 @@
 //	         tools/...    the tool runs: a command, a Go function, another server
 //	         tasks/run    the Run ends: starting, running, draining, ending, ended (run.go, end.go)
 //	         tools        the answer: a result or, before that end, a handle or questions (answer.go)
-//	stdout ◀─ rpc         the answer is queued and written (call.go, writer.go)
+//	stdout ◀─ rpc         the answer is queued and written (incoming.go, writer.go)
 //
 // # A chunk
 //

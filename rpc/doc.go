@@ -48,7 +48,7 @@
 //	a line is too long                              lineReader.line (frame.go); what runnel writes: mcp.MaxLine (rpc/mcp/content.go)
 //	the other side does not read                    writer.try, writer.awaitTurn (writer.go); a task's output waits in package partials
 //	a request is cancelled                          peer.cancelled (peer.go); one of ours: peer.send (outgoing.go)
-//	an error gets its code                          call.answer (call.go)
+//	an error gets its code                          call.answer (incoming.go)
 //	a stream is resumed elsewhere                   Caller.Marks, Session.Resume (exchange.go)
 //	the input ends                                  Server.Serve (serve.go): Options.Drain, then ErrShutdown
 //	a session ends                                  Server.Serve (serve.go), Session.close (exchange.go)
