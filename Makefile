@@ -56,7 +56,7 @@ test: ## three minutes, with Go alone: format, vet, and the tests that need no o
 
 ci: check lint vuln race fuzz-short hosts-short browser-short ## all that a change must pass: lint, every test under the race detector, real hosts, a browser (needs npm, tmux, Chromium, jq, PHP, redis-server, too)
 
-nightly: ci fuzz configs crash states soak streams fleet fidelity hostile day hosts browser ## all of that at length: some eight hours
+nightly: ci fuzz configs crash states soak streams fleet fidelity hostile day hosts browser deploy ## all of that at length: some eight hours
 
 check: ## format, modules, vet, also for systems that the tests do not run on
 	@$(formatted)
@@ -99,6 +99,9 @@ hostile: ## on Linux, several runnels on one state for $(RUNNEL_HOSTILE_TIME), a
 
 day: ## on Linux, several hosts work for $(RUNNEL_DAY_TIME) with every config and command of the documents; what they get is always what they got first (make ci takes 90 s)
 	RUNNEL_DAY_TIME=$(RUNNEL_DAY_TIME) RUNNEL_DAY_SEED=$(RUNNEL_DAY_SEED) go test -race -count=1 -v -timeout 24h -run '^TestDay$$' ./internal/e2e
+
+deploy: ## the compose file and the Kubernetes manifests, against the types of the programs that read them (from the Go proxy)
+	go -C testdata/deploy test -count=1 .
 
 fidelity: ## twenty servers answer through runnel wrap as they do directly, member by member (make race plays four)
 	RUNNEL_TEST_FIDELITY=all go test -count=1 -v -timeout 1h -run '^TestFidelity$$' ./internal/e2e
