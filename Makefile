@@ -26,7 +26,7 @@ RUNNEL_FLEET_ROUNDS ?= 200
 RUNNEL_FLEET_TIME ?= 1h
 RUNNEL_FLEET_SEED ?=
 
-.PHONY: help build demo cast man packages wine count test ci nightly check lint vuln race configs crash states soak streams hostile fidelity fleet fuzz fuzz-short hosts hosts-short browser browser-short pictures bench clean
+.PHONY: help build demo cast man packages wine count test ci nightly check lint vuln race configs crash states soak streams hostile fidelity fleet deploy fuzz fuzz-short hosts hosts-short browser browser-short pictures bench clean
 
 .DEFAULT_GOAL = build
 

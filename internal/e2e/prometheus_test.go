@@ -83,8 +83,8 @@ func (p *watching) finds(query string) {
 	p.asks("/api/v1/query?query="+url.QueryEscape(query), `"value":\[[0-9.]+,"[0-9.e+-]+"\]`)
 }
 
-// Every expression of the dashboard and of the alerts finds data in a Prometheus that scrapes a fleet, and the
-// alerts that the fleet gives a reason for are raised.
+// Every expression of the dashboard, of the alerts and of the autoscaling finds data in a Prometheus that scrapes
+// a fleet, and the alerts that the fleet gives a reason for are raised.
 func TestDashboardAndAlerts(t *testing.T) {
 	t.Parallel()
 	front, worker := freeAddress(t), freeAddress(t)
@@ -156,6 +156,12 @@ tools:
 		}
 		prometheus.finds(now.Replace(rule.Expr))
 	}
+	scaled, err := os.ReadFile("testdata/deploy/kubernetes/autoscaling.yaml")
+	query := regexp.MustCompile(`query: (.+)`).FindSubmatch(scaled)
+	if err != nil || query == nil {
+		t.Fatalf("no query in %s, %v", scaled, err)
+	}
+	prometheus.finds(string(query[1]))
 	prometheus.asks("/api/v1/alerts", `RunnelCallsWaitWithoutWorkers`)
 	servers.Kill(0)
 	prometheus.finds(away)
