@@ -20,6 +20,7 @@ import (
 	"runnel/tools/command"
 	"runnel/tools/config"
 	"runnel/tools/process"
+	"runnel/tools/sandbox"
 	"runnel/tools/upstream"
 )
 
@@ -147,14 +148,22 @@ func (d *diagnosis) programs(list []tools.Tool) {
 	if _, err := process.ThisProgram(); err != nil {
 		d.bad("commands", "none can be started: %v", err)
 	}
+	sandboxed := false
 	for _, tool := range list {
 		c, ok := tool.(*command.Command)
 		if !ok {
 			continue
 		}
+		if err := c.CheckSandbox(); err != nil {
+			d.bad("tool "+c.Describe().Name, "%v", err)
+		}
+		sandboxed = sandboxed || c.Sandboxed()
 		if found, err := c.Program(); found != "" || err != nil { // else it is known only at a call
 			d.check("tool "+c.Describe().Name, err, "%s", found)
 		}
+	}
+	if program, err := process.ThisProgram(); sandboxed && err == nil {
+		d.fine("sandbox", "%s", sandbox.Probe(program))
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"runnel/tools"
 	"runnel/tools/config"
 	"runnel/tools/process"
+	"runnel/tools/sandbox"
 	"runnel/tools/schema"
 )
 
@@ -39,6 +40,8 @@ type Command struct {
 	asks   *template // the question before a call; nil = none
 	dir    string
 	env    func() []string
+
+	sandbox *sandbox.Policy // nil = the command may do all that runnel may
 
 	outputSchema json.RawMessage // nil = none
 	outputs      *schema.Checker // checks the printed JSON; nil = any object is valid
@@ -116,6 +119,9 @@ func (c *Command) run(ctx context.Context, in *tools.Call, out *tools.Output, sp
 	if variables != nil {
 		spec.Env = append(spec.Env, process.VariablesVariable+"="+variables.path)
 	}
+	if err := c.confine(spec, variables); err != nil {
+		return mcp.ErrorResult(err.Error())
+	}
 
 	began := time.Now()
 	p, err := process.Start(spec)
@@ -137,6 +143,7 @@ func (c *Command) run(ctx context.Context, in *tools.Call, out *tools.Output, sp
 		o.fail(err.Error())
 	}
 	if o.failed() {
+		o.bounds = c.bounds()
 		o.most = in.MaxError(c.maxResult())
 		in.Said.Status = o.statusMessage()
 	}

@@ -57,6 +57,9 @@ func New(name string, conf config.Command, base config.Base) (*Command, error) {
 	dir, vars, err := base.Inherit(c.config.Dir, c.config.Env)
 	c.dir = dir
 	c.env = sync.OnceValue(func() []string { return c.environment(vars) }) // computed at the first call
+	if err == nil {
+		c.sandbox, err = c.policy(vars)
+	}
 	return c, err
 }
 
@@ -190,6 +193,9 @@ func (c *Command) environment(vars []string) []string {
 	var drop []string
 	if c.config.Shell != "" {
 		drop = c.in.names // runnel's own variables must not look like arguments of the call
+	}
+	if c.sandbox != nil {
+		vars = c.sandboxed(vars)
 	}
 	env := process.Environ(vars, c.dir, c.config.Env, drop...)
 	if _, ok := process.LookupEnv(env, "TERM"); c.config.Pty && !ok {

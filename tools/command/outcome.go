@@ -43,6 +43,7 @@ type outcome struct {
 
 	verdict string // what went wrong; "" if nothing did
 	timed   bool   // the last line also says how long the command took
+	bounds  string // what the sandbox of a command that failed allows; "" = it had none
 	*record
 }
 
@@ -98,11 +99,15 @@ func (o *outcome) fail(verdict string) {
 
 // lastLine says how the command ended; "" if its output is enough.
 func (o *outcome) lastLine() string {
+	bounds := o.bounds
+	if bounds != "" {
+		bounds = " " + bounds
+	}
 	switch {
 	case o.timed:
-		return o.verdict + " after " + text.Seconds(time.Duration(o.DurationMs)*time.Millisecond)
+		return o.verdict + " after " + text.Seconds(time.Duration(o.DurationMs)*time.Millisecond) + bounds
 	case o.failed():
-		return o.verdict
+		return o.verdict + bounds
 	case o.stdout.kept.Size() == 0 && o.stderr.kept.Size() == 0:
 		return tools.SilentEnd(*o.ExitCode)
 	}

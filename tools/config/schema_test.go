@@ -43,6 +43,7 @@ func TestSchemaIsTheStructs(t *testing.T) {
 	compareSchema(t, "tools.*", schema.Defs["tool"], reflect.ValueOf(Command{}))
 	compareSchema(t, "upstreams.*", schema.Defs["upstream"], reflect.ValueOf(Upstream{}))
 	compareSchema(t, "notify", schema.Defs["notify"], reflect.ValueOf(Notify{}))
+	compareSchema(t, "sandbox", schema.Defs["sandbox"], reflect.ValueOf(Sandbox{}))
 }
 
 func compareSchema(t *testing.T, path string, n *schemaNode, v reflect.Value) {
@@ -64,7 +65,7 @@ func compareSchema(t *testing.T, path string, n *schemaNode, v reflect.Value) {
 		if path != "tools.*" && p.Properties == nil && !value.IsZero() && fmt.Sprint(p.Default) != fmt.Sprint(value.Interface()) {
 			t.Errorf("%s: the default is %v, the schema says %v", at, value.Interface(), p.Default)
 		}
-		if f.Type == reflect.TypeFor[*Notify]() {
+		if f.Type == reflect.TypeFor[*Notify]() || f.Type == reflect.TypeFor[*Sandbox]() {
 			// It is compared by itself.
 		} else if f.Type.Kind() == reflect.Pointer && f.Type.Elem().Kind() == reflect.Struct {
 			compareSchema(t, at, p, reflect.New(f.Type.Elem()).Elem())
@@ -91,6 +92,8 @@ func schemaType(t reflect.Type) string {
 		return ""
 	case t == reflect.TypeFor[Notify]():
 		return "#/$defs/notify"
+	case t == reflect.TypeFor[Sandbox]():
+		return "#/$defs/sandbox"
 	case t == reflect.TypeFor[Size]():
 		return "#/$defs/size"
 	case t == reflect.TypeFor[Duration]():

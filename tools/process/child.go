@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"runnel/internal/system"
+	"runnel/tools/sandbox"
 
 	"github.com/creack/pty"
 )
@@ -39,6 +40,8 @@ type Spec struct {
 	Stderr string  // merge, separate, discard
 	Pty    bool
 	Script bool // Argv is that of Shell
+
+	Sandbox *sandbox.Policy // what it may do; nil = all that this program may
 }
 
 // Child is a running process with its group. One goroutine waits for it, one reads each output pipe, and one
@@ -79,9 +82,7 @@ func Start(s *Spec) (*Child, error) {
 	}
 	theirs, err := p.open(cmd, s)
 	if err == nil {
-		if err = forks.start(cmd); err != nil {
-			err = fmt.Errorf("%s: %w", s.Path, RootCause(err))
-		}
+		err = start(cmd, s)
 	}
 	closeAll(theirs...)
 	if err != nil {
@@ -95,6 +96,29 @@ func Start(s *Spec) (*Child, error) {
 		close(p.exited)
 	}()
 	return p, nil
+}
+
+// start starts a child's program, in its sandbox if it has one.
+func start(cmd *exec.Cmd, s *Spec) error {
+	started := func(err error) error { return err }
+	if s.Sandbox != nil {
+		program, err := ThisProgram()
+		if err == nil {
+			started, err = s.Sandbox.Wrap(cmd, program)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	err := forks.start(cmd)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", s.Path, RootCause(err))
+	}
+	err = started(err)
+	if err != nil && cmd.Process != nil { // its shim has ended
+		_, _ = forks.wait(cmd.Process)
+	}
+	return err
 }
 
 // open makes the pipes, returns the child's ends and keeps runnel's. All are close-on-exec.
