@@ -138,7 +138,9 @@ tools:
 	}
 
 	var alerts struct {
-		Groups []struct{ Rules []struct{ Alert, Expr string } }
+		Groups []struct {
+			Rules []struct{ Alert, Expr string }
+		}
 	}
 	text, err = os.ReadFile("testdata/deploy/alerts.yaml")
 	if err == nil {
