@@ -140,6 +140,17 @@ var attacks = []struct {
 		}
 		return err
 	}},
+	{"rights in its namespaces", asRoot, func(place) error {
+		var rights [2]unix.CapUserData
+		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+		if err := unix.Capget(&header, &rights[0]); err != nil {
+			return err
+		}
+		if rights[0].Permitted&(1<<unix.CAP_SYS_ADMIN|1<<unix.CAP_NET_ADMIN|1<<unix.CAP_SETPCAP) == 0 {
+			return errors.New("it has none")
+		}
+		return nil
+	}},
 	{"open files of the one that starts it", common, func(place) error {
 		for fd := 3; fd < 256; fd++ {
 			flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)

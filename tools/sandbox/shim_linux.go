@@ -174,6 +174,8 @@ func enterNamespaces(attr *syscall.SysProcAttr, network bool) {
 	if network {
 		attr.Cloneflags |= syscall.CLONE_NEWNET
 	}
+	// What the shim needs there: without this, a program of a user that is not root has no rights.
+	attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP}
 	uid, gid := os.Geteuid(), os.Getegid()
 	attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
 	attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
@@ -205,8 +207,22 @@ func (l *Limits) set() error {
 // fileRights are what a command of root keeps of its rights: those over files, which Landlock bounds.
 var fileRights = []uintptr{unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_FSETID}
 
-// dropRights takes the other rights of root from all programs that the command runs.
+// dropRights takes the rights that the shim itself has in its namespaces, and the other rights of root, from
+// all programs that the command runs.
 func dropRights() error {
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+		return err
+	}
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var rights [2]unix.CapUserData
+	if err := unix.Capget(&header, &rights[0]); err != nil {
+		return err
+	}
+	rights[0].Inheritable = 0
+	rights[1].Inheritable = 0
+	if err := unix.Capset(&header, &rights[0]); err != nil {
+		return err
+	}
 	for right := uintptr(0); ; right++ {
 		has, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, right, 0, 0, 0)
 		if err != nil {
