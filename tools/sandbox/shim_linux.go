@@ -96,7 +96,7 @@ func (o *order) restrict() error {
 	if err := o.Policy.landlock(o.Namespaces); err != nil {
 		return err
 	}
-	// Whoever started the shim gave it this signal, which a change of rights may have taken away.
+	// The shim was started with this signal, which a change of rights may have taken away.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGKILL), 0, 0, 0); err != nil {
 		return err
 	}
