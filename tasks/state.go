@@ -118,5 +118,5 @@ type Sessions interface {
 	DeleteSession(ctx context.Context, owner, id string) error
 }
 
-// SessionTTL is how long a session is kept after it was put: a client comes back to it the next morning.
-const SessionTTL = 24 * time.Hour
+// SessionTTL is how long a session is kept after it was put: a client comes back to it after a weekend.
+const SessionTTL = 7 * 24 * time.Hour

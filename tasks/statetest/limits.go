@@ -35,6 +35,11 @@ func RunLimits(t *testing.T, open func(t *testing.T, limits tasks.Limits) (here,
 	})
 	t.Run("at once", func(t *testing.T) {
 		here, there := open(t, tasks.Limits{MaxLive: 5})
+		for i, s := range []tasks.State{here, there} { // opening a state for forty tasks together is another test's
+			first := Working(fmt.Sprint("first", i))
+			first.Ending = true
+			Put(t, s, first, Ended(first, mcp.TaskCompleted, "done"))
+		}
 		var all sync.WaitGroup
 		let := make(chan string, 40)
 		for i := range 40 {
