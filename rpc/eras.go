@@ -24,7 +24,7 @@ func (s *session) callerOf(c *call, who Caller) *Caller {
 }
 
 // initialize answers the request that opens the session. If the server has something to prepare, that comes
-// first; requests that arrive meanwhile, which few clients send, are answered.
+// first. Requests that arrive before it is done, which few clients send, are answered.
 func (s *session) initialize(c *call) {
 	if err := s.open(c); err != nil {
 		s.answer(c, nil, err)

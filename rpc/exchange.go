@@ -26,7 +26,7 @@ type Session struct {
 }
 
 // Exchange is a line and everything that is sent because of it. It ends when the line has been answered, if
-// it needs an answer, and nobody holds it any more (see Caller.Hold).
+// it needs an answer, and is no longer held (see Caller.Hold).
 type Exchange struct{ w *writer }
 
 // NewSession starts a session for a carrier other than two pipes (for those, see [Server.Serve]). out takes
@@ -82,15 +82,15 @@ func (c *Session) exchange(out Output, take func(w *writer)) (x *Exchange, err e
 	return &Exchange{w}, nil
 }
 
-// Abandon ends an exchange whose output nobody reads any more. A carrier calls it when a connection is gone
-// for good.
+// Abandon ends an exchange whose output is no longer read. A carrier calls it when a connection is lost for
+// good.
 func (x *Exchange) Abandon() { x.w.fail(errUnread) }
 
 // Move ends an exchange whose client reads the session's output instead: what follows the lines that wait
 // goes there (see Caller.Hold).
 func (x *Exchange) Move() { x.w.move() }
 
-// Cut reports whether the session has ended the exchange while somebody still held it.
+// Cut reports whether the session has ended the exchange while it was still held.
 func (x *Exchange) Cut() bool {
 	x.w.mu.Lock()
 	defer x.w.mu.Unlock()
@@ -111,7 +111,7 @@ func (c *Session) End(cause error) {
 	c.endHandlers(cause)
 }
 
-// Close ends the session after End. Queued lines are still written, as long as somebody takes them.
+// Close ends the session after End. Queued lines are still written, as long as the carrier takes them.
 func (c *Session) Close() { c.closing.Do(c.close) }
 
 func (c *Session) close() {
@@ -134,7 +134,7 @@ var ErrNoStream = errors.New("the mark names no stream that can be resumed")
 
 // HandleResume registers the function that resumes streams. f finds the stream that a mark names; its error
 // is ErrNoStream if there will never be one. begin must not wait: it calls Caller.Hold, and writes the rest
-// of the stream in another goroutine until its context ends, since nobody takes the output after that. A mark
+// of the stream in another goroutine until its context ends: later output is not taken. A mark
 // comes from the client, so nothing in it can be trusted.
 func (s *Server) HandleResume(f func(ctx context.Context, mark string) (begin func(open context.Context, c *Caller), err error)) {
 	s.resume = f

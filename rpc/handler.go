@@ -63,7 +63,7 @@ func (e *Error) Error() string { return fmt.Sprintf("%s (code %d)", e.Message, e
 
 var (
 	// ErrClosed is returned by writes to a session that has ended, and by requests to a side that can no
-	// longer answer. Test for it with errors.Is: there is nobody left to report to.
+	// longer answer. Test for it with errors.Is: it need not be reported.
 	ErrClosed = errors.New("session is closed")
 
 	// ErrCancelled is the cause of a request's context after the client's notifications/cancelled. Compare it

@@ -58,7 +58,7 @@ func (p *peer) send(ctx context.Context, req *request) (json.RawMessage, error) 
 	defer cancel()
 	defer context.AfterFunc(p.input, cancel)()
 	if req.w != p.w { // an exchange; on pipes an answer may still be waiting to be read, even though nothing more can be written
-		defer context.AfterFunc(req.w.failed, cancel)() // nobody reads the request, so no answer will come
+		defer context.AfterFunc(req.w.failed, cancel)() // the request is not read, so no answer will come
 	}
 	wait, err := p.sendInTurn(await, req)
 	if err != nil {
@@ -173,7 +173,7 @@ func (o *outgoing) forget(req *request) {
 	delete(o.waiting, req.id)
 }
 
-// withdraw takes back a request whose answer nobody waits for any more. It reports false if the answer is
+// withdraw takes back a request whose sender no longer waits for the answer. It reports false if the answer is
 // already on its way to the sender.
 func (p *peer) withdraw(req *request) bool {
 	p.outgoing.mu.Lock()

@@ -27,7 +27,7 @@ type session struct {
 	*peer
 	srv *Server
 
-	// Owned by whoever takes a line.
+	// Owned by the goroutine that takes a line.
 	last       statelessClient // the client of the latest request of the stateless era
 	negotiated Caller          // the outcome of initialize, copied into the Caller of each request; Version is nil before initialize
 
@@ -78,7 +78,7 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 		f()
 	}
 
-	// What is queued is written; with a negative Drain the client gets as much time as it needs.
+	// The queue is still written. With a negative Drain the client gets as much time as it needs.
 	if s.opt.Drain < 0 {
 		ss.w.close()
 		select {

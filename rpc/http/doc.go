@@ -24,7 +24,7 @@
 //
 // A session is a row of the state (stored.go): what initialize said about the client, what it has subscribed to, and
 // the front that has it. Another front passes its requests on (forward.go), or opens the session again if that front
-// has ended. Without a row there is no session: a 404 makes the client initialize again.
+// has ended. A session without a row does not exist: its client gets 404, and initializes again.
 //
 // The ids of events come from the client and are not signed: they grant nothing that tasks/get would not, since the
 // token of each request decides who the owner is. Lines that waited on the standing stream are lost with the process;

@@ -27,8 +27,8 @@ type variablesFile struct {
 }
 
 // newVariablesFile writes the call's variables to a file in a new directory, which the guard knows before it
-// is made. It fails if there is no guard. It returns nil if the directory cannot be made: the command then runs
-// without the file, which most commands never read.
+// is made. It fails without a guard. It returns nil if the directory cannot be made: most commands never read
+// the file, and run without it.
 func newVariablesFile(in *tools.Call) (*variablesFile, error) {
 	roots := []string{os.TempDir()}
 	if cache, err := os.UserCacheDir(); err == nil {

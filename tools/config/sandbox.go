@@ -7,7 +7,7 @@ import (
 )
 
 // Sandbox is one "sandbox:" of a tool in the config file: what its command may do. Instead of the mapping,
-// true means an empty one, and false means that there is no sandbox.
+// true means an empty one, and false means no sandbox.
 type Sandbox struct {
 	Write       []string      `yaml:"write"`       // files and directories that it may change; default: its own directory
 	Read        []string      `yaml:"read"`        // those that it may read, besides the system's; nil = all

@@ -174,7 +174,7 @@ func enterNamespaces(attr *syscall.SysProcAttr, network bool) {
 	if network {
 		attr.Cloneflags |= syscall.CLONE_NEWNET
 	}
-	// What the shim needs there: without this, a program of a user that is not root has no rights.
+	// The shim needs these rights there. A program of an ordinary user loses them when it starts.
 	attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP}
 	uid, gid := os.Geteuid(), os.Getegid()
 	attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}

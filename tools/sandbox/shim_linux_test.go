@@ -129,7 +129,7 @@ func TestAsAnotherUser(t *testing.T) {
 		err = os.WriteFile(dir+"/test", program, 0o755)
 	}
 	if err == nil {
-		err = os.Chown(dir, nobody, nobody)
+		err = os.Chown(dir, otherUser, otherUser)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +137,7 @@ func TestAsAnotherUser(t *testing.T) {
 	cmd := exec.Command(dir+"/test", "-test.run=^(TestEscapes|TestAllowed|TestLimits|TestMissingProgram)$", "-test.v")
 	cmd.Dir = dir
 	cmd.Env = []string{"TMPDIR=" + dir, "HOME=" + dir, "PATH=" + os.Getenv("PATH")}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: otherUser, Gid: otherUser}}
 	out, err := cmd.CombinedOutput()
 	if err != nil || strings.Contains(string(out), "SKIP: TestEscapes") {
 		t.Errorf("%v\n%s", err, out)
@@ -148,8 +148,8 @@ func TestAsAnotherUser(t *testing.T) {
 	}
 }
 
-// nobody is the user id of nobody.
-const nobody = 65534
+// otherUser is the id of a user that owns nothing.
+const otherUser = 65534
 
 // What a system cannot give is an error that names it, and says what would run.
 func TestLacks(t *testing.T) {
