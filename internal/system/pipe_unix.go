@@ -34,3 +34,7 @@ func Readable(f *os.File) bool {
 	})
 	return ready[0].Revents&unix.POLLIN != 0
 }
+
+// OutputCodePage returns the code page of Windows in which programs write to a pipe; 0 on Unix, where they
+// write UTF-8.
+func OutputCodePage() int { return 0 }

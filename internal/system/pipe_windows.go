@@ -49,4 +49,18 @@ func Readable(f *os.File) bool {
 	return n > 0
 }
 
-var peekNamedPipe = windows.NewLazySystemDLL("kernel32.dll").NewProc("PeekNamedPipe")
+// OutputCodePage returns the code page in which programs write to a pipe: that of this process's console, or
+// that of consoles in general, if it has none.
+func OutputCodePage() int {
+	if page, err := windows.GetConsoleOutputCP(); err == nil && page != 0 {
+		return int(page)
+	}
+	page, _, _ := getOEMCP.Call() // cannot fail
+	return int(page)
+}
+
+var (
+	kernel32      = windows.NewLazySystemDLL("kernel32.dll")
+	peekNamedPipe = kernel32.NewProc("PeekNamedPipe")
+	getOEMCP      = kernel32.NewProc("GetOEMCP")
+)

@@ -16,6 +16,7 @@ import (
 	"runnel/tools/config"
 	"runnel/tools/process"
 	"runnel/tools/schema"
+	"runnel/tools/text"
 )
 
 // All makes the tools of a config, sorted by name. They run in the directory of the config file, with the
@@ -204,8 +205,11 @@ func (c *Command) environment(vars []string) []string {
 	return env
 }
 
-// buildOutput checks the keys about structuredContent.
+// buildOutput checks the keys about the output and structuredContent.
 func (c *Command) buildOutput() error {
+	if _, err := text.NewDecoder(c.config.Encoding, 0); err != nil {
+		return &config.Error{Key: "encoding", Problem: err.Error(), Allowed: "auto, utf-8, utf-16le, gbk, shift_jis, windows-1252, cp850 and other names of the WHATWG Encoding Standard"}
+	}
 	if c.config.Structured == config.StructuredSummary {
 		c.outputSchema = summarySchema
 	}

@@ -29,6 +29,33 @@ func duration(d time.Duration) *config.Duration {
 	return &v
 }
 
+// Each call reads its output in the encoding of the tool, from its first byte.
+func TestEncoding(t *testing.T) {
+	for _, test := range []struct {
+		config config.Command
+		want   string
+	}{
+		{config.Command{Shell: `printf 'a\000\r\000\n\000b\000\r\000\n\000'`}, "a\r\nb\r\n"}, // \r erased the line of a lone NUL
+		{config.Command{Shell: `printf '\377\376\060\004'`}, "а"},
+		{config.Command{Shell: `printf '\357\273\277ok'`}, "ok"},
+		{config.Command{Shell: `printf 'caf\351'; printf '\200' >&2`, Encoding: "windows-1252"}, "café€"},
+		{config.Command{Shell: `printf '\326\320'; printf '\316'; sleep 0.1; printf '\304'`, Encoding: "gbk", Pty: true}, "中文"},
+		{config.Command{Shell: `printf '\377\376{\000}\000'`, Structured: config.StructuredJSON}, "{}"},
+	} {
+		c := mustCommand(t, test.config)
+		for range 2 {
+			result, _, _ := call(t, c, `{}`)
+			if got := contentText(t, result.Content[0]); got != test.want || result.IsError {
+				t.Errorf("%s: %q, want %q", test.config.Shell, got, test.want)
+			}
+		}
+	}
+	_, err := New("x", config.Command{Command: []string{"x"}, Encoding: "klingon"}, config.Base{})
+	if err == nil || !strings.Contains(err.Error(), `encoding: "klingon" is not an encoding (allowed: auto, utf-8`) {
+		t.Errorf("error %v", err)
+	}
+}
+
 // hold opens the lifeline, says so, and goes on for longer than any test.
 const hold = `exec 9>"$LINE"; echo ready; sleep 600; sleep 600`
 

@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 
+	"runnel/internal/system"
 	"runnel/partials"
 	"runnel/tools"
 	"runnel/tools/config"
@@ -35,7 +36,7 @@ type textStream struct {
 	bytes  int64          // as read
 	strip  *text.Stripper // nil with "ansi: keep"
 	colors []byte         // they wait for text, so that no client gets a notification without any; see maxColors
-	utf8   text.Decoder
+	utf8   *text.Decoder
 	hidden *secrets.Stream  // masks secrets; nil = there are none
 	lines  lineBuffer       // with "output: lines"
 	chunks []partials.Chunk // memory for append
@@ -48,6 +49,7 @@ type textStream struct {
 
 func (s *textStream) init(r *record, sink partials.Stream) {
 	s.r, s.sink = r, sink
+	s.utf8, _ = text.NewDecoder(r.config.Encoding, system.OutputCodePage()) // New has checked the name
 	s.hidden = r.out.Secrets().Stream()
 	s.kept.Limit, s.kept.KeepFrames = r.most, r.config.ANSI == "keep"
 	if r.config.ANSI == "strip" {

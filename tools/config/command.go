@@ -39,6 +39,7 @@ type Command struct {
 	Stderr   string `yaml:"stderr"`   // merge (default), separate, discard
 	Pty      bool   `yaml:"pty"`      // give the command a terminal; its stderr is merged
 	ANSI     string `yaml:"ansi"`     // strip (default), keep
+	Encoding string `yaml:"encoding"` // of the output, as in text.NewDecoder; default auto
 	Output   string `yaml:"output"`   // text (default), lines
 	Progress string `yaml:"progress"` // regexp with one group (percent) or two (done, total)
 

@@ -52,6 +52,7 @@ func (c *Command) fillDefaults() {
 	}
 	c.Stderr = cmp.Or(c.Stderr, "merge")
 	c.ANSI = cmp.Or(c.ANSI, "strip")
+	c.Encoding = cmp.Or(c.Encoding, text.AutoEncoding)
 	c.Output = cmp.Or(c.Output, "text")
 	c.Task = cmp.Or(c.Task, mcp.TaskOptional)
 	c.ConfirmFallback = cmp.Or(c.ConfirmFallback, "refuse")

@@ -11,7 +11,7 @@
 //
 // Where things stand:
 //
-//	bytes become UTF-8                  Decoder (utf8.go)
+//	bytes become UTF-8                  Decoder (decoder.go)
 //	a line that is overwritten          assembler.write (lines.go)
 //	a text is shown whole, or cut       Shaper.Text (shaper.go)
 //	head and tail                       excerpt.cut (excerpt.go)

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"strings"
 	"unicode/utf8"
-
-	"runnel/internal/shorten"
 )
 
 // Valid returns p with U+FFFD in place of each byte that is not UTF-8.
@@ -14,32 +12,6 @@ func Valid(p []byte) []byte {
 		return p
 	}
 	return []byte(string([]rune(string(p))))
-}
-
-// Decoder turns bytes that come in pieces into valid UTF-8. A character that is split between two pieces
-// stays whole.
-type Decoder struct {
-	rest  []byte // the beginning of a character whose end has not come yet
-	whole []byte // rest and a piece
-}
-
-// Decode returns p as text, valid until the next call. The beginning of a character at the end of p waits for
-// its rest.
-func (d *Decoder) Decode(p []byte) []byte {
-	if len(d.rest) > 0 {
-		d.whole = append(append(d.whole[:0], d.rest...), p...)
-		p = d.whole
-	}
-	cut := shorten.Whole(p)
-	d.rest = append(d.rest[:0], p[cut:]...)
-	return Valid(p[:cut])
-}
-
-// Flush ends the text and returns what waited for its rest.
-func (d *Decoder) Flush() []byte {
-	text := Valid(d.rest)
-	d.rest = nil
-	return text
 }
 
 // LastLines returns the end of a text, at most most bytes: in whole lines if possible, each as a terminal
