@@ -4,15 +4,18 @@ package nats
 
 import (
 	"context"
+	"errors"
 	"os"
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"runnel/internal/natstest"
 	"runnel/partials"
 	"runnel/rpc/mcp"
+	"runnel/tasks"
 	"runnel/tasks/engine"
 	"runnel/tasks/statetest"
 )
@@ -74,40 +77,78 @@ func TestReadsWhileCutOff(t *testing.T) {
 	all.Wait()
 }
 
-// A replica that is cut off goes on getting its share of what is read: that is asked again soon, and who has
-// fallen behind with some output finds its place at once.
+// A replica that is cut off goes on getting its share of the direct gets, which are sent again then. So who
+// looks for its place in some output asks the leader alone, and sends one direct get.
 func TestReplicaIsCutOff(t *testing.T) {
 	t.Parallel()
+	const reads, seeks = 15, 8 // a search among the messages takes that many requests
 	cluster := natstest.Start(t, 3, os.Environ())
 	state := newState(t, cluster.URL(), func(o *Options) { o.Replicas = 3 })
 	sp := spaceOf(t, state)
 	task, line := statetest.Working("a"), []byte("line\n")
 	statetest.Put(t, state, task)
-	for begun := time.Now(); time.Since(begun) < 5*time.Second; { // a replica answers as soon as it has been found current: it looks each 2 s
+	begun := time.Now()
+	for n := 0; n < 1<<(seeks-1) || time.Since(begun) < 5*time.Second; n++ { // a replica answers as soon as it has been found current: it looks each 2 s
 		if err := task.Log.Append(t.Context(), partials.Chunk{Data: line}); err != nil {
 			t.Fatal(err)
 		}
 		statetest.Eventually(t, func() bool { return statetest.Get(t, state, "a").Log.Size() == task.Log.Size() })
 	}
-	cluster.Whole()
-	used := []int{cluster.Leader(sp.name), cluster.Node(state.c.nc.ConnectedUrl())}
-	for node := range 3 {
-		if !slices.Contains(used, node) {
-			cluster.Pause(node)
-			break
+	size := task.Log.Size()
+	asked, err := state.c.nc.SubscribeSync("$JS.API.DIRECT.GET." + sp.name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	round := func() (sent []int) {
+		for i := range reads {
+			pos := int64(i * len(line))
+			sp.places.clear()
+			if list, err := sp.Output("a", func() int64 { return size }).Load(t.Context(), pos, 1); err != nil || len(list) == 0 || list[0].Start != pos {
+				t.Logf("%+v, %v", list, err)
+				return nil
+			}
+			_ = state.c.nc.Flush()
+			n, _, _ := asked.Pending()
+			for range n {
+				_, _ = asked.NextMsg(time.Second)
+			}
+			sent = append(sent, n)
 		}
+		return sent
 	}
-	size := task.Log.Size() // of more than 15 lines
-	var took []time.Duration
-	for i := range 15 {
-		begun, pos := time.Now(), int64(i*len(line))
-		if list, err := sp.Output("a", func() int64 { return size }).Load(t.Context(), pos, 1); err != nil || len(list) == 0 || list[0].Start != pos {
-			t.Errorf("%+v, %v", list, err)
+	for {
+		cluster.Whole()
+		leader := cluster.Leader(sp.name)
+		used := []int{leader, cluster.Node(state.c.nc.ConnectedUrl())}
+		paused := slices.IndexFunc([]int{0, 1, 2}, func(node int) bool { return !slices.Contains(used, node) })
+		cluster.Pause(paused)
+		sent := round()
+		cluster.Resume(paused)
+		if sent == nil && cluster.Leader(sp.name) != leader { // there was an election: no one could be asked
+			continue
 		}
-		took = append(took, time.Since(begun))
+		slices.Sort(sent)
+		if len(sent) == 0 || sent[0] == 0 || sent[reads/2] >= seeks/2 {
+			t.Errorf("each of them sent %v direct gets", sent)
+		}
+		return
 	}
-	slices.Sort(took)
-	if median := took[len(took)/2]; median > ackTimeout/2 {
-		t.Errorf("half of them took %v and more: %v", median, took)
-	}
+}
+
+// A direct get that no replica answers is soon sent again, and then less and less often.
+func TestAskAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var at []time.Duration
+		begun := time.Now()
+		_, err := askAgain(t.Context(), replicaTimeout, func(ctx context.Context) (any, error) {
+			at = append(at, time.Since(begun))
+			<-ctx.Done()
+			return nil, unreachable(ctx.Err())
+		})
+		want := []time.Duration{0, 350 * time.Millisecond, 950 * time.Millisecond, 2050 * time.Millisecond, 4150 * time.Millisecond, 8250 * time.Millisecond}
+		if !slices.Equal(at, want) || !errors.Is(err, tasks.ErrBusy) {
+			t.Errorf("asked after %v, then %v", at, err)
+		}
+	})
 }
