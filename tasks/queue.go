@@ -21,7 +21,8 @@ type Queue interface {
 	// is no longer its keeper.
 	Offer(ctx context.Context, owner, id string, o Offer) error
 	// Next waits for a task that waits for a worker of one of the classes, and returns it; the owners take
-	// turns. Only Take decides who runs the task: others may have ended it meanwhile.
+	// turns, and an owner's tasks share its turns by their Priority. Only Take decides who runs the task:
+	// others may have ended it meanwhile.
 	Next(ctx context.Context, owners, classes []string) (*Offered, error)
 	// Announce makes a worker known to an owner's runnels. They soon forget it unless it is announced again
 	// and again; with a nil w they forget it at once.
@@ -48,6 +49,7 @@ type Waiting struct {
 // environment: the worker uses its own.
 type Offer struct {
 	Class     string          // of the workers that may take it
+	Priority  Priority        // among the owner's tasks that wait
 	Arguments json.RawMessage // of the call
 	Confirmed bool            // the user has confirmed it, where it was called
 	Polls     bool            // get_task_result is listed for the client that made the call
@@ -56,6 +58,18 @@ type Offer struct {
 	Attached  bool            // it ends with this process, unless its client gets the task's id (HandedNote)
 	Retries   int             // how many times it waits again after losing its worker
 }
+
+// Priority says which of an owner's waiting tasks a worker takes first. While tasks of all three wait, of ten
+// that a worker takes from an owner six are high, three are normal and one is low. A turn for which no task
+// waits goes to the highest priority of which one does. The empty one, and unknown ones, are normal.
+type Priority string
+
+// These are the values of Priority.
+const (
+	PriorityHigh   Priority = "high"
+	PriorityNormal Priority = "normal"
+	PriorityLow    Priority = "low"
+)
 
 // FarClient is what a worker knows about the client that made a call. It decides which questions the worker
 // can ask that client, and whether the worker publishes progress.
@@ -117,7 +131,8 @@ type Taken struct {
 // Offerer is a tool that a worker has.
 type Offerer struct {
 	mcp.Tool
-	Class string `json:"runnel/class"`
+	Class    string   `json:"runnel/class"`
+	Priority Priority `json:"runnel/priority,omitempty"` // of its calls
 }
 
 // ErrNoQueue refuses to offer a task where the State is not a Queue.

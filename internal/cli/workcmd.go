@@ -32,6 +32,9 @@ class named. After Ctrl-C or SIGTERM a worker takes no more calls, and running o
 			if o.Slots < 1 {
 				return misuse(cmd, "runnel work: --slots %d: use 1 or more", o.Slots)
 			}
+			if o.Each < 0 {
+				return misuse(cmd, "runnel work: --owner-slots %d: use 1 or more; 0 = no limit", o.Each)
+			}
 			return i.Work(cmd.Context(), o)
 		},
 	}
@@ -40,6 +43,7 @@ class named. After Ctrl-C or SIGTERM a worker takes no more calls, and running o
 	flags.StringSliceVar(&o.Classes, "class", nil, "take the calls that are offered to this `CLASS`; repeatable (else the classes that the tools name)")
 	flags.IntVar(&o.Slots, "slots", runtime.NumCPU(), "run at most `N` tasks at once")
 	flags.StringSliceVar(&o.Owners, "owners", nil, "take the tasks of these `OWNERS`, in turn (else those of --owner)")
+	flags.IntVar(&o.Each, "owner-slots", 0, "run at most `N` tasks of an owner at once (0 = no limit)")
 	flags.StringVar(&o.Name, "name", "",
 		"the worker's `NAME`, by which runnel fleet drain finds it (else the host's)")
 	flags.StringSliceVar(&o.Labels, "label", nil,

@@ -343,6 +343,50 @@ tools:
 	c.until(`"running":\[""\]`, "fleet", "-o", "json", "--owner", "much")
 }
 
+// A call of high priority that was made last runs first, and a low one last, also through a front that has
+// the tools from the workers alone.
+func TestFleetPriority(t *testing.T) {
+	t.Parallel()
+	c := newCrew(t, `
+tools:
+  low: {shell: 'echo low >> $DIR/order', runs: builds, priority: low}
+  normal: {shell: 'echo normal >> $DIR/order', runs: builds}
+  high: {shell: 'echo high >> $DIR/order', runs: builds, priority: high}
+`)
+	for range 2 {
+		for _, tool := range []string{"low", "normal", "high"} {
+			c.offer(tool)
+		}
+	}
+	c.work("one", "--slots", "1")
+	order := strings.Fields(c.file("order", `(.*\n){6}`))
+	if order[0] != "high" || slices.Index(order, "low") < 4 {
+		t.Errorf("%q", order)
+	}
+	c.until(`"name":"high".*"runnel/priority":"high"`, "fleet", "-o", "json")
+}
+
+// An owner has no more slots of a worker than its quota, though others are free. When one of its calls has
+// ended, the next one begins.
+func TestOwnerSlots(t *testing.T) {
+	t.Parallel()
+	c := newCrew(t, `
+tools:
+  hold: {shell: 'echo "$who" >> $DIR/order; while [ ! -e "$DIR/go-$who" ]; do sleep 0.02; done', input: {who: {type: string}}, runs: builds}
+`)
+	c.work("one", "--slots", "4", "--owner-slots", "2", "--owners", "much,little")
+	for range 3 {
+		c.offer("hold", "who=much", "--owner", "much")
+	}
+	c.file("order", `\A(much\n){2}\z`)
+	c.offer("hold", "who=little", "--owner", "little")
+	c.file("order", `\A(much\n){2}little\n\z`)
+	c.until(`"waiting":\{"builds":1\}`, "fleet", "-o", "json", "--owner", "much")
+	c.write("go-much")
+	c.file("order", `\A(much\n){2}little\nmuch\n\z`)
+	c.write("go-little")
+}
+
 // While a worker runs a call, the client at the front hears that it lives, and sets its variables; the
 // front's metrics show the worker, and all that the alerts name.
 func TestFleetFront(t *testing.T) {

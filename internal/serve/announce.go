@@ -123,7 +123,7 @@ func (w *worker) selfFor(owner string) *tasks.Worker {
 func (w *worker) offerers() (list []tasks.Offerer) {
 	for _, t := range w.set.Tools.Tools() {
 		name := t.Describe().Name
-		o := tasks.Offerer{Class: w.class(t, name)}
+		o := tasks.Offerer{Class: w.class(t, name), Priority: w.priorities[name]}
 		if o.Class == "" {
 			continue
 		}

@@ -101,7 +101,8 @@ func (f *fleet) offerers(workers []tasks.Worker) (list []tasks.Offerer) {
 
 func (f *fleet) tools(list []tasks.Offerer) (made []tools.Tool) {
 	for _, t := range list {
-		made = append(made, tools.NewOffered(t.Tool, tasks.Offer{Class: t.Class, Timeout: time.Duration(config.DefaultQueueTimeout)}))
+		offer := tasks.Offer{Class: t.Class, Priority: t.Priority, Timeout: time.Duration(config.DefaultQueueTimeout)}
+		made = append(made, tools.NewOffered(t.Tool, offer))
 	}
 	return made
 }

@@ -30,6 +30,7 @@ type WorkOptions struct {
 	Classes []string // none = the classes that its tools name
 	Owners  []string // it runs their tasks, in turn; none = the config's owner
 	Slots   int      // how many tasks it runs at once
+	Each    int      // how many of an owner at most; 0 = no limit
 	Drain   time.Duration
 	Name    string   // by which people drain it; "" = the host's
 	Labels  []string // for people
@@ -48,9 +49,11 @@ type worker struct {
 	secrets *secrets.Current
 	log     zerolog.Logger
 
-	of, ofUpstream map[string]string // the classes of the tools, and of the upstreams, by name
+	of, ofUpstream map[string]string         // the classes of the tools, and of the upstreams, by name
+	priorities     map[string]tasks.Priority // of the tools' calls
 
 	first   string          // the owner whose orders it obeys
+	each    int             // WorkOptions.Each
 	leave   func()          // makes it take no more tasks
 	leaving <-chan struct{} // closed then
 	slots   chan struct{}   // holds an element for each task that runs
@@ -111,13 +114,16 @@ func (s *Setup) Work(ctx context.Context, o WorkOptions) error {
 	}
 	m := metrics.New()
 	w := &worker{
-		queue: queue, host: host, set: set, of: of, ofUpstream: ofUpstream,
+		queue: queue, host: host, set: set, of: of, ofUpstream: ofUpstream, priorities: map[string]tasks.Priority{},
 		runners: map[string]*run.Runner{}, metrics: m, secrets: s.secrets, log: log,
-		first: o.Owners[0], leave: leave, leaving: ctx.Done(),
+		first: o.Owners[0], each: o.Each, leave: leave, leaving: ctx.Done(),
 		slots: make(chan struct{}, o.Slots), changed: signal.NewWake(), missing: map[string]bool{},
 		self: tasks.Worker{
 			Name: cmp.Or(o.Name, host), Labels: o.Labels, Host: host, PID: os.Getpid(), Classes: classes, Slots: o.Slots,
 		},
+	}
+	for name, tool := range conf.Tools {
+		w.priorities[name] = tasks.Priority(tool.Priority)
 	}
 	set.ServeOthers()
 	for _, owner := range o.Owners {
@@ -188,7 +194,8 @@ func (w *worker) take(ctx context.Context, owners, classes []string) {
 			return
 		}
 		looking, stop := context.WithCancel(ctx)
-		o, err := w.queue.Next(looking, owners, w.ready(classes, stop))
+		ready, theirs := w.ready(classes, owners, stop)
+		o, err := w.queue.Next(looking, theirs, ready)
 		again := looking.Err() != nil && ctx.Err() == nil
 		stop()
 		switch {
@@ -217,10 +224,10 @@ func (w *worker) take(ctx context.Context, owners, classes []string) {
 	}
 }
 
-// ready returns the classes for which the worker could begin a task right now. A task of another class would
-// have to wait here, though another worker may be free. If some classes are missing, more is called when a
-// task has ended.
-func (w *worker) ready(classes []string, more func()) (list []string) {
+// ready returns the classes for which the worker could begin a task right now, and the owners that may have
+// one more here. A task of another class would have to wait here, though another worker may be free. If some
+// are missing, more is called when a task has ended.
+func (w *worker) ready(classes, owners []string, more func()) (list, theirs []string) {
 	tools := w.set.Tools.Tools()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -234,11 +241,16 @@ func (w *worker) ready(classes []string, more func()) (list []string) {
 	list = slices.DeleteFunc(slices.Clone(classes), func(class string) bool {
 		return full[class] || slices.Contains(w.paused, class)
 	})
+	has := map[string]int{}
+	for _, o := range w.running {
+		has[o.Task.Owner]++
+	}
+	theirs = slices.DeleteFunc(slices.Clone(owners), func(owner string) bool { return w.each > 0 && has[owner] >= w.each })
 	w.again = more
-	if w.more = nil; len(list) < len(classes) {
+	if w.more = nil; len(list) < len(classes) || len(theirs) < len(owners) {
 		w.more = more
 	}
-	return list
+	return list, theirs
 }
 
 // full reports whether no more calls of a tool may run now. w.mu is held.

@@ -64,7 +64,7 @@ func (sp *Space) Offer(ctx context.Context, id string, o tasks.Offer,
 	}
 	r := *k.record
 	r.Body = encoded
-	r.Stored.Offer = &waiting{Class: o.Class, Timeout: int64(o.Timeout), Retries: o.Retries}
+	r.Stored.Offer = &waiting{Class: o.Class, Priority: o.Priority, Timeout: int64(o.Timeout), Retries: o.Retries}
 	if o.Attached {
 		r.Stored.Offer.Front = sp.Keeper
 	}
@@ -268,10 +268,14 @@ func (sp *Space) lineUp(ctx context.Context, fresh bool) (*lineUp, error) {
 		return nil, err
 	}
 	for class, line := range shown {
-		now.class[class] = tasks.Waiting{Tasks: len(line), Since: line[0].Since}
+		waits := tasks.Waiting{Tasks: len(line), Since: line[0].Since}
 		for i, t := range line {
 			now.before[t.ID] = i
+			if t.Since.Before(waits.Since) {
+				waits.Since = t.Since
+			}
 		}
+		now.class[class] = waits
 	}
 	sp.line.mu.Lock()
 	defer sp.line.mu.Unlock()
@@ -307,7 +311,7 @@ type line struct {
 // lineUp is what waits for workers at one moment.
 type lineUp struct {
 	at     time.Time
-	before map[string]int // by id: how many of its class have waited longer
+	before map[string]int // by id: how many of its class have a higher priority, or the same and have waited longer
 	class  map[string]tasks.Waiting
 }
 
@@ -323,7 +327,7 @@ func (l *lineUp) shows(r *Record) bool {
 	return ok
 }
 
-// waitingMessage says that a task waits, and how many have waited longer.
+// waitingMessage says that a task waits, and how many stand before it.
 func waitingMessage(r *Record, line *lineUp) string {
 	o := r.Stored.Offer
 	message := "waiting for a worker of class " + o.Class

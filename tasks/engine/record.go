@@ -184,12 +184,13 @@ func (r *Record) Terminal() bool { return r.Status.Terminal() }
 
 // waiting is the part of the record about a task's offer to workers.
 type waiting struct {
-	Class   string `json:"class"`
-	Since   int64  `json:"since"`   // when it was last offered
-	Timeout int64  `json:"timeout"` // nanoseconds from then on
-	Retries int    `json:"retries,omitempty"`
-	Attempt int    `json:"attempt,omitempty"` // how many times workers have taken it
-	Front   string `json:"front,omitempty"`   // the process with which it ends; "" = it does not
+	Class    string         `json:"class"`
+	Priority tasks.Priority `json:"priority,omitempty"`
+	Since    int64          `json:"since"`   // when it was last offered
+	Timeout  int64          `json:"timeout"` // nanoseconds from then on
+	Retries  int            `json:"retries,omitempty"`
+	Attempt  int            `json:"attempt,omitempty"` // how many times workers have taken it
+	Front    string         `json:"front,omitempty"`   // the process with which it ends; "" = it does not
 }
 
 // QueueKeeper is the keeper of tasks that wait for a worker.

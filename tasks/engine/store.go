@@ -168,7 +168,8 @@ type Queue interface {
 	Show(ctx context.Context, r *Record) error
 	// Unshow hides a task that no longer waits from workers.
 	Unshow(ctx context.Context, r *Record)
-	// Shown returns what workers can see: tasks by class, in the order in which they wait.
+	// Shown returns what workers can see: tasks by class, in the order in which they wait: by priority, then by
+	// time.
 	Shown(ctx context.Context) (map[string][]InLine, error)
 }
 

@@ -1,9 +1,11 @@
 package nats
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"math/rand/v2"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -20,33 +22,28 @@ const lookInterval = time.Second
 
 // Next implements tasks.Queue.
 func (s *State) Next(ctx context.Context, owners, classes []string) (*tasks.Offered, error) {
-	heard := make(chan *nats.Msg, 64) // lost messages do no harm: one is enough
+	shown, stop := s.c.shown.Watch()
+	defer stop()
 	var spaces []*space
 	for _, owner := range owners {
 		sp, err := s.space(ctx, owner)
+		if err == nil {
+			err = sp.hearWorkers()
+		}
 		if err != nil {
 			return nil, err
 		}
-		wakes, err := s.c.nc.ChanSubscribe(sp.wakes+workers, heard)
-		if err != nil {
-			return nil, unreachable(err)
-		}
-		defer func() { _ = wakes.Unsubscribe() }()
 		spaces = append(spaces, sp)
 	}
 	for {
 		var failed error
 		for range spaces {
 			sp := spaces[s.turn.Add(1)%uint64(len(spaces))]
-			for _, class := range classes {
-				switch o, err := sp.next(ctx, class); {
-				case o != nil:
-					return o, nil
-				case errors.Is(err, nats.ErrNoResponders): // the servers have lost the queue: the next look makes it again
-				case err != nil:
-					failed = err // the others are still tried
-				}
+			o, err := sp.next(ctx, classes)
+			if o != nil {
+				return o, nil
 			}
+			failed = cmp.Or(failed, err)
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -55,16 +52,58 @@ func (s *State) Next(ctx context.Context, owners, classes []string) (*tasks.Offe
 			return nil, unreachable(failed)
 		}
 		select {
-		case <-heard:
+		case <-shown:
 		case <-time.After(lookInterval):
 		case <-ctx.Done():
 		}
 	}
 }
 
-// next returns the next task that waits for a worker of a class; nil if none waits.
-func (sp *space) next(ctx context.Context, class string) (*tasks.Offered, error) {
-	consumer, err := sp.consumer(ctx, class)
+// hearWorkers makes this process hear when a task of the owner is shown, until it ends.
+func (sp *space) hearWorkers() error {
+	if sp.hearsWorkers.Swap(true) {
+		return nil
+	}
+	_, err := sp.c.nc.Subscribe(sp.wakes+workers, func(m *nats.Msg) {
+		sp.turns.hear(string(m.Data))
+		sp.c.shown.Send()
+	})
+	if err != nil {
+		sp.hearsWorkers.Store(false)
+		return unreachable(err)
+	}
+	return nil
+}
+
+// next returns the next task of the owner that waits for a worker of one of the classes; nil if none waits.
+func (sp *space) next(ctx context.Context, classes []string) (*tasks.Offered, error) {
+	var failed error
+	for _, priority := range sp.turns.order() {
+		for _, i := range rand.Perm(len(classes)) {
+			line := lineOf(classes[i], priority)
+			heard, ok := sp.turns.worthwhile(line)
+			if !ok {
+				continue
+			}
+			o, err := sp.first(ctx, line)
+			switch {
+			case o != nil:
+				sp.turns.found(line, true, heard)
+				return o, nil
+			case err == nil:
+				sp.turns.found(line, false, heard)
+			case errors.Is(err, nats.ErrNoResponders): // the servers have lost the queue: the next look makes it again
+			default:
+				failed = err // the others are still tried
+			}
+		}
+	}
+	return nil, failed
+}
+
+// first returns the first task in a line; nil if it is empty.
+func (sp *space) first(ctx context.Context, line string) (*tasks.Offered, error) {
+	consumer, err := sp.consumer(ctx, line)
 	if err != nil {
 		return nil, err
 	}
@@ -80,17 +119,17 @@ func (sp *space) next(ctx context.Context, class string) (*tasks.Offered, error)
 			}
 			return nil, nil
 		}
-		if o, err := sp.offered(ctx, class, m); o != nil || err != nil {
+		if o, err := sp.offered(ctx, line, m); o != nil || err != nil {
 			return o, err
 		}
 	}
 	return nil, context.Cause(ctx)
 }
 
-// consumer returns the consumer of a class, which all workers of the class share.
-func (sp *space) consumer(ctx context.Context, class string) (jetstream.Consumer, error) {
+// consumer returns the consumer of a line, which all workers of the class share.
+func (sp *space) consumer(ctx context.Context, line string) (jetstream.Consumer, error) {
 	sp.mu.Lock()
-	c := sp.consumers[class]
+	c := sp.consumers[line]
 	sp.mu.Unlock()
 	if c != nil {
 		return c, nil
@@ -100,20 +139,20 @@ func (sp *space) consumer(ctx context.Context, class string) (jetstream.Consumer
 		return nil, err
 	}
 	if c, err = queue.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
-		Durable: class, FilterSubject: sp.work + class + ".>", AckPolicy: jetstream.AckExplicitPolicy, AckWait: engine.AckWait, MaxDeliver: -1, MaxAckPending: -1,
+		Durable: line, FilterSubject: sp.work + line + ".>", AckPolicy: jetstream.AckExplicitPolicy, AckWait: engine.AckWait, MaxDeliver: -1, MaxAckPending: -1,
 	}); err != nil {
 		return nil, err
 	}
 	sp.mu.Lock()
-	sp.consumers[class] = c
+	sp.consumers[line] = c
 	sp.mu.Unlock()
 	return c, nil
 }
 
 // offered reads a message of the work queue. It returns nil if the message holds nothing for a worker.
-func (sp *space) offered(ctx context.Context, class string, m jetstream.Msg) (*tasks.Offered, error) {
+func (sp *space) offered(ctx context.Context, line string, m jetstream.Msg) (*tasks.Offered, error) {
 	found, id, _, ok := sp.queued(m.Subject())
-	if !ok || found != class {
+	if !ok || found != line {
 		sp.refuse(m, id, errors.New("its subject is not one of runnel's"))
 		return nil, nil
 	}
@@ -132,7 +171,7 @@ func (sp *space) offered(ctx context.Context, class string, m jetstream.Msg) (*t
 		)
 	}
 	switch {
-	case errors.Is(err, tasks.ErrNotFound) || err == nil && (!r.Waits() || r.Stored.Offer.Class != class): // it has ended, or another worker has it
+	case errors.Is(err, tasks.ErrNotFound) || err == nil && (!r.Waits() || sp.line(r) != line): // it has ended, or another worker has it
 		_ = m.Term()
 		return nil, nil
 	case err == nil:
@@ -158,10 +197,13 @@ func (sp *space) offered(ctx context.Context, class string, m jetstream.Msg) (*t
 		return nil, nil
 	}
 	sp.Offered(r)
+	offer := r.Stored.Offer
 	return &tasks.Offered{
-		Task: r.Task, Since: time.Unix(0, r.Stored.Offer.Since),
-		Offer: tasks.Offer{Class: class, Arguments: what.Arguments, Confirmed: what.Confirmed, Polls: what.Polls, Client: what.Client,
-			Timeout: time.Duration(r.Stored.Offer.Timeout), Retries: r.Stored.Offer.Retries},
+		Task: r.Task, Since: time.Unix(0, offer.Since),
+		Offer: tasks.Offer{
+			Class: offer.Class, Priority: offer.Priority, Arguments: what.Arguments, Confirmed: what.Confirmed,
+			Polls: what.Polls, Client: what.Client, Timeout: time.Duration(offer.Timeout), Retries: offer.Retries,
+		},
 		Done:   func() { _ = m.Ack() }, // otherwise it is offered again, and found not to wait
 		Return: func() { _ = m.NakWithDelay(returnDelay) },
 	}, nil

@@ -20,9 +20,9 @@ import (
 // as long as the task is kept, since it may wait again. A work queue, the stream PREFIX-work_OWNER, lists the
 // waiting tasks. Its subjects are
 //
-//	PREFIX-work.OWNER.CLASS.SINCE.ID
+//	PREFIX-work.OWNER.LINE.SINCE.ID
 //
-// and it has a consumer for each class. A message there is only a hint, and the record decides: a sweep
+// and it has a consumer for each line (level.go). A message there is only a hint, and the record decides: a sweep
 // replaces a lost message, and a worker that gets one too many finds that the task does not wait.
 
 var _ tasks.Queue = (*State)(nil)
@@ -100,9 +100,14 @@ func encodeHint(r *engine.Record) []byte {
 	return data
 }
 
+// line returns the line of a waiting task.
+func (sp *space) line(r *engine.Record) string {
+	return lineOf(r.Stored.Offer.Class, r.Stored.Offer.Priority)
+}
+
 // place returns the subject of a task in the work queue.
 func (sp *space) place(r *engine.Record) string {
-	return fmt.Sprintf("%s%s.%020d.%s", sp.work, r.Stored.Offer.Class, r.Stored.Offer.Since, r.ID)
+	return fmt.Sprintf("%s%s.%020d.%s", sp.work, sp.line(r), r.Stored.Offer.Since, r.ID)
 }
 
 // Show implements engine.Queue.
@@ -120,7 +125,7 @@ func (sp *space) Show(ctx context.Context, r *engine.Record) error {
 	if err != nil {
 		return sp.lostQueue(err)
 	}
-	_ = sp.c.nc.Publish(sp.wakes+workers, nil) // a worker that misses it looks by itself
+	_ = sp.c.nc.Publish(sp.wakes+workers, []byte(sp.line(r))) // a worker that misses it looks by itself
 	return nil
 }
 
@@ -179,20 +184,32 @@ func (sp *space) Shown(ctx context.Context) (map[string][]engine.InLine, error) 
 	if err != nil {
 		return nil, sp.lostQueue(err)
 	}
-	slices.Sort(list) // by class, then by time
-	shown := map[string][]engine.InLine{}
+	slices.Sort(list) // in each line by time
+	lines := map[string][]engine.InLine{}
 	for _, subject := range list {
-		if class, id, since, ok := sp.queued(subject); ok {
-			shown[class] = append(shown[class], engine.InLine{ID: id, Since: since})
+		if line, id, since, ok := sp.queued(subject); ok {
+			lines[line] = append(lines[line], engine.InLine{ID: id, Since: since})
+		}
+	}
+	shown := map[string][]engine.InLine{}
+	for line := range lines {
+		class, _, _ := strings.Cut(line, "+")
+		if shown[class] != nil {
+			continue
+		}
+		for _, p := range levels {
+			shown[class] = append(shown[class], lines[lineOf(class, p)]...)
 		}
 	}
 	return shown, nil
 }
 
 // queued reads the subject of a message in the work queue.
-func (sp *space) queued(subject string) (class, id string, since time.Time, ok bool) {
+func (sp *space) queued(subject string) (line, id string, since time.Time, ok bool) {
 	parts := strings.Split(strings.TrimPrefix(subject, sp.work), ".")
-	if len(parts) != 3 || !engine.IsToken(parts[0]) || !engine.IsToken(parts[2]) {
+	class, priority, _ := strings.Cut(parts[0], "+")
+	known := lineOf(class, tasks.Priority(priority)) == parts[0]
+	if len(parts) != 3 || !known || !engine.IsToken(class) || !engine.IsToken(parts[2]) {
 		return "", "", time.Time{}, false
 	}
 	at, _ := strconv.ParseInt(parts[1], 10, 64) // others may have written it

@@ -34,14 +34,16 @@ type space struct {
 	admitting chan struct{} // capacity 1: full while a task is counted and marked
 
 	places places
+	turns  turns
 
 	mu        sync.Mutex
 	queue     jetstream.Stream              // nil until it is needed
-	consumers map[string]jetstream.Consumer // of the queue, by class
+	consumers map[string]jetstream.Consumer // of the queue, by line
 	reserved  time.Time                     // when the room in reserve was last there
 
-	maxBytes int64       // of the stream; negative = no limit
-	keeps    atomic.Bool // this process has run tasks
+	maxBytes     int64       // of the stream; negative = no limit
+	keeps        atomic.Bool // this process has run tasks
+	hearsWorkers atomic.Bool // it hears when a task is shown to workers
 }
 
 // subject returns the subject of something that is stored of a task.

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"runnel/internal/signal"
 	"runnel/tasks/engine"
 )
 
@@ -80,7 +81,8 @@ type connection struct {
 	nc *nats.Conn // nil until Connect
 	js jetstream.JetStream
 
-	garbage atomic.Int64 // offers that could not be used
+	garbage atomic.Int64     // offers that could not be used
+	shown   signal.Broadcast // a task was shown to workers
 }
 
 // New returns a state. It connects to nothing yet.

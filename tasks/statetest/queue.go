@@ -24,6 +24,8 @@ func RunQueue(t *testing.T, open func(t *testing.T) (front, worker tasks.Queue))
 		"nobody comes":          nobodyComes,
 		"each once":             eachOnce,
 		"owners in turn":        ownersInTurn,
+		"priorities":            priorities,
+		"a share for the low":   aShareForTheLow,
 		"given back":            givenBack,
 		"workers are announced": workersAreAnnounced,
 	} {
@@ -205,6 +207,93 @@ func ownersInTurn(t *testing.T, front, worker tasks.Queue) {
 	}
 	if strings.Count(got, "o") != 2 { // in turn, but while the servers of one owner elect a leader
 		t.Errorf("%s", got)
+	}
+}
+
+// offerEach offers so many tasks of each priority.
+func offerEach(t *testing.T, r *run.Runner, each map[tasks.Priority]int) {
+	t.Helper()
+	for p, n := range each {
+		for range n {
+			offer(t, r, tasks.Offer{Priority: p})
+		}
+	}
+}
+
+// taken counts the priorities of the next n tasks of an owner that a worker gets.
+func taken(t *testing.T, worker tasks.Queue, n int) map[tasks.Priority]int {
+	t.Helper()
+	count := map[tasks.Priority]int{}
+	for range n {
+		o, err := worker.Next(t.Context(), []string{owner}, []string{class})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Done()
+		count[o.Priority]++
+	}
+	return count
+}
+
+// Of ten tasks that a worker takes six have a high priority, three a normal one and one a low one. Another
+// owner's high ones do not hold them up. Who follows a task is shown its place by priority.
+func priorities(t *testing.T, front, worker tasks.Queue) {
+	a, b := NewRunner(t, run.Options{State: front, Owner: owner}), NewRunner(t, run.Options{State: front, Owner: "other"})
+	low := offer(t, a, tasks.Offer{Priority: tasks.PriorityLow})
+	offerEach(t, a, map[tasks.Priority]int{tasks.PriorityHigh: 6, "": 3})
+	offerEach(t, b, map[tasks.Priority]int{tasks.PriorityHigh: 3})
+	Eventually(t, func() bool {
+		seen, err := a.Get(t.Context(), low.ID())
+		return err == nil && strings.HasSuffix(seen.StatusMessage, ": 9 before it")
+	})
+	got := taken(t, worker, 5)
+	for owners := []string{owner, "other"}; got["other"] < 2; {
+		o, err := worker.Next(t.Context(), owners, []string{class})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Done()
+		if o.Task.Owner == owner {
+			got[o.Priority]++
+		} else {
+			got["other"]++
+		}
+	}
+	left := 10 - got[tasks.PriorityHigh] - got[""] - got[tasks.PriorityLow]
+	if left < 2 {
+		t.Errorf("two of the other owner were taken when %d were left: %v", left, got)
+	}
+	for p, n := range taken(t, worker, left) {
+		got[p] += n
+	}
+	if got[tasks.PriorityHigh] != 6 || got[""] != 3 || got[tasks.PriorityLow] != 1 {
+		t.Errorf("%v", got)
+	}
+}
+
+// Low tasks are taken while high ones wait, and high ones come before normal ones.
+func aShareForTheLow(t *testing.T, front, worker tasks.Queue) {
+	a := NewRunner(t, run.Options{State: front, Owner: owner, Limits: tasks.Limits{MaxLive: 100}})
+	offerEach(t, a, map[tasks.Priority]int{tasks.PriorityLow: 3, tasks.PriorityHigh: 30})
+	if got := taken(t, worker, 20); got[tasks.PriorityLow] != 2 {
+		t.Errorf("of 20: %v", got)
+	}
+	taken(t, worker, 13)
+	offerEach(t, a, map[tasks.Priority]int{tasks.PriorityNormal: 10, "a newer one": 3})
+	first := offer(t, a, tasks.Offer{Priority: tasks.PriorityHigh})
+	place := 0
+	for place = 1; place <= 3; place++ {
+		o, err := worker.Next(t.Context(), []string{owner}, []string{class})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Done()
+		if o.Task.ID == first.ID() {
+			break
+		}
+	}
+	if place > 3 {
+		t.Error("three others were taken before the high one, which came last")
 	}
 }
 

@@ -334,7 +334,10 @@ func (c *Command) offer(ctx context.Context, in *tools.Call, out *tools.Output, 
 	if refused, err := c.confirm(ctx, in, args); refused != nil || err != nil {
 		return refused, err
 	}
-	o := tasks.Offer{Class: c.config.Runs, Confirmed: c.asks != nil, Timeout: time.Duration(*c.config.QueueTimeout), Retries: c.config.Retry}
+	o := tasks.Offer{
+		Class: c.config.Runs, Priority: tasks.Priority(c.config.Priority), Confirmed: c.asks != nil,
+		Timeout: time.Duration(*c.config.QueueTimeout), Retries: c.config.Retry,
+	}
 	if err := in.Offer(ctx, o, c.follow(out)); err != nil {
 		return nil, fmt.Errorf("%s cannot be run by a worker: %w", c.name, err)
 	}

@@ -58,6 +58,7 @@ type Command struct {
 
 	Runs         string    `yaml:"runs"`         // the class of the workers that run it; "" = it runs here
 	QueueTimeout *Duration `yaml:"queueTimeout"` // how long a call waits for a worker; default DefaultQueueTimeout
+	Priority     string    `yaml:"priority"`     // of its calls among those that wait for workers: low, normal (default), high
 	Retry        int       `yaml:"retry"`        // how often it is started again after its worker has died
 
 	Detach Detach `yaml:"detach"` // the command outlives runnel: a process of its own runs it (internal/detach)
@@ -135,6 +136,7 @@ func (c *Command) Complete() (err error) {
 	word("ansi", &c.ANSI, "strip", "keep")
 	word("output", &c.Output, "text", "lines")
 	word("task", (*string)(&c.Task), "optional", "required", "forbidden")
+	word("priority", &c.Priority, "low", "normal", "high")
 	word("confirmFallback", &c.ConfirmFallback, "refuse", "run")
 	word("structured", &c.Structured, StructuredNone, StructuredSummary, StructuredJSON)
 	check(!c.Pty || runtime.GOOS != "windows", "pty", "a terminal is available on Unix only", "false")

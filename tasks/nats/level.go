@@ -1,0 +1,80 @@
+package nats
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"runnel/tasks"
+)
+
+// An owner's waiting tasks of a class stand in a line for each priority. In the subjects and the consumers of
+// the work queue a line's name has the place of the class: CLASS for normal tasks, CLASS+high, CLASS+low.
+
+// levels are the priorities, the highest first.
+var levels = []tasks.Priority{tasks.PriorityHigh, tasks.PriorityNormal, tasks.PriorityLow}
+
+// lineOf returns the name of a line. A class has no plus sign.
+func lineOf(class string, p tasks.Priority) string {
+	if p == tasks.PriorityHigh || p == tasks.PriorityLow {
+		return class + "+" + string(p)
+	}
+	return class
+}
+
+// shares are the levels that come first for each of ten tasks that this process takes from an owner, as
+// tasks.Priority says.
+var shares = [...]int{0, 1, 0, 0, 1, 0, 2, 0, 1, 0}
+
+// turns are what a worker knows of an owner's lines.
+type turns struct {
+	mu    sync.Mutex
+	taken int                  // how many tasks it has taken
+	heard int                  // how many times it has heard of high and low tasks
+	empty map[string]time.Time // the lines of these in which it found none, and when
+}
+
+// emptyTime is how long a worker believes that a line is empty of which it hears nothing: most fleets have
+// normal tasks alone, and each look is a request.
+const emptyTime = 10 * time.Second
+
+// order returns the levels in the order in which they have their turn.
+func (t *turns) order() []tasks.Priority {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	first := shares[t.taken%len(shares)]
+	return slices.Concat(levels[first:first+1], levels[:first], levels[first+1:])
+}
+
+// worthwhile reports whether a look at a line may find something. found needs heard.
+func (t *turns) worthwhile(line string) (heard int, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.heard, time.Since(t.empty[line]) > emptyTime
+}
+
+// found notes what a look at a line has found.
+func (t *turns) found(line string, task bool, heard int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case task:
+		t.taken++
+	case heard == t.heard && strings.Contains(line, "+"):
+		if t.empty == nil {
+			t.empty = map[string]time.Time{}
+		}
+		t.empty[line] = time.Now()
+	}
+}
+
+// hear notes that a task was shown in a line.
+func (t *turns) hear(line string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if strings.Contains(line, "+") {
+		t.heard++
+		delete(t.empty, line)
+	}
+}
