@@ -49,11 +49,17 @@ func startChild(o *DialOptions) (*child, error) {
 	cmd.SysProcAttr = newGroup()
 	cmd.WaitDelay = stderrGrace
 	stdin, err := cmd.StdinPipe()
-	if err == nil {
+	ended := func() {}
+	if err == nil && o.Start != nil {
+		ended, err = o.Start(cmd)
+	} else if err == nil {
 		err = cmd.Start()
 	}
 	out.Close()
 	if err != nil {
+		if cmd.Process != nil { // Start has waited for it, and its pipes are left
+			_ = cmd.Wait()
+		}
 		stdout.Close()
 		return nil, fmt.Errorf("cannot start the server: %w", err)
 	}
@@ -61,6 +67,7 @@ func startChild(o *DialOptions) (*child, error) {
 	go func() {
 		defer close(c.exited)
 		_ = cmd.Wait() // ProcessState says how it ended
+		ended()
 		_ = stdout.SetReadDeadline(time.Now().Add(stdoutGrace))
 	}()
 	return c, nil

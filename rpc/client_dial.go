@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os/exec"
 	"slices"
 	"time"
 
@@ -26,6 +27,9 @@ type DialOptions struct {
 
 	// OnStart, if set, is called before each start of the server; there may be two (see Dial).
 	OnStart func()
+	// Start, if set, starts the server's process instead of cmd.Start. The function that it returns is called
+	// when the process has been waited for.
+	Start func(cmd *exec.Cmd) (ended func(), err error)
 	// Guard, if set, gets the process group of each server that is started. The function that it returns is
 	// called when the group is gone.
 	Guard func(pgid int) (release func())

@@ -17,6 +17,8 @@ type diagnosis struct {
 	i     *invocation
 	wrong int
 	err   error // from writing to stdout
+
+	sandboxed bool // a tool or an upstream has a sandbox
 }
 
 func (d *diagnosis) fine(what, format string, args ...any) { d.print("ok   ", what, format, args...) }

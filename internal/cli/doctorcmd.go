@@ -102,6 +102,9 @@ func (i *invocation) doctor(cmd *cobra.Command) error {
 	if conf != nil {
 		d.programs(set.Tools.Tools()) // even if the config has mistakes elsewhere
 		d.upstreams(cmd.Context(), conf)
+		if program, err := process.ThisProgram(); d.sandboxed && err == nil {
+			d.fine("sandbox", "%s", sandbox.Probe(program))
+		}
 		switch {
 		case inFile:
 		case mistakes != nil:
@@ -148,7 +151,6 @@ func (d *diagnosis) programs(list []tools.Tool) {
 	if _, err := process.ThisProgram(); err != nil {
 		d.bad("commands", "none can be started: %v", err)
 	}
-	sandboxed := false
 	for _, tool := range list {
 		c, ok := tool.(*command.Command)
 		if !ok {
@@ -157,19 +159,16 @@ func (d *diagnosis) programs(list []tools.Tool) {
 		if err := c.CheckSandbox(); err != nil {
 			d.bad("tool "+c.Describe().Name, "%v", err)
 		}
-		sandboxed = sandboxed || c.Sandboxed()
+		d.sandboxed = d.sandboxed || c.Sandboxed()
 		if found, err := c.Program(); found != "" || err != nil { // else it is known only at a call
 			d.check("tool "+c.Describe().Name, err, "%s", found)
 		}
-	}
-	if program, err := process.ThisProgram(); sandboxed && err == nil {
-		d.fine("sandbox", "%s", sandbox.Probe(program))
 	}
 }
 
 // upstreams starts the other servers, all at once, and shows what each answers.
 func (d *diagnosis) upstreams(ctx context.Context, conf *config.Config) {
-	list, _ := upstream.Servers(conf, d.i.ServersBase(), zerolog.Nop()) // the registry reports the errors
+	list, _ := upstream.Servers(conf, d.i.ServersBase(conf), zerolog.Nop()) // the registry reports the errors
 	probed, errs := make([]upstream.Probed, len(list)), make([]error, len(list))
 	var wg sync.WaitGroup
 	for n, u := range list {
@@ -178,6 +177,7 @@ func (d *diagnosis) upstreams(ctx context.Context, conf *config.Config) {
 	wg.Wait()
 	for n, u := range list {
 		p := probed[n]
+		d.sandboxed = d.sandboxed || u.Sandboxed()
 		file := ""
 		if dir, err := conf.StateDir(d.i.Getenv); err == nil && !conf.State.IsURL() && !conf.State.InMemory() {
 			file = u.Diary(dir)

@@ -43,7 +43,7 @@ func (s *Setup) registry(conf *config.Config, whole bool) (set *upstream.Set, co
 		}
 	}
 	commands, err := command.All(conf, s.Env)
-	upstreams, wrong := upstream.Servers(conf, s.ServersBase(), s.Logger())
+	upstreams, wrong := upstream.Servers(conf, s.ServersBase(conf), s.Logger())
 	hidden, mistaken := s.Secrets(conf)
 	told, unclear := notify.FromConfig(conf, s.Env)
 	errs = append(errs, conf.Check(), err, wrong, mistaken, unclear)
@@ -61,7 +61,7 @@ func (s *Setup) registry(conf *config.Config, whole bool) (set *upstream.Set, co
 		add(c, conf.Origin("tools."+c.Describe().Name))
 	}
 	for _, spec := range s.Options.Tools {
-		c, err := command.FromLine(spec, config.Base{Vars: s.Env, MaxResult: conf.MaxResult()})
+		c, err := command.FromLine(spec, config.Base{Vars: s.Env, MaxResult: conf.MaxResult(), Sandbox: conf.Sandbox})
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", s.Options.From["tool"], err))
 			continue
@@ -77,7 +77,7 @@ func (s *Setup) registry(conf *config.Config, whole bool) (set *upstream.Set, co
 		upstreams = nil
 	}
 	if s.Wrapped != nil {
-		u, err := upstream.New(upstream.WrappedName, *s.Wrapped, s.ServersBase(), s.Logger())
+		u, err := upstream.New(upstream.WrappedName, *s.Wrapped, s.ServersBase(conf), s.Logger())
 		if err != nil {
 			errs = append(errs, err)
 		} else {
@@ -100,9 +100,9 @@ func (s *Setup) registry(conf *config.Config, whole bool) (set *upstream.Set, co
 	return set, len(sources), nil
 }
 
-// ServersBase is the environment in which upstreams are made.
-func (s *Setup) ServersBase() config.Base {
-	return config.Base{Vars: s.Env, Version: Version(), Secrets: s.secrets}
+// ServersBase is the environment in which the upstreams of a config are made.
+func (s *Setup) ServersBase(conf *config.Config) config.Base {
+	return config.Base{Vars: s.Env, Version: Version(), Secrets: s.secrets, Sandbox: conf.Sandbox}
 }
 
 // Secrets returns the secrets that a config names.

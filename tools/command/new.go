@@ -23,7 +23,7 @@ import (
 // environment vars ("NAME=value"; nil = runnel's own). The error joins those of all tools, each with its
 // place in the file.
 func All(c *config.Config, vars []string) ([]*Command, error) {
-	env := config.Base{Dir: c.Dir(), Vars: vars, MaxResult: c.MaxResult()}
+	env := config.Base{Dir: c.Dir(), Vars: vars, MaxResult: c.MaxResult(), Sandbox: c.Sandbox}
 	var list []*Command
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(c.Tools)) {
@@ -52,6 +52,11 @@ func New(name string, conf config.Command, base config.Base) (*Command, error) {
 			return nil, err
 		}
 	}
+	sandbox, err := base.SandboxOf(conf.Sandbox)
+	if err != nil {
+		return nil, err
+	}
+	c.config.Sandbox = sandbox
 	if conf.MaxConcurrent > 0 {
 		c.slots = make(chan struct{}, conf.MaxConcurrent)
 	}
@@ -59,7 +64,7 @@ func New(name string, conf config.Command, base config.Base) (*Command, error) {
 	c.dir = dir
 	c.env = sync.OnceValue(func() []string { return c.environment(vars) }) // computed at the first call
 	if err == nil {
-		c.sandbox, err = c.policy(vars)
+		c.sandbox, err = c.config.Sandbox.Policy(dir, vars)
 	}
 	return c, err
 }
@@ -195,10 +200,7 @@ func (c *Command) environment(vars []string) []string {
 	if c.config.Shell != "" {
 		drop = c.in.names // runnel's own variables must not look like arguments of the call
 	}
-	if c.sandbox != nil {
-		vars = c.sandboxed(vars)
-	}
-	env := process.Environ(vars, c.dir, c.config.Env, drop...)
+	env := process.Environ(c.config.Sandbox.Variables(vars), c.dir, c.config.Env, drop...)
 	if _, ok := process.LookupEnv(env, "TERM"); c.config.Pty && !ok {
 		env = append(env, "TERM=xterm-256color")
 	}

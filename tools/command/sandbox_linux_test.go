@@ -12,7 +12,8 @@ import (
 )
 
 // A command in a sandbox changes its own directory and its temporary one, and nothing else; it reads no
-// secret, and its last line says what it may do.
+// secret, and its last line says what it may do; likewise under the sandbox of the whole config, which a tool
+// can turn off.
 func TestSandbox(t *testing.T) {
 	program, err := process.ThisProgram()
 	if err == nil {
@@ -38,11 +39,16 @@ echo c >"$HOME/outside/file" || echo refused
 cat "$HOME/.ssh/id" || echo hidden
 echo "token ${GITHUB_TOKEN-unset}"
 exit 3`
-	c, err := New("t", config.Command{Shell: script, Sandbox: &config.Sandbox{}}, base)
+	own, err := New("own", config.Command{Shell: script, Sandbox: &config.Sandbox{}}, base)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 {
+	base.Sandbox = &config.Sandbox{}
+	inherited, err := New("inherited", config.Command{Shell: script}, base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []*Command{own, own, inherited, inherited} {
 		result, _, _ := call(t, c, `{}`)
 		said := contentText(t, result.Content[0])
 		temporary, rest, _ := strings.Cut(said, "\n")
@@ -54,7 +60,7 @@ exit 3`
 			t.Errorf("the temporary directory %s: %v", temporary, err)
 		}
 	}
-	if text, err := os.ReadFile(filepath.Join(dir, "here")); string(text) != "a\na\n" || err != nil {
+	if text, err := os.ReadFile(filepath.Join(dir, "here")); string(text) != "a\na\na\na\n" || err != nil {
 		t.Errorf("%q, %v", text, err)
 	}
 	off, err := New("t", config.Command{Shell: "echo x >../outside/file; echo $GITHUB_TOKEN", Sandbox: &config.Sandbox{Off: true}}, base)

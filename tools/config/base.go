@@ -19,6 +19,7 @@ type Base struct {
 	Version   string           // runnel's, which upstreams see
 	Secrets   *secrets.Current // masked in the output of upstreams; nil = none. Calls of tools have the secrets of their run
 	MaxResult Size             // for commands without maxResult; 0 = what suits the client
+	Sandbox   *Sandbox         // for commands and upstreams without sandbox; nil = none
 }
 
 // Inherit returns the working directory of a child whose config has dir, and the variables that it inherits.

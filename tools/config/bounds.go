@@ -78,6 +78,12 @@ func (c *Config) CheckBounds() error {
 	check(0 <= c.History.Calls && c.History.Calls <= limitCalls, "history.calls", c.Text("history.calls")+" is out of range", fmt.Sprintf("0 (off) to %d", limitCalls))
 	span("history.age", c.History.Age, minTTL)
 	size("history.log", c.History.Log, minHistoryLog, limitHistoryLog)
+	if c.Sandbox != nil {
+		filled := *c.Sandbox
+		if wrong := filled.complete(); wrong != nil {
+			check(false, Join("sandbox", wrong.Key), wrong.Problem, wrong.Allowed)
+		}
+	}
 	for i, class := range c.Fleet.Classes {
 		check(IsClass(class), fmt.Sprintf("fleet.classes[%d]", i), fmt.Sprintf("%q is not a class of workers", class), "1 to 64 letters, digits, - and _")
 	}

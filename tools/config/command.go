@@ -51,7 +51,7 @@ type Command struct {
 	Structured   string `yaml:"structured"`                     // the content of structuredContent: none (default), summary, json
 	OutputSchema Object `yaml:"outputSchema" json:",omitempty"` // of the printed JSON, with structured: json
 
-	Sandbox *Sandbox `yaml:"sandbox" json:",omitempty"` // what the command may do; nil = all that runnel may
+	Sandbox *Sandbox `yaml:"sandbox" json:",omitempty"` // what the command may do; nil = as in Config.Sandbox
 
 	Confirm         string `yaml:"confirm"`         // a question to the user before the command starts, with placeholders
 	ConfirmFallback string `yaml:"confirmFallback"` // for a client that cannot be asked: refuse (default), run
@@ -155,11 +155,5 @@ func (c *Command) Complete() (err error) {
 	}
 	check(c.MaxConcurrent >= 0, "maxConcurrent", fmt.Sprintf("%d is negative", c.MaxConcurrent), "1 or more; 0 = no limit")
 	check(*c.MaxOutput > 0, "maxOutput", "0 is out of range", "1 or more")
-	if c.Sandbox != nil && err == nil {
-		if wrong := c.Sandbox.complete(); wrong != nil {
-			wrong.Key = Join("sandbox", wrong.Key)
-			err = wrong
-		}
-	}
 	return err
 }

@@ -29,6 +29,7 @@ type Config struct {
 	Tools         map[string]Command  `yaml:"tools"`
 	Selftest      bool                `yaml:"selftest"`
 	Upstreams     map[string]Upstream `yaml:"upstreams"`
+	Sandbox       *Sandbox            `yaml:"sandbox"` // of tools and upstreams that have none; nil = none
 	Secrets       Secrets             `yaml:"secrets"`
 	Notify        *Notify             `yaml:"notify"`
 
@@ -278,7 +279,7 @@ func (c *Config) Differs(other *Config) (sections []string) {
 }
 
 // followed lists the sections that a running server takes over from a changed file.
-var followed = []string{"tools", "selftest", "upstreams", "secrets", "notify"}
+var followed = []string{"tools", "selftest", "upstreams", "sandbox", "secrets", "notify"}
 
 // Origin returns the source of a value: a flag, a variable, or FILE:LINE:COL; "" for a default.
 func (c *Config) Origin(path string) string {

@@ -14,6 +14,7 @@ type Upstream struct {
 	Restart   RestartPolicy `yaml:"restart"`
 	HungAfter *Duration     `yaml:"hungAfter"` // how long a ping may stay unanswered while a call is silent; 0 = for ever (default)
 	Runs      string        `yaml:"runs"`      // the class of the workers that run it; "" = it runs here
+	Sandbox   *Sandbox      `yaml:"sandbox"`   // what a server with a command may do; nil = as in Config.Sandbox
 }
 
 // RestartPolicy says when an upstream that has ended is started again: on-failure, always or never.

@@ -82,7 +82,7 @@ func Start(s *Spec) (*Child, error) {
 	}
 	theirs, err := p.open(cmd, s)
 	if err == nil {
-		err = start(cmd, s)
+		err = start(cmd, s.Sandbox)
 	}
 	closeAll(theirs...)
 	if err != nil {
@@ -98,13 +98,14 @@ func Start(s *Spec) (*Child, error) {
 	return p, nil
 }
 
-// start starts a child's program, in its sandbox if it has one.
-func start(cmd *exec.Cmd, s *Spec) error {
+// start starts a program, in a sandbox if it has a policy.
+func start(cmd *exec.Cmd, policy *sandbox.Policy) error {
+	path := cmd.Path
 	started := func(err error) error { return err }
-	if s.Sandbox != nil {
+	if policy != nil {
 		program, err := ThisProgram()
 		if err == nil {
-			started, err = s.Sandbox.Wrap(cmd, program)
+			started, err = policy.Wrap(cmd, program)
 		}
 		if err != nil {
 			return err
@@ -112,13 +113,21 @@ func start(cmd *exec.Cmd, s *Spec) error {
 	}
 	err := forks.start(cmd)
 	if err != nil {
-		err = fmt.Errorf("%s: %w", s.Path, RootCause(err))
+		err = fmt.Errorf("%s: %w", path, RootCause(err))
 	}
 	err = started(err)
 	if err != nil && cmd.Process != nil { // its shim has ended
 		_, _ = forks.wait(cmd.Process)
 	}
 	return err
+}
+
+// StartConfined starts a program in a sandbox, and ended must be called when it has been waited for.
+func StartConfined(cmd *exec.Cmd, policy *sandbox.Policy) (ended func(), err error) {
+	if err := start(cmd, policy); err != nil {
+		return nil, err
+	}
+	return forks.leave, nil
 }
 
 // open makes the pipes, returns the child's ends and keeps runnel's. All are close-on-exec.

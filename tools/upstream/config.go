@@ -16,6 +16,7 @@ import (
 	"runnel/tools"
 	"runnel/tools/config"
 	"runnel/tools/process"
+	"runnel/tools/sandbox"
 	"runnel/tools/secrets"
 )
 
@@ -25,6 +26,7 @@ type definition struct {
 	config    config.Upstream
 	dir       string
 	env       []string
+	sandbox   *sandbox.Policy    // what the server may do; nil = all that runnel may
 	hops      int                // from the environment
 	at        httpclient.Options // how to reach a server at a URL
 	atErr     error              // why it cannot be reached
@@ -74,6 +76,8 @@ func define(name string, conf config.Upstream, env config.Base, log zerolog.Logg
 		return nil, &config.Error{Problem: "names no server to start", Allowed: "command (a list of words) or url"}
 	case conf.URL != "" && (len(conf.Command) > 0 || len(conf.Env) > 0):
 		return nil, &config.Error{Key: "url", Problem: "is there beside command or env", Allowed: "url alone, or a command with its env"}
+	case conf.URL != "" && conf.Sandbox.Sandboxed():
+		return nil, &config.Error{Key: "sandbox", Problem: "is for a server that runnel starts", Allowed: "command instead of url"}
 	case conf.URL == "" && len(conf.Headers) > 0:
 		return nil, &config.Error{Key: "headers", Problem: "are for a server at a url", Allowed: "env, for a command"}
 	case len(conf.Command) > 0 && conf.Command[0] == "":
@@ -94,7 +98,14 @@ func define(name string, conf config.Upstream, env config.Base, log zerolog.Logg
 	if err != nil {
 		return nil, err
 	}
-	vars = process.Environ(vars, dir, conf.Env)
+	if conf.Sandbox, err = env.SandboxOf(conf.Sandbox); err != nil {
+		return nil, err
+	}
+	policy, err := conf.Sandbox.Policy(dir, vars)
+	if err != nil {
+		return nil, err
+	}
+	vars = process.Environ(conf.Sandbox.Variables(vars), dir, conf.Env)
 	before, _ := process.LookupEnv(vars, hopsVariable)
 	hops, _ := strconv.Atoi(before) // "" is 0
 	if hops >= maxHops {
@@ -111,7 +122,7 @@ func define(name string, conf config.Upstream, env config.Base, log zerolog.Logg
 	conf.FillDefaults()
 	return &definition{
 		name: name, config: conf, dir: dir, version: env.Version, secrets: env.Secrets, hungAfter: time.Duration(*conf.HungAfter), times: defaultTimes,
-		env:  vars,
+		env: vars, sandbox: policy,
 		hops: hops,
 		at:   at, atErr: err,
 		log: log,

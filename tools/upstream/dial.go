@@ -33,6 +33,9 @@ func (l *link) dial(ctx context.Context, o rpc.DialOptions) (err error) {
 	o.Dir = l.dir
 	o.Stderr, o.OnStart = &l.stderr, l.stderr.forget
 	o.Guard = l.guard
+	if l.sandbox != nil {
+		o.Start, o.Guard = l.confined()
+	}
 	o.EndGroup = func(pgid int) { process.EndFamily(pgid, mark) }
 	defer process.GuardMark(mark)() // l.guard follows
 	if l.client, err = rpc.Dial(ctx, o); err != nil {

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -140,6 +141,8 @@ func upstreamMain(names []string) {
 				say(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"no such thing","data":{"x":1}}}`, m.ID)
 			case "-32001", "-32002", "-32020", "-32022", "-32042", "-32099":
 				say(`{"jsonrpc":"2.0","id":%s,"error":{"code":%s,"message":"no","data":{"x":1}}}`, m.ID, m.Params.Name)
+			case "reach":
+				answer(reach())
 			case "env":
 				answer(strings.Join(os.Environ(), "\n"))
 			default:
@@ -151,6 +154,26 @@ func upstreamMain(names []string) {
 			}
 		}
 	}
+}
+
+// reach returns what a server can change: its own directory, a temporary one of runnel's, and one outside;
+// and whether it sees a secret.
+func reach() string {
+	var list []string
+	for _, place := range []struct{ name, dir string }{{"here", "."}, {"outside", os.Getenv("OUTSIDE")}, {"temporary", os.Getenv("TMPDIR")}} {
+		err := os.WriteFile(filepath.Join(place.dir, "file"), nil, 0o600)
+		if err == nil && (place.name != "temporary" || strings.Contains(place.dir, "runnel-")) {
+			list = append(list, place.name)
+		}
+	}
+	if os.Getenv("MY_TOKEN") != "" {
+		list = append(list, "token")
+	}
+	said := strings.Join(list, ", ")
+	if strings.Contains(said, "temporary") {
+		said += " in " + os.Getenv("TMPDIR")
+	}
+	return said
 }
 
 // behind is a registry with upstreams.

@@ -1,0 +1,96 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"runnel/rpc/mcp"
+	programs "runnel/tools/process"
+	"runnel/tools/sandbox"
+)
+
+// needSandbox skips a test where the system gives no sandbox.
+func needSandbox(t testing.TB) {
+	t.Helper()
+	program, err := programs.ThisProgram()
+	if err == nil {
+		err = (&sandbox.Policy{}).Check(program)
+	}
+	if err != nil {
+		t.Skip(err)
+	}
+}
+
+// Servers from npm work in a sandbox, and cannot write outside of their directory, nor read a secret of the
+// home, although their own rules would let them.
+func TestSandboxedServersOfNpm(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	if _, err := exec.LookPath("npm"); err != nil {
+		t.Skip("npm is needed: ", err)
+	}
+	modules := npmCI(t)
+	home := t.TempDir()
+	project, outside, secret := filepath.Join(home, "project"), filepath.Join(home, "outside"), filepath.Join(home, ".ssh")
+	for _, dir := range []string{project, outside, secret} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(secret, "id"), []byte("a key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server := func(name string) string {
+		return filepath.Join(modules, "@modelcontextprotocol", "server-"+name, "dist", "index.js")
+	}
+	file := filepath.Join(project, "runnel.yaml")
+	config := fmt.Sprintf("sandbox: true\nupstreams:\n"+
+		"  files: {command: [node, %q, %q], prefix: files_}\n"+
+		"  everything: {command: [node, %q], prefix: every_, sandbox: {limits: {files: 1024}}}\n", server("filesystem"), home, server("everything"))
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := racedCommand(t, "--config", file, "--state", "memory")
+	cmd.Env = append(cmd.Env, "HOME="+home)
+	w := newWitness(t, cmd)
+	defer w.end()
+	call := func(tool string, arguments map[string]any) (text string, failed bool) {
+		t.Helper()
+		var result mcp.CallToolResult
+		w.must(&result, "tools/call", map[string]any{"name": tool, "arguments": arguments})
+		for _, block := range result.Content {
+			said, _ := mcp.TextOf(block)
+			text += said
+		}
+		return text, result.IsError
+	}
+	for n := range 2 {
+		inside := filepath.Join(project, fmt.Sprint("inside", n))
+		if text, failed := call("files_write_file", map[string]any{"path": inside, "content": "x"}); failed {
+			t.Errorf("writing %s: %s", inside, text)
+		}
+		if text, failed := call("files_read_text_file", map[string]any{"path": inside}); failed || text != "x" {
+			t.Errorf("reading %s: %s", inside, text)
+		}
+		denied := filepath.Join(outside, fmt.Sprint("denied", n))
+		if text, failed := call("files_write_file", map[string]any{"path": denied, "content": "x"}); !failed || !strings.Contains(text, "EROFS") && !strings.Contains(text, "EACCES") {
+			t.Errorf("writing %s: %s", denied, text)
+		}
+		if _, err := os.Stat(denied); !os.IsNotExist(err) {
+			t.Errorf("%s: %v", denied, err)
+		}
+		if text, failed := call("files_read_text_file", map[string]any{"path": filepath.Join(secret, "id")}); !failed || strings.Contains(text, "a key") {
+			t.Errorf("reading a secret: %s", text)
+		}
+		if text, failed := call("every_echo", map[string]any{"message": "hi"}); failed || !strings.Contains(text, "hi") {
+			t.Errorf("echo: %s", text)
+		}
+		if text, failed := call("every_get-sum", map[string]any{"a": 2, "b": 3}); failed || !strings.Contains(text, "5") {
+			t.Errorf("get-sum: %s", text)
+		}
+	}
+}
