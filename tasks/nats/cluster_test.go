@@ -36,7 +36,7 @@ func freePorts(t *testing.T, n int) []int {
 }
 
 // startCluster runs three servers that are one cluster.
-func startCluster(t *testing.T) []*server.Server {
+func startCluster(t *testing.T, change ...func(*server.Options)) []*server.Server {
 	t.Helper()
 	ports := freePorts(t, 3)
 	var routes []*url.URL
@@ -45,10 +45,14 @@ func startCluster(t *testing.T) []*server.Server {
 	}
 	servers := make([]*server.Server, len(ports))
 	for i, port := range ports {
-		s, err := server.NewServer(&server.Options{
+		o := &server.Options{
 			ServerName: fmt.Sprint("node", i), Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true,
 			Cluster: server.ClusterOpts{Name: "test", Host: "127.0.0.1", Port: port}, Routes: routes,
-		})
+		}
+		for _, c := range change {
+			c(o)
+		}
+		s, err := server.NewServer(o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -199,6 +203,40 @@ func TestMaxBytesIsChanged(t *testing.T) {
 		stream, err := s.c.js.Stream(t.Context(), sp.name)
 		if err != nil || size > 0 && (stream.CachedInfo().Config.MaxBytes != size || sp.maxBytes != size) {
 			t.Errorf("asked for %d: %d, %v", size, stream.CachedInfo().Config.MaxBytes, err)
+		}
+	}
+}
+
+// What an owner's tasks may take is limited where neither the URL nor the account limits it: an owner that
+// fills its own share leaves room for others, as long as the servers have room for a share.
+func TestDefaultShare(t *testing.T) {
+	t.Parallel()
+	shares := func(url string, replicas int) (list [3]int64) {
+		t.Helper()
+		s := newState(t, url, func(o *Options) { o.Replicas = replicas })
+		for i := range list {
+			sp, err := s.space(t.Context(), fmt.Sprint("owner", i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			list[i] = max(sp.maxBytes, 0)
+		}
+		return list
+	}
+	for size, want := range map[int64][3]int64{
+		100 << 30:  {defaultShare, defaultShare, defaultShare},
+		1200 << 20: {640 << 20, 320 << 20, 0},
+		100 << 20:  {},
+	} {
+		limit := func(o *server.Options) { o.JetStreamMaxStore = size }
+		if got := shares(startServer(t, t.TempDir(), 0, limit).ClientURL(), 1); got != want {
+			t.Errorf("of %d: %d", size, got)
+		}
+		if size == 1200<<20 { // what the nodes know of each other's room is a little old
+			got := shares(startCluster(t, limit)[0].ClientURL(), 3)
+			if got[0] != want[0] && got[0] != 0 || got[1] > want[0] || got[2] > want[0] {
+				t.Errorf("in a cluster: %d", got)
+			}
 		}
 	}
 }

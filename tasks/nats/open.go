@@ -43,18 +43,28 @@ func (c *connection) Open(ctx context.Context, of *engine.Space) (engine.Store, 
 }
 
 func (sp *space) openStreams(ctx context.Context) (stream, leases jetstream.Stream, err error) {
-	share := int64(-1)
+	share, least := int64(-1), int64(leastBytes)
 	limited := func(ctx context.Context, o *jetstream.StreamConfig) (err error) {
 		if share < 0 {
 			share, err = sp.share(ctx)
 		}
+		if share < 0 { // the account is not limited
+			share, least = defaultShare, leastShare
+		}
 		o.MaxBytes = share
 		return err
 	}
-	for ; ; share /= 2 { // other streams may have reserved more
+	for {
 		stream, err = sp.openStream(ctx, sp.name, sp.root+">", limited)
-		if refused, ok := errors.AsType[*jetstream.APIError](err); !ok || !isFull(refused) || sp.c.o.MaxBytes > 0 || share/2 < leastBytes {
+		refused, ok := errors.AsType[*jetstream.APIError](err)
+		if !ok || !isFull(refused) || sp.c.o.MaxBytes > 0 || share <= 0 {
 			break
+		}
+		if share /= 2; share < least { // other streams may have reserved more, or the disk is small
+			if least == leastBytes {
+				break
+			}
+			share = 0
 		}
 	}
 	if err != nil {
@@ -64,7 +74,16 @@ func (sp *space) openStreams(ctx context.Context) (stream, leases jetstream.Stre
 	return stream, leases, err
 }
 
-// share returns how many bytes the owner's tasks may take in a stream that is made; 0 = no limit.
+const (
+	// defaultShare is how many bytes the owner's tasks may take if neither the URL nor the account limits them:
+	// else one owner could fill the servers for all.
+	defaultShare = 10 << 30
+	// leastShare is the least that it is reduced to where the servers have less; below, there is no limit.
+	leastShare = 256 << 20
+)
+
+// share returns how many bytes the owner's tasks may take in a stream that is made; negative if the account is
+// not limited.
 func (sp *space) share(ctx context.Context) (int64, error) {
 	if sp.c.o.MaxBytes > 0 {
 		return sp.c.o.MaxBytes, nil
@@ -80,7 +99,10 @@ func (sp *space) share(ctx context.Context) (int64, error) {
 	if tier, ok := account.Tiers[fmt.Sprint("R", replicas)]; ok { // its limit counts each byte once
 		limits, replicas = tier.Limits, 1
 	}
-	return max(limits.MaxStore, 0) / replicas / 2, nil
+	if limits.MaxStore <= 0 {
+		return -1, nil
+	}
+	return limits.MaxStore / replicas / 2, nil
 }
 
 // restore makes the owner's streams again if the servers have lost them: a server's folder may have been a

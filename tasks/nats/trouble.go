@@ -23,23 +23,26 @@ func explain(err *jetstream.APIError) error {
 	return tasks.Trouble{Err: fmt.Errorf("the state refuses it: %w", err)}
 }
 
-// isFull reports whether a server has no room for a message.
+const noPeers = 10005 // some nodes are away, or have no room for a stream
+
+// isFull reports whether a server has no room for a message, or for a stream.
 func isFull(err *jetstream.APIError) bool {
 	switch err.ErrorCode {
 	case 10002, 10023, 10028, 10047: // limits of the account or the server, of memory or storage
 		return true
+	case noPeers:
+		return strings.Contains(err.Description, "insufficient storage")
 	}
 	return err.ErrorCode == 10077 && strings.HasPrefix(err.Description, "maximum ") // JSStreamStoreFailedF, whatever the reason
 }
 
 // busy turns refusals that will pass into tasks.ErrBusy.
 func busy(err error) error {
-	const noPeers = 10005 // some nodes are away
 	refused, ok := errors.AsType[*jetstream.APIError](err)
 	switch {
 	case err == nil, errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount): // a server without JetStream
 		return err
-	case ok && refused.Code != 503 && refused.ErrorCode != noPeers:
+	case ok && refused.Code != 503 && (refused.ErrorCode != noPeers || isFull(refused)):
 		return err
 	}
 	return unreachable(err)
