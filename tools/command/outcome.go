@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -58,7 +57,7 @@ func (r *record) outcome(e process.Ending, took time.Duration) *outcome {
 		record:      r,
 	}
 	if e.State != nil {
-		o.ExitCode, o.Signal = exitOf(e.State)
+		o.ExitCode, o.Signal = exitOf(e.Status)
 	} else if e.Unknown == nil {
 		o.Signal = "SIGKILL"
 	}
@@ -82,10 +81,9 @@ func (r *record) outcome(e process.Ending, took time.Duration) *outcome {
 }
 
 // exitOf returns the exit code of a process that has ended, or the name of the signal that ended it.
-func exitOf(state *os.ProcessState) (code *int, signal string) {
-	status, ok := state.Sys().(syscall.WaitStatus)
-	if !ok || !status.Signaled() {
-		return new(state.ExitCode()), ""
+func exitOf(status syscall.WaitStatus) (code *int, signal string) {
+	if !status.Signaled() {
+		return new(status.ExitStatus()), ""
 	}
 	return nil, cmp.Or(system.SignalName(status.Signal()), fmt.Sprintf("signal %d", status.Signal()))
 }

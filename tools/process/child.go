@@ -55,7 +55,8 @@ type Child struct {
 
 	exited  chan struct{}    // closed when the child has been waited for
 	state   *os.ProcessState // valid after exited
-	unknown error            // why state is nil after exited
+	status  syscall.WaitStatus
+	unknown error // why state is nil after exited
 
 	output output
 }
@@ -81,8 +82,9 @@ func Start(s *Spec) (*Child, error) {
 		return nil, fmt.Errorf("cannot start %s: %w", s.Argv[0], err)
 	}
 	theirs, err := p.open(cmd, s)
+	var shim *sandbox.Shim
 	if err == nil {
-		err = start(cmd, s.Sandbox)
+		shim, err = start(cmd, s.Sandbox)
 	}
 	closeAll(theirs...)
 	if err != nil {
@@ -93,41 +95,59 @@ func Start(s *Spec) (*Child, error) {
 	guardChild(p.family.leader)
 	go func() {
 		p.state, p.unknown = forks.wait(cmd.Process)
+		if p.state != nil {
+			p.status = statusOf(p.state, shim)
+		}
 		close(p.exited)
 	}()
 	return p, nil
 }
 
 // start starts a program, in a sandbox if it has a policy.
-func start(cmd *exec.Cmd, policy *sandbox.Policy) error {
+func start(cmd *exec.Cmd, policy *sandbox.Policy) (shim *sandbox.Shim, err error) {
 	path := cmd.Path
-	started := func(err error) error { return err }
 	if policy != nil {
 		program, err := ThisProgram()
 		if err == nil {
-			started, err = policy.Wrap(cmd, program)
+			shim, err = policy.Wrap(cmd, program)
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
-	err := forks.start(cmd)
+	err = forks.start(cmd)
 	if err != nil {
 		err = fmt.Errorf("%s: %w", path, RootCause(err))
 	}
-	err = started(err)
+	if shim == nil {
+		return nil, err
+	}
+	err = shim.Started(err)
 	if err != nil && cmd.Process != nil { // its shim has ended
 		_, _ = forks.wait(cmd.Process)
 	}
-	return err
+	return shim, err
+}
+
+// statusOf returns how a command has ended, from the state of its process.
+func statusOf(state *os.ProcessState, shim *sandbox.Shim) syscall.WaitStatus {
+	if shim != nil {
+		return shim.Ended(state)
+	}
+	status, _ := state.Sys().(syscall.WaitStatus)
+	return status
 }
 
 // StartConfined starts a program in a sandbox, and ended must be called when it has been waited for.
 func StartConfined(cmd *exec.Cmd, policy *sandbox.Policy) (ended func(), err error) {
-	if err := start(cmd, policy); err != nil {
+	shim, err := start(cmd, policy)
+	if err != nil {
 		return nil, err
 	}
-	return forks.leave, nil
+	return func() {
+		forks.leave()
+		shim.Close()
+	}, nil
 }
 
 // open makes the pipes, returns the child's ends and keeps runnel's. All are close-on-exec.
@@ -186,8 +206,9 @@ type Limits struct {
 
 // Ending says how a process ended.
 type Ending struct {
-	State   *os.ProcessState // nil: it was killed, but is not gone; or Unknown
-	Unknown error            // why the system does not tell how it ended; nil if it does
+	State   *os.ProcessState   // nil: it was killed, but is not gone; or Unknown
+	Status  syscall.WaitStatus // valid with State: how the command ended, which in a sandbox is a child of that process
+	Unknown error              // why the system does not tell how it ended; nil if it does
 	Stop    StopReason
 	Limit   time.Duration // the limit that was reached, for TimedOut and Idle
 }
@@ -233,6 +254,7 @@ func (p *Child) Run(ctx context.Context, stdout, stderr io.Writer, l Limits) End
 	p.closePipes()
 	if p.endsWithin(0) {
 		e.State, e.Unknown = p.state, p.unknown
+		e.Status = p.status
 	}
 	return e
 }

@@ -336,11 +336,11 @@ func start(cmd *exec.Cmd, p *Policy, namespaces bool) error {
 	if err != nil {
 		return err
 	}
-	started, err := p.wrap(cmd, "/proc/self/exe", &order{Policy: p, Path: program, Argv: cmd.Args, Namespaces: namespaces})
+	s, err := (&order{Policy: p, Path: program, Argv: cmd.Args, Namespaces: namespaces}).wrap(cmd, "/proc/self/exe")
 	if err != nil {
 		return err
 	}
-	return started(cmd.Start())
+	return s.Started(cmd.Start())
 }
 
 func listen(t *testing.T, network, address string) string {

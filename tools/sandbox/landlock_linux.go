@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"runnel/tools/sandbox/shim"
+
 	"github.com/landlock-lsm/go-landlock/landlock"
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
 	"golang.org/x/sys/unix"
@@ -30,9 +32,9 @@ const (
 // devices may be read and written by every command. A terminal is its own, or none.
 var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"}
 
-// landlock restricts this process to the files of the policy, and keeps it from sending signals to processes
-// outside and from looking into them. In namespaces its shared memory is of its own.
-func (p *Policy) landlock(namespaces bool) error {
+// ruleset returns the Landlock rules of the files of the policy. A shim in namespaces adds those for what it
+// mounts.
+func (p *Policy) ruleset() (*os.File, error) {
 	// All directories may be listed: a rule counts for all that is below, and the way to a hidden file must
 	// stay open.
 	rules := []landlock.Rule{landlock.PathAccess(list, "/")}
@@ -45,7 +47,7 @@ func (p *Policy) landlock(namespaces bool) error {
 	}
 	hidden, err := realPaths(p.Hide)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	roots := []string{"/"}
 	if p.Read != nil {
@@ -53,12 +55,12 @@ func (p *Policy) landlock(namespaces bool) error {
 	}
 	readable, err := realPaths(roots)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, root := range readable {
 		paths, err := around(root, hidden)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, path := range paths {
 			add(path, readFile, readFile)
@@ -70,22 +72,30 @@ func (p *Policy) landlock(namespaces bool) error {
 	for _, path := range p.Write {
 		add(path, writeDir, writeFile)
 	}
-	if namespaces {
-		add(sharedMemory, writeDir, writeFile)
-	}
 	only := landlock.Config{HandledAccessFS: landlock.V6.HandledAccessFS, Scoped: landlock.V6.Scoped}
-	fd, flags, err := only.NewRulesetFD(rules...)
+	fd, _, err := only.NewRulesetFD(rules...)
 	if err != nil {
-		return fmt.Errorf("landlock: %w", err)
+		return nil, fmt.Errorf("landlock: %w", err)
 	}
-	defer func() { _ = unix.Close(fd) }()
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("no_new_privs: %w", err)
+	return os.NewFile(uintptr(fd), "ruleset"), nil
+}
+
+// restrictFiles restricts the shim to the ruleset, which also keeps it from sending signals to processes
+// outside and from looking into them.
+func (p *Policy) restrictFiles(to *program, namespaces bool) {
+	allow := func(path string, rights landlock.AccessFSSet) {
+		name := "landlock: " + path
+		dir := to.numbers(uint64(rights), 0) + 8 // struct landlock_path_beneath_attr
+		to.do(name, unix.SYS_OPENAT, currentDir, to.text(path), unix.O_PATH|unix.O_CLOEXEC).Result = dir
+		to.do(name, unix.SYS_LANDLOCK_ADD_RULE, shim.RulesetFile, unix.LANDLOCK_RULE_PATH_BENEATH, dir-8, 0)
+		to.do(name, unix.SYS_CLOSE, dir).Indirect = 1
 	}
-	if err := ll.LandlockRestrictSelf(fd, flags); err != nil {
-		return fmt.Errorf("landlock: %w", err)
+	if namespaces {
+		allow(sharedMemory, writeDir)
+		allow(ownProcesses, readFile)
 	}
-	return nil
+	to.do("no_new_privs", unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1)
+	to.do("landlock", unix.SYS_LANDLOCK_RESTRICT_SELF, shim.RulesetFile, 0)
 }
 
 // around returns what is below a directory but for what is hidden: the directory itself if nothing in it is

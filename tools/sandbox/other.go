@@ -4,7 +4,9 @@ package sandbox
 
 import (
 	"errors"
+	"os"
 	"os/exec"
+	"syscall"
 )
 
 // errNone refuses a sandbox where there is none: a command never runs with more rights than its config says.
@@ -22,5 +24,19 @@ func (Kernel) String() string { return "none: runnel has one on Linux only" }
 // Check fails.
 func (p *Policy) Check(string) error { return errNone }
 
+// Shim is a command in its sandbox: here is none.
+type Shim struct{}
+
 // Wrap fails.
-func (p *Policy) Wrap(*exec.Cmd, string) (started func(error) error, err error) { return nil, errNone }
+func (p *Policy) Wrap(*exec.Cmd, string) (*Shim, error) { return nil, errNone }
+
+// Started returns err.
+func (*Shim) Started(err error) error { return err }
+
+// Ended returns how the command has ended.
+func (*Shim) Ended(state *os.ProcessState) syscall.WaitStatus {
+	return state.Sys().(syscall.WaitStatus)
+}
+
+// Close does nothing.
+func (*Shim) Close() {}

@@ -63,15 +63,16 @@ func (p *Policy) Check(program string) error {
 func try(program string, namespaces bool) error {
 	p := &Policy{}
 	cmd := &exec.Cmd{Dir: "/", Env: []string{"GOMAXPROCS=1"}, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
-	started, err := p.wrap(cmd, program, &order{Policy: p, Namespaces: namespaces, Probe: true})
+	s, err := (&order{Policy: p, Namespaces: namespaces, Probe: true}).wrap(cmd, program)
 	if err != nil {
 		return err
 	}
-	err = started(cmd.Start())
+	err = s.Started(cmd.Start())
 	if cmd.Process != nil {
 		ended := cmd.Wait()
 		err = errors.Join(err, ended)
 	}
+	s.Close()
 	return err
 }
 

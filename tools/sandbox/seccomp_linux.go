@@ -3,11 +3,9 @@
 package sandbox
 
 import (
+	"encoding/binary"
 	"fmt"
-	"math"
-	"runtime"
 	"syscall"
-	"unsafe"
 
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
@@ -89,23 +87,17 @@ func (p *Policy) filter(ownNetwork bool) []bpf.Instruction {
 }
 
 // seccomp installs the filter.
-func (p *Policy) seccomp(ownNetwork bool) error {
-	raw, err := bpf.Assemble(p.filter(ownNetwork))
+func (p *Policy) seccomp(to *program, ownNetwork bool) error {
+	filter, err := bpf.Assemble(p.filter(ownNetwork))
 	if err != nil {
 		return fmt.Errorf("seccomp: %w", err)
 	}
-	if len(raw) > math.MaxUint16 {
-		return fmt.Errorf("seccomp: %d instructions are too many", len(raw))
+	var code []byte // struct sock_filter
+	for _, f := range filter {
+		code = binary.NativeEndian.AppendUint16(code, f.Op)
+		code = append(code, f.Jt, f.Jf)
+		code = binary.NativeEndian.AppendUint32(code, f.K)
 	}
-	filter := make([]unix.SockFilter, len(raw))
-	for i, r := range raw {
-		filter[i] = unix.SockFilter{Code: r.Op, Jt: r.Jt, Jf: r.Jf, K: r.K}
-	}
-	program := &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-	_, _, errno := syscall.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(program)))
-	runtime.KeepAlive(program)
-	if errno != 0 {
-		return fmt.Errorf("seccomp: %w", errno)
-	}
+	to.do("seccomp", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, to.numbers(uint64(len(filter)), uint64(to.bytes(code))))
 	return nil
 }

@@ -3,174 +3,173 @@
 package sandbox
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"os"
 	"os/exec"
-	"runtime"
+	"slices"
 	"syscall"
+
+	"runnel/tools/sandbox/shim"
 
 	"golang.org/x/sys/unix"
 )
 
-// shimName is the argv[0] that makes this program a shim.
-const shimName = "runnel-sandbox"
-
-// Files of a shim: the order, and the pipe for what goes wrong, which the command's start closes.
-const orderFile, statusFile = 3, 4
-
-// order is what a shim is told.
+// order is what a shim is to do.
 type order struct {
 	Policy     *Policy
 	Path       string
 	Argv       []string
-	Namespaces bool // the shim was started in namespaces of its own
+	Namespaces bool // in namespaces of its own
 	Probe      bool // end where the command would start
 }
 
-// This is in init, since every binary that can start a command must be able to be its shim.
+// A shim that package shim has not recognised must not go on as this program.
 func init() {
-	if os.Args[0] != shimName {
-		return
+	if os.Args[0] == shim.Name {
+		fmt.Fprintln(os.Stderr, "a shim needs /proc")
+		os.Exit(shim.Failure)
 	}
-	runtime.LockOSThread() // the thread that is restricted becomes the command
-	status := os.NewFile(statusFile, "status")
-	if err := obey(); err != nil {
-		_, _ = io.WriteString(status, err.Error())
-		os.Exit(exitShim)
-	}
-	os.Exit(0)
 }
 
-// exitShim is the exit code of a shim that could not start the command.
-const exitShim = 126
-
-// obey reads the order and becomes the command.
-func obey() error {
-	in := os.NewFile(orderFile, "order")
-	text, err := io.ReadAll(in)
-	if err != nil {
-		return err
-	}
-	_ = in.Close()
-	var o order
-	if err := json.Unmarshal(text, &o); err != nil {
-		return err
-	}
-	if err := o.restrict(); err != nil {
-		return err
-	}
-	if o.Probe {
-		return nil
-	}
-	err = syscall.Exec(o.Path, o.Argv, os.Environ())
-	return fmt.Errorf("%s: %w", o.Path, err)
-}
-
-// restrict gives up what the policy does not allow. What comes later would no longer be possible before:
-// mounts need rights that dropRights gives up, and Landlock opens files.
-func (o *order) restrict() error {
+// program returns the system calls by which the shim gives up what the policy does not allow, and becomes the
+// command. What comes later would no longer be possible before: mounts need rights that dropRights gives up,
+// and a filter is the last. dir is where the command starts.
+func (o *order) program(dir string, env []string) (*program, error) {
+	p := newProgram()
 	// The command gets no files but its own.
-	if err := unix.CloseRange(orderFile, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
-		return fmt.Errorf("close_range: %w", err)
-	}
+	p.do("close_range", unix.SYS_CLOSE_RANGE, shim.OrderFile, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
 	if o.Namespaces {
-		if err := o.Policy.mount(); err != nil {
-			return fmt.Errorf("namespaces: %w", err)
+		if err := o.Policy.mount(p, dir); err != nil {
+			return nil, fmt.Errorf("namespaces: %w", err)
 		}
 		if !o.Policy.Network {
-			if err := raiseLoopback(); err != nil {
-				return fmt.Errorf("the loopback network: %w", err)
-			}
+			raiseLoopback(p)
 		}
 	}
-	if err := o.Policy.Limits.set(); err != nil {
-		return err
-	}
-	if err := dropRights(); err != nil {
-		return fmt.Errorf("capabilities: %w", err)
-	}
-	if err := o.Policy.landlock(o.Namespaces); err != nil {
-		return err
-	}
+	o.Policy.Limits.set(p)
+	dropRights(p, o.Namespaces)
+	o.Policy.restrictFiles(p, o.Namespaces)
 	// The shim was started with this signal, which a change of rights may have taken away.
-	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGKILL), 0, 0, 0); err != nil {
-		return err
+	p.do("prctl", unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGKILL))
+	if err := o.Policy.seccomp(p, o.Namespaces); err != nil {
+		return nil, err
 	}
-	return o.Policy.seccomp(o.Namespaces)
+	if o.Namespaces {
+		p.do("fork", shim.Fork)
+	}
+	if o.Probe {
+		p.do("exit", unix.SYS_EXIT_GROUP, 0)
+	}
+	p.do(o.Path, unix.SYS_EXECVE, p.text(o.Path), p.list(o.Argv), p.list(env))
+	return p, nil
 }
 
-// Wrap makes cmd run in a sandbox, and Started must be called after cmd has started, or has failed to. It
-// fails if this system cannot give what the policy asks. program is this program's file.
-func (p *Policy) Wrap(cmd *exec.Cmd, program string) (started func(error) error, err error) {
+// Shim is a command on its way into its sandbox, and in it.
+type Shim struct {
+	program *program
+	file    *os.File // of the program, where the shim writes how it went
+	ruleset *os.File
+	status  *os.File // ends when the command runs, or will not
+	theirs  *os.File
+}
+
+// Wrap makes cmd run in a sandbox. Started must be called after cmd has started, or has failed to, and Ended
+// after it was waited for. It fails if this system cannot give what the policy asks. program is this program's
+// file.
+func (p *Policy) Wrap(cmd *exec.Cmd, program string) (*Shim, error) {
 	kernel := Probe(program)
 	if err := p.lacks(&kernel); err != nil {
 		return nil, err
 	}
-	o := &order{Policy: p, Path: cmd.Path, Argv: cmd.Args, Namespaces: kernel.Namespaces == nil}
-	return p.wrap(cmd, program, o)
+	return (&order{Policy: p, Path: cmd.Path, Argv: cmd.Args, Namespaces: kernel.Namespaces == nil}).wrap(cmd, program)
 }
 
 // wrap is Wrap with an order.
-func (p *Policy) wrap(cmd *exec.Cmd, program string, o *order) (started func(error) error, err error) {
-	text, err := json.Marshal(o)
-	if err != nil {
-		return nil, err
+func (o *order) wrap(cmd *exec.Cmd, program string) (s *Shim, err error) {
+	s = &Shim{}
+	defer func() {
+		if err != nil {
+			s.Close()
+		}
+	}()
+	dir := cmd.Dir
+	if dir == "" {
+		if dir, err = os.Getwd(); err != nil {
+			return nil, err
+		}
 	}
-	orders, err := tempFile(text)
-	if err != nil {
-		return nil, err
+	env := cmd.Environ()
+	if s.program, err = o.program(dir, env); err != nil {
+		return nil, fmt.Errorf("sandbox: %w", err)
 	}
-	status, theirs, err := os.Pipe()
-	if err != nil {
-		_ = orders.Close()
+	if s.file, err = s.program.file(); err != nil {
+		return nil, fmt.Errorf("sandbox: %w", err)
+	}
+	if s.ruleset, err = o.Policy.ruleset(); err != nil {
+		return nil, fmt.Errorf("sandbox: %w", err)
+	}
+	if s.status, s.theirs, err = os.Pipe(); err != nil {
 		return nil, err
 	}
 	cmd.Path = program
-	cmd.Args = []string{shimName}
-	cmd.ExtraFiles = []*os.File{orders, theirs}
+	cmd.Args = []string{shim.Name}
+	cmd.Env = append(slices.Clip(env), "GOMAXPROCS=1", "GODEBUG=") // of the shim alone, which is a program of Go
+	cmd.ExtraFiles = []*os.File{s.file, s.theirs, s.ruleset}
 	if o.Namespaces {
-		enterNamespaces(cmd.SysProcAttr, !p.Network)
+		enterNamespaces(cmd.SysProcAttr, !o.Policy.Network)
 	}
-	return func(err error) error {
-		_ = orders.Close()
-		_ = theirs.Close()
-		defer status.Close()
-		if err != nil {
-			return err
-		}
-		said, err := io.ReadAll(io.LimitReader(status, 4<<10)) // until the command starts
-		if err == nil && len(said) > 0 {
-			err = errors.New("sandbox: " + string(said))
-		}
-		return err
-	}, nil
+	return s, nil
 }
 
-// tempFile returns a file without a name that holds a text, to be read from its beginning.
-func tempFile(text []byte) (*os.File, error) {
-	fd, err := unix.MemfdCreate("order", unix.MFD_CLOEXEC)
+// Started returns when the command runs in its sandbox, and nil then. err is that of the start.
+func (s *Shim) Started(err error) error {
+	_ = s.theirs.Close()
+	_ = s.ruleset.Close()
+	s.theirs, s.ruleset = nil, nil
+	var o shim.Order
+	if err == nil {
+		_, err = s.status.Read(make([]byte, 1)) // until the command starts
+		if errors.Is(err, io.EOF) {
+			o, err = outcome(s.file)
+		}
+	}
+	_ = s.status.Close()
+	if err == nil {
+		if err = s.program.failure(&o); err != nil {
+			err = fmt.Errorf("sandbox: %w", err)
+		}
+	}
 	if err != nil {
-		return nil, fmt.Errorf("memfd_create: %w", err)
+		s.Close()
 	}
-	f := os.NewFile(uintptr(fd), "order")
-	if _, err = f.Write(text); err == nil {
-		_, err = f.Seek(0, io.SeekStart)
-	}
-	if err != nil {
-		_ = f.Close()
-		return nil, err
-	}
-	return f, nil
+	return err
 }
 
-// enterNamespaces has a child start in a user namespace, where it is its user, and in a mount namespace; with
-// network in a network namespace, too.
+// Ended returns how the command has ended. state is that of the shim, which has no signal in namespaces: its
+// first process ends by none.
+func (s *Shim) Ended(state *os.ProcessState) syscall.WaitStatus {
+	o, err := outcome(s.file)
+	s.Close()
+	if err == nil && o.Ended == 1 {
+		return syscall.WaitStatus(o.Status)
+	}
+	return state.Sys().(syscall.WaitStatus)
+}
+
+// Close gives up the shim: how the command ends is not asked then.
+func (s *Shim) Close() {
+	for _, f := range []*os.File{s.file, s.ruleset, s.status, s.theirs} {
+		_ = f.Close() // nil is fine
+	}
+}
+
+// enterNamespaces has a child start in a user namespace, where it is its user, and in namespaces of mounts, of
+// processes, of their communication and, with network, of the network.
 func enterNamespaces(attr *syscall.SysProcAttr, network bool) {
-	attr.Cloneflags |= syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS
+	attr.Cloneflags |= syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC
 	if network {
 		attr.Cloneflags |= syscall.CLONE_NEWNET
 	}
@@ -181,11 +180,11 @@ func enterNamespaces(attr *syscall.SysProcAttr, network bool) {
 	attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
 }
 
-// set sets the limits of this process, which its children inherit.
-func (l *Limits) set() error {
+// set sets the limits of the shim, which its children inherit.
+func (l *Limits) set(p *program) {
 	for _, limit := range []struct {
 		name     string
-		resource int
+		resource uintptr
 		value    uint64
 	}{
 		{"memory", unix.RLIMIT_DATA, l.Memory},
@@ -194,52 +193,31 @@ func (l *Limits) set() error {
 		{"files", unix.RLIMIT_NOFILE, l.Files},
 		{"fileSize", unix.RLIMIT_FSIZE, l.FileSize},
 	} {
-		if limit.value == 0 {
-			continue
-		}
-		if err := syscall.Setrlimit(limit.resource, &syscall.Rlimit{Cur: limit.value, Max: limit.value}); err != nil {
-			return fmt.Errorf("limits.%s: %w", limit.name, err)
+		if limit.value > 0 {
+			p.do("limits."+limit.name, unix.SYS_PRLIMIT64, 0, limit.resource, p.numbers(limit.value, limit.value))
 		}
 	}
-	return nil
 }
 
 // fileRights are what a command of root keeps of its rights: those over files, which Landlock bounds.
 var fileRights = []uintptr{unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_FSETID}
 
 // dropRights takes the rights that the shim itself has in its namespaces, and the other rights of root, from
-// all programs that the command runs.
-func dropRights() error {
-	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
-		return err
-	}
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var rights [2]unix.CapUserData
-	if err := unix.Capget(&header, &rights[0]); err != nil {
-		return err
-	}
-	rights[0].Inheritable = 0
-	rights[1].Inheritable = 0
-	if err := unix.Capset(&header, &rights[0]); err != nil {
-		return err
-	}
+// the shim and all programs that the command runs: with no_new_privs a program has none that the shim has not.
+func dropRights(p *program, namespaces bool) {
+	p.do("capabilities", unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL)
+	var kept uint64
 	for right := uintptr(0); ; right++ {
 		has, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, right, 0, 0, 0)
-		if err != nil {
-			return nil // there are no more
-		}
-		keep := false
-		for _, file := range fileRights {
-			keep = keep || right == file
-		}
-		if has == 1 && !keep {
-			err := unix.Prctl(unix.PR_CAPBSET_DROP, right, 0, 0, 0)
-			if errors.Is(err, unix.EPERM) {
-				return nil // this is not root, whose programs have none
-			}
-			if err != nil {
-				return err
-			}
+		switch {
+		case err != nil: // there are no more
+			header := p.numbers(unix.LINUX_CAPABILITY_VERSION_3) // and 0, this process
+			p.do("capabilities", unix.SYS_CAPSET, header, p.numbers(kept|kept<<32, 0, 0))
+			return
+		case !slices.Contains(fileRights, right):
+			p.do("capabilities", unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, right).Ignored = uintptr(unix.EPERM)
+		case os.Geteuid() == 0 && (namespaces || has == 1):
+			kept |= 1 << right
 		}
 	}
 }

@@ -3,9 +3,14 @@
 package sandbox
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,15 +28,18 @@ func run(t *testing.T, p Policy, namespaces bool, script string) (string, error)
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out
 	p.Write = append(p.Write, dir)
-	started, err := p.wrap(cmd, "/proc/self/exe", &order{Policy: &p, Path: cmd.Path, Argv: cmd.Args, Namespaces: namespaces})
+	s, err := (&order{Policy: &p, Path: cmd.Path, Argv: cmd.Args, Namespaces: namespaces}).wrap(cmd, "/proc/self/exe")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := started(cmd.Start()); err != nil {
+	if err := s.Started(cmd.Start()); err != nil {
 		_ = cmd.Wait()
 		return "", err
 	}
-	err = cmd.Wait()
+	_ = cmd.Wait()
+	if status := s.Ended(cmd.ProcessState); status != 0 {
+		err = fmt.Errorf("%#x", status)
+	}
 	return strings.TrimSpace(out.String()), err
 }
 
@@ -70,16 +78,64 @@ func TestAllowed(t *testing.T) {
 	}
 }
 
+// How a command ends passes unchanged, in namespaces, too, where the shim is between.
+func TestEndings(t *testing.T) {
+	t.Parallel()
+	needNamespaces(t)
+	for script, want := range map[string]string{
+		"exit 0":                       "",
+		"exit 3":                       "0x300",
+		"exit 126":                     "0x7e00",
+		"kill -TERM $$":                "0xf",
+		"kill -KILL $$":                "0x9",
+		"(kill -KILL $$) & wait":       "0x9",
+		"sleep 6 & exec true":          "",
+		"(setsid sh -c 'exit 4' &); :": "",
+	} {
+		for _, namespaces := range []bool{false, true} {
+			_, err := run(t, Policy{}, namespaces, "exec >/dev/null 2>&1; "+script)
+			if got := fmt.Sprint(err); got != cmp.Or(want, "<nil>") {
+				t.Errorf("%s, namespaces %v: %s", script, namespaces, got)
+			}
+		}
+	}
+}
+
+// A command in namespaces sees its own processes, and nothing of it is left when it has ended, not even
+// what has left its session and has no mark.
+func TestOwnProcesses(t *testing.T) {
+	t.Parallel()
+	needNamespaces(t)
+	for range 2 {
+		length := strconv.Itoa(100_000 + rand.IntN(100_000)) // of a sleep that is no other's
+		out, err := run(t, Policy{}, true, "setsid env -i setsid sleep "+length+` </dev/null >/dev/null 2>&1 &
+			cd /proc; until grep -qs sleep [0-9]*/comm; do :; done; echo $$; cat 1/comm; kill -KILL 1; ls | grep -c "^[0-9]"`)
+		lines := strings.Fields(out)
+		if err != nil || len(lines) != 3 || len(lines[0]) > 2 || len(lines[2]) > 2 {
+			t.Errorf("%q, %v", out, err)
+		}
+		all, err := filepath.Glob("/proc/[0-9]*/cmdline")
+		if err != nil || len(all) == 0 {
+			t.Fatalf("%d processes, %v", len(all), err)
+		}
+		for _, file := range all {
+			if line, _ := os.ReadFile(file); string(line) == "sleep\x00"+length+"\x00" {
+				t.Errorf("%s is left", file)
+			}
+		}
+	}
+}
+
 // A command that cannot be started says why, as without a sandbox.
 func TestMissingProgram(t *testing.T) {
 	t.Parallel()
 	needNamespaces(t)
 	cmd := &exec.Cmd{Path: "/no/such/program", Args: []string{"x"}, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
-	started, err := (&Policy{}).Wrap(cmd, "/proc/self/exe")
+	s, err := (&Policy{}).Wrap(cmd, "/proc/self/exe")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := started(cmd.Start()); err == nil || err.Error() != "sandbox: /no/such/program: no such file or directory" {
+	if err := s.Started(cmd.Start()); err == nil || err.Error() != "sandbox: /no/such/program: no such file or directory" {
 		t.Errorf("%v", err)
 	}
 	_ = cmd.Wait()
