@@ -18,9 +18,9 @@ import (
 	"runnel/internal/hosts"
 	"runnel/internal/serve"
 	"runnel/internal/term"
-	"runnel/internal/view"
 	"runnel/tools/config"
 	"runnel/tools/upstream"
+	"runnel/tools/view"
 )
 
 // doctorInstalled checks whether the named hosts would start runnel.

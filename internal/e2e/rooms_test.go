@@ -56,9 +56,9 @@ var rooms = map[string][]string{
 	"runnel/tools/notify":             {"runnel/rpc/http/client", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tools/config", "runnel/tools/process", "runnel/tools/secrets", "runnel/tools/text"}, // who is told of the end of a task
 	"runnel/internal/detach":          {"runnel/tools/notify", "runnel/tasks/run", "runnel/tasks/sqlite", "runnel/tools", "runnel/tools/command", "runnel/tools/process", "runnel/tools/secrets"},
 	"runnel/tools/upstream":           {"runnel/partials/tracker", "runnel/rpc", "runnel/rpc/http/client", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tasks/run", "runnel/tasks/logs", "runnel/tools", "runnel/tools/config", "runnel/tools/process", "runnel/tools/proxy", "runnel/tools/sandbox", "runnel/tools/remote", "runnel/tools/text", "runnel/tools/secrets"},
-	"runnel/internal/view":            {"runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tasks/run", "runnel/tasks/logs", "runnel/tools", "runnel/tools/text", "runnel/internal/view/page"}, // what the page of the live view lives on
+	"runnel/tools/view":               {"runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tasks/run", "runnel/tasks/logs", "runnel/tools", "runnel/tools/text", "runnel/tools/view/page"}, // what the page of the live view lives on
 	"runnel/internal/selftest":        {"runnel/tools", "runnel/rpc", "runnel/rpc/mcp"},
-	"runnel/internal/view/page":       {}, // the HTML page of the live view
+	"runnel/tools/view/page":          {}, // the HTML page of the live view
 
 	"runnel/internal/term":    {"runnel/rpc/mcp", "runnel/tools/text"},                                                                                  // all that a person sees
 	"runnel/internal/top":     {"runnel/internal/term", "runnel/partials", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tools/text"}, // the screen of runnel top

@@ -13,7 +13,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"runnel/internal/detach"
-	"runnel/internal/view"
 	"runnel/partials"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
@@ -24,6 +23,7 @@ import (
 	"runnel/tools"
 	"runnel/tools/config"
 	"runnel/tools/upstream"
+	"runnel/tools/view"
 )
 
 // served is a server for one owner.

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"runnel/internal/clients"
-	"runnel/internal/view"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
 	"runnel/tasks/sqlite"
+	"runnel/tools/view"
 )
 
 // describe returns what makes the state say which host has started this process, once the host lists the

@@ -10,12 +10,12 @@ import (
 
 	"runnel/internal/system"
 	"runnel/internal/trust"
-	"runnel/internal/view"
 	httpserver "runnel/rpc/http"
 	"runnel/tools/config"
 	"runnel/tools/notify"
 	"runnel/tools/process"
 	"runnel/tools/secrets"
+	"runnel/tools/view"
 )
 
 // Setup is what a server is made from: the environment, flags and variables.

@@ -5,9 +5,9 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"runnel/internal/view/page"
 	httpserver "runnel/rpc/http"
 	"runnel/tools/config"
+	"runnel/tools/view/page"
 )
 
 // liveView is the live view in a browser: the page, and an MCP server for it alone, with a token that only

@@ -28,7 +28,7 @@ tools:
       pause=0.35; [ -n "$fast" ] && pause=0.0$fast
       n=0
       for p in rpc rpc/http rpc/mcp partials partials/tracker tasks tasks/logs tasks/nats tasks/redis tasks/sqlite tools tools/command tools/config \
-          tools/process tools/schema tools/text tools/upstream internal/view internal/cli internal/serve internal/term internal/trace internal/hosts main; do
+          tools/process tools/schema tools/text tools/upstream tools/view internal/cli internal/serve internal/term internal/trace internal/hosts main; do
         n=$((n+1))
         if [ -z "$fast" ] && [ $n = 10 ]; then sleep 6; fi
         printf '\033[2m[%d/24]\033[0m === RUN   %s\n' $n "$p"

@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"runnel/internal/view"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
@@ -20,6 +19,7 @@ import (
 	"runnel/tasks/run"
 	"runnel/tasks/sqlite"
 	"runnel/tools"
+	"runnel/tools/view"
 )
 
 // world is a server with a tool that talks when it is told to.

@@ -6,12 +6,12 @@ import (
 	"slices"
 	"testing"
 
-	"runnel/internal/view"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks/methods"
 	"runnel/tasks/run"
 	"runnel/tools"
+	"runnel/tools/view"
 )
 
 // A search that goes on after a match in an item, whose text is shorter than the item, finds each line once.

@@ -3,10 +3,10 @@ package view
 import (
 	"encoding/json"
 
-	"runnel/internal/view/page"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 	"runnel/tasks/logs"
+	"runnel/tools/view/page"
 )
 
 // URI identifies the page as a resource.
