@@ -80,7 +80,7 @@ func (i *invocation) checkConfig(cmd *cobra.Command, args []string) error {
 
 // summarize prints the tools and servers of a config.
 func summarize(w io.Writer, file string, conf *config.Config) error {
-	if _, err := fmt.Fprintf(w, "%s: fine, %s%s\n", file, term.Count(len(conf.Tools), "tool"), andServers(conf)); err != nil {
+	if _, err := fmt.Fprintf(w, "%s: fine, %s%s\n", file, term.Count(len(conf.Tools), "tool"), conf.AndServers()); err != nil {
 		return err
 	}
 	var rows [][]string
@@ -98,17 +98,4 @@ func summarize(w io.Writer, file string, conf *config.Config) error {
 	}
 	_, err := io.WriteString(w, term.Table(rows))
 	return err
-}
-
-// andServers completes a number of tools, which lacks the tools of upstreams: those are known only when the
-// upstreams run.
-func andServers(conf *config.Config) string {
-	switch n := len(conf.Upstreams); n {
-	case 0:
-		return ""
-	case 1:
-		return " and those of another server"
-	default:
-		return fmt.Sprintf(" and those of %d other servers", n)
-	}
 }

@@ -1,6 +1,7 @@
 // Package cli is the command line, one file per command. The rooms below it: internal/serve makes a server,
 // internal/term is all that a person sees (the screen of top: internal/top), internal/trace records a
-// session, internal/hosts edits the files of hosts, and internal/propose proposes what init writes.
+// session, internal/hosts edits the files of hosts, internal/propose proposes what init writes, and
+// internal/doctor checks whether runnel can work here.
 //
 //	main ─▶ Process.Main ─▶ invocation.run ─▶ a command (cobra) ─▶ serve.Setup
 //	                                            └─▶ dial: the target, or runnel itself in process ─▶ term.View
@@ -8,8 +9,8 @@
 // run turns an error into an exit code: 2 for a serve.UsageError, its own number for an exitError, 1 for
 // everything else. The variables of the environment are read once, before a command runs (root.go).
 //
-// Goroutines: the command runs in a separate one, so that run can leave at a second signal; doctor has one
-// for each server that it starts. A client's callbacks run on the goroutines of package rpc.
+// Goroutines: the command runs in a separate one, so that run can leave at a second signal. A client's
+// callbacks run on the goroutines of package rpc.
 //
 // Where things stand:
 //

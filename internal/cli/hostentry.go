@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,8 +13,6 @@ import (
 
 	"runnel/internal/hosts"
 	"runnel/internal/serve"
-	"runnel/internal/term"
-	"runnel/internal/trust"
 	"runnel/tools/config"
 )
 
@@ -143,26 +139,9 @@ func (i *invocation) findTools(cmd *cobra.Command, h *hosts.Host, project bool, 
 	case h.Elsewhere:
 		return nil, misuse(cmd, "%s starts its servers in another directory than this: name a tool with --tool, or a file with --config", h.Title)
 	case !project || err != nil:
-		i.Say(zerolog.InfoLevel, fmt.Sprintf("%s: serves the %s of the project that you open (%s)", h.Title, config.FileName, i.thisProject()))
+		i.Say(zerolog.InfoLevel, fmt.Sprintf("%s: serves the %s of the project that you open (%s)", h.Title, config.FileName, i.Trust().Project()))
 	}
 	return given, nil
-}
-
-// thisProject says what the current directory's config file gives a host that is opened here.
-func (i *invocation) thisProject() string {
-	text, _, err := trust.ReadRegular(config.FileName)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "this one has none: runnel init proposes it"
-	}
-	conf, err := config.Parse(config.FileName, text)
-	if err != nil {
-		return "in this one it has a mistake: runnel config check shows it"
-	}
-	said := "this one: " + term.Count(len(conf.Tools), "tool")
-	if i.Trust().Refuses(config.FileName) != "" {
-		return said + ", not trusted yet: read the file, then run runnel trust"
-	}
-	return said + ", trusted"
 }
 
 // pathFor returns a path as a host's file must name it: absolute or, in a project's file, relative to the

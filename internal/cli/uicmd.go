@@ -3,14 +3,17 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
+	"runnel/internal/hosts"
 	"runnel/internal/serve"
 	"runnel/internal/system"
 	"runnel/tools/config"
+	"runnel/tools/view"
 )
 
 // uiCommand is "runnel ui".
@@ -55,4 +58,28 @@ func (i *invocation) openBrowser(url string) {
 	if err := system.OpenURL(url, i.Env); err != nil {
 		i.Say(zerolog.WarnLevel, "runnel ui: open the address in your browser; it could not be opened for you: "+err.Error())
 	}
+}
+
+// hostsWithRunnel returns the hosts that start runnel, and the file that says so. A file that cannot be read
+// is runnel doctor's subject.
+func (i *invocation) hostsWithRunnel() []view.Installed {
+	found := []view.Installed{}
+	program, _ := os.Executable()
+	for _, h := range hosts.Table {
+		files, _ := h.Files(hosts.This(i.Getenv))
+		for _, file := range files {
+			text, err := hosts.Read(file)
+			if err != nil || text == nil {
+				continue
+			}
+			servers, _ := h.Servers(text)
+			for _, s := range servers {
+				if s.Runnel(program) && !s.Off {
+					found = append(found, view.Installed{Host: h.Title, File: file})
+					break
+				}
+			}
+		}
+	}
+	return found
 }

@@ -70,6 +70,7 @@ var rooms = map[string][]string{
 	"runnel/internal/metrics": {"runnel/rpc/http", "runnel/rpc/mcp", "runnel/tasks"},                                                                    // what monitoring asks for
 	"runnel/internal/stdio":   {},                                                                                                                       // the pipes of a host
 	"runnel/internal/serve":   nil,                                                                                                                      // it may import all of the above
+	"runnel/internal/doctor":  nil,                                                                                                                      // whether runnel can work here
 	"runnel/internal/cli":     nil,                                                                                                                      // so may this
 	"runnel/internal/e2e":     {},                                                                                                                       // tests alone
 	"runnel":                  {"runnel/internal/cli"},

@@ -69,6 +69,25 @@ func (h *Host) File(s System, project string) (string, error) {
 	return filepath.Join(project, filepath.FromSlash(h.Project)), nil
 }
 
+// Files returns the user's file and that of the project, which is the current directory.
+func (h *Host) Files(s System) (files []string, project string) {
+	project, err := os.Getwd()
+	if err != nil {
+		project = "" // then only the user's file counts
+	}
+	user, err := h.UserFile(s)
+	if err != nil {
+		return nil, project
+	}
+	files = []string{user}
+	if project != "" && h.Project != "" {
+		if file, err := h.File(s, project); err == nil && file != user {
+			files = append(files, file)
+		}
+	}
+	return files, project
+}
+
 // Here returns the path by which the host was found on this machine: its command, its file or its directory;
 // "" if it was not found.
 func (h *Host) Here(s System) string {

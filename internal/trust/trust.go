@@ -232,3 +232,20 @@ func (f Files) Remove(file string) error {
 	}
 	return err
 }
+
+// Project says what the current directory's config file gives a host that is opened here.
+func (f Files) Project() string {
+	text, _, err := ReadRegular(config.FileName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "this one has none: runnel init proposes it"
+	}
+	conf, err := config.Parse(config.FileName, text)
+	if err != nil {
+		return "in this one it has a mistake: runnel config check shows it"
+	}
+	said := "this one: " + term.Count(len(conf.Tools), "tool")
+	if f.Refuses(config.FileName) != "" {
+		return said + ", not trusted yet: read the file, then run runnel trust"
+	}
+	return said + ", trusted"
+}

@@ -1,5 +1,7 @@
 package config
 
+import "fmt"
+
 // Upstream is one entry of "upstreams:" in the config file: another MCP server whose tools are served, too.
 type Upstream struct {
 	Command []string          `yaml:"command"` // the server's program and its arguments; it runs in the config file's directory
@@ -28,3 +30,16 @@ func (r *RestartPolicy) UnmarshalText(text []byte) error {
 // Again reports whether an upstream is to be started again. failed: it could not be started, hung, or did not
 // end with exit code 0.
 func (r RestartPolicy) Again(failed bool) bool { return r == "always" || failed && r != "never" }
+
+// AndServers completes a number of tools, which lacks the tools of upstreams: those are known only when the
+// upstreams run.
+func (c *Config) AndServers() string {
+	switch n := len(c.Upstreams); n {
+	case 0:
+		return ""
+	case 1:
+		return " and those of another server"
+	default:
+		return fmt.Sprintf(" and those of %d other servers", n)
+	}
+}

@@ -1,12 +1,10 @@
-package cli
+package doctor
 
 import (
 	"context"
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/spf13/cobra"
 
 	"runnel/internal/serve"
 	"runnel/internal/term"
@@ -15,18 +13,16 @@ import (
 	"runnel/tools/remote"
 )
 
-// doctorServer is "runnel doctor" with another server, which it tries in both eras. One of them is enough.
-func (i *invocation) doctorServer(cmd *cobra.Command) error {
-	_, dial, err := i.server(cmd)
-	if err != nil {
-		return err
-	}
-	d := &diagnosis{i: i}
+// Dialer connects to a server.
+type Dialer func(context.Context, rpc.DialOptions) (*rpc.Client, error)
+
+// Server checks another server, which it tries in both eras. One of them is enough.
+func (d *Doctor) Server(ctx context.Context, dial Dialer) {
 	d.fine("version", "runnel %s", serve.Version())
 	fails := map[string]error{}
 	versions := []string{mcp.NewestHandshake().Name, mcp.Versions[len(mcp.Versions)-1].Name}
 	for _, version := range versions {
-		if said, err := i.tryServer(cmd.Context(), dial, version); err != nil {
+		if said, err := d.tryServer(ctx, dial, version); err != nil {
 			fails[version] = err
 		} else {
 			d.fine(version, "%s", said)
@@ -40,15 +36,15 @@ func (i *invocation) doctorServer(cmd *cobra.Command) error {
 			d.print("no   ", version, "not spoken: %v", err)
 		}
 	}
-	return d.verdict()
 }
 
 // tryServer asks another server for its tools.
-func (i *invocation) tryServer(ctx context.Context, dial dialer, version string) (said string, err error) {
+func (d *Doctor) tryServer(ctx context.Context, dial Dialer, version string) (said string, err error) {
 	ctx, cancel := checking(ctx)
 	defer cancel()
 	began := time.Now()
-	client, err := dial(ctx, rpc.DialOptions{Version: version, Info: mcp.Implementation{Name: "runnel doctor", Version: serve.Version()}, Capabilities: canTasks, Log: i.Logger()})
+	info := mcp.Implementation{Name: "runnel doctor", Version: serve.Version()}
+	client, err := dial(ctx, rpc.DialOptions{Version: version, Info: info, Log: d.Logger()})
 	if err != nil {
 		return "", err
 	}
@@ -58,5 +54,7 @@ func (i *invocation) tryServer(ctx context.Context, dial dialer, version string)
 		return "", err
 	}
 	server := client.Server()
-	return fmt.Sprintf("%s, protocol %s, %s, %d ms", term.Printable(strings.TrimSpace(server.Name+" "+server.Version)), client.Version().Name, term.Count(len(tools), "tool"), time.Since(began).Milliseconds()), nil
+	name := term.Printable(strings.TrimSpace(server.Name + " " + server.Version))
+	return fmt.Sprintf("%s, protocol %s, %s, %d ms", name, client.Version().Name, term.Count(len(tools), "tool"),
+		time.Since(began).Milliseconds()), nil
 }

@@ -1,4 +1,4 @@
-package cli
+package doctor
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 )
 
 // state checks the place where tasks live. It leaves nothing there.
-func (d *diagnosis) state(ctx context.Context, conf *config.Config) {
+func (d *Doctor) state(ctx context.Context, conf *config.Config) {
 	if conf.State.InMemory() {
 		d.fine("state", "memory: tasks end with their process")
 		return
@@ -24,7 +24,7 @@ func (d *diagnosis) state(ctx context.Context, conf *config.Config) {
 		d.remoteState(ctx, conf)
 		return
 	}
-	dir, err := conf.StateDir(d.i.Getenv)
+	dir, err := conf.StateDir(d.Getenv)
 	if err != nil {
 		d.bad("state", "%v: name a directory with --state", err)
 		return
@@ -58,8 +58,8 @@ func (d *diagnosis) state(ctx context.Context, conf *config.Config) {
 }
 
 // remoteState checks whether the servers of a state answer.
-func (d *diagnosis) remoteState(ctx context.Context, conf *config.Config) {
-	store, err := serve.OpenURL(conf, d.i.Getenv, true, d.i.Notices.Tell, d.i.Logger())
+func (d *Doctor) remoteState(ctx context.Context, conf *config.Config) {
+	store, err := serve.OpenURL(conf, d.Getenv, true, d.Notices.Tell, d.Logger())
 	if err != nil {
 		d.bad("state", "%v", err)
 		return
@@ -86,7 +86,7 @@ func tryWriting(dir string) error {
 }
 
 // limits compares what the system allows with what the config allows.
-func (d *diagnosis) limits(conf *config.Config) {
+func (d *Doctor) limits(conf *config.Config) {
 	calls := conf.Tasks.MaxLive + conf.Limits.MaxInFlight
 	fine := true
 	files, processes := system.Limits()

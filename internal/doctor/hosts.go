@@ -1,4 +1,4 @@
-package cli
+package doctor
 
 import (
 	"cmp"
@@ -20,70 +20,24 @@ import (
 	"runnel/internal/term"
 	"runnel/tools/config"
 	"runnel/tools/upstream"
-	"runnel/tools/view"
 )
 
-// doctorInstalled checks whether the named hosts would start runnel.
-func (i *invocation) doctorInstalled(ctx context.Context, ids []string) error {
-	d := &diagnosis{i: i}
+// Hosts checks whether the named hosts would start runnel.
+func (d *Doctor) Hosts(ctx context.Context, ids []string) {
 	for _, id := range ids {
 		h := hosts.Find(id)
 		if d.installed(ctx, h, true) == 0 {
 			d.bad("host "+id, "no file of %s names runnel as a server; add it with runnel install %s", h.Title, id)
 		}
 	}
-	return d.verdict()
-}
-
-// hostFiles returns the user's file of a host and that of the project, which is this directory.
-func (i *invocation) hostFiles(h *hosts.Host) (files []string, project string) {
-	project, err := os.Getwd()
-	if err != nil {
-		project = "" // then only the user's file counts
-	}
-	user, err := h.UserFile(hosts.This(i.Getenv))
-	if err != nil {
-		return nil, project
-	}
-	files = []string{user}
-	if project != "" && h.Project != "" {
-		if file, err := h.File(hosts.This(i.Getenv), project); err == nil && file != user {
-			files = append(files, file)
-		}
-	}
-	return files, project
-}
-
-// hostsWithRunnel returns the hosts that start runnel, and the file that says so. A file that cannot be read
-// is runnel doctor's subject.
-func (i *invocation) hostsWithRunnel() []view.Installed {
-	found := []view.Installed{}
-	program, _ := os.Executable()
-	for _, h := range hosts.Table {
-		files, _ := i.hostFiles(h)
-		for _, file := range files {
-			text, err := hosts.Read(file)
-			if err != nil || text == nil {
-				continue
-			}
-			servers, _ := h.Servers(text)
-			for _, s := range servers {
-				if s.Runnel(program) && !s.Off {
-					found = append(found, view.Installed{Host: h.Title, File: file})
-					break
-				}
-			}
-		}
-	}
-	return found
 }
 
 // installed looks for entries of runnel in a host's files, the user's and this directory's. With start, it
 // starts the entries in the user's file. An entry of a project's file may have come with other people's
 // files: it is started only if it is harmless.
-func (d *diagnosis) installed(ctx context.Context, h *hosts.Host, start bool) (found int) {
+func (d *Doctor) installed(ctx context.Context, h *hosts.Host, start bool) (found int) {
 	program, _ := os.Executable()
-	files, project := d.i.hostFiles(h)
+	files, project := h.Files(hosts.This(d.Getenv))
 	for n, file := range files {
 		text, err := hosts.Read(file)
 		if err == nil && text == nil {
@@ -110,7 +64,7 @@ func (d *diagnosis) installed(ctx context.Context, h *hosts.Host, start bool) (f
 }
 
 // harmless reports whether an entry starts this program with nothing but a config that the user trusts.
-func (d *diagnosis) harmless(h *hosts.Host, s hosts.Server, program, project string) bool {
+func (d *Doctor) harmless(h *hosts.Host, s hosts.Server, program, project string) bool {
 	found, err := exec.LookPath(s.Command)
 	args := s.Args
 	if len(args) == 2 && args[0] == "--config" {
@@ -118,7 +72,7 @@ func (d *diagnosis) harmless(h *hosts.Host, s hosts.Server, program, project str
 		if !filepath.IsAbs(file) {
 			file = filepath.Join(project, file)
 		}
-		if _, err := os.Stat(file); err == nil && filepath.Base(file) == config.FileName && d.i.Trust().Refuses(file) == "" {
+		if _, err := os.Stat(file); err == nil && filepath.Base(file) == config.FileName && d.Trust().Refuses(file) == "" {
 			args = nil
 		}
 	}
@@ -126,7 +80,7 @@ func (d *diagnosis) harmless(h *hosts.Host, s hosts.Server, program, project str
 }
 
 // entry checks one entry that starts runnel.
-func (d *diagnosis) entry(ctx context.Context, h *hosts.Host, file, name string, s hosts.Server, project string, start, safe bool) {
+func (d *Doctor) entry(ctx context.Context, h *hosts.Host, file, name string, s hosts.Server, project string, start, safe bool) {
 	what := fmt.Sprintf("host %s, server %s", h.ID, name)
 	command, env, dir := d.asHost(h, s, project)
 	switch {
@@ -167,9 +121,9 @@ func (d *diagnosis) entry(ctx context.Context, h *hosts.Host, file, name string,
 }
 
 // whyNone says why an entry with some arguments serves no tools.
-func (d *diagnosis) whyNone(args []string) string {
+func (d *Doctor) whyNone(args []string) string {
 	named := func(arg string) bool { return strings.HasPrefix(arg, "--tool") || strings.HasPrefix(arg, "--config") }
-	switch project := d.i.thisProject(); {
+	switch project := d.Trust().Project(); {
 	case slices.Contains(args, "wrap"):
 		return "the server behind it has none or does not answer; name that server to runnel doctor, after -- or with --url"
 	case slices.ContainsFunc(args, named):
@@ -183,9 +137,9 @@ func (d *diagnosis) whyNone(args []string) string {
 
 // asHost returns how a host would start a server. Most hosts pass on these variables only, and a desktop's PATH names only the system's own
 // programs.
-func (d *diagnosis) asHost(h *hosts.Host, s hosts.Server, project string) (command, env []string, dir string) {
+func (d *Doctor) asHost(h *hosts.Host, s hosts.Server, project string) (command, env []string, dir string) {
 	for _, name := range []string{"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "SYSTEMROOT", "TEMP", "TMPDIR"} {
-		value := d.i.Getenv(name)
+		value := d.Getenv(name)
 		if name == "PATH" && h.SetPath && runtime.GOOS != "windows" {
 			value = "/usr/bin:/bin:/usr/sbin:/sbin"
 		}
