@@ -59,6 +59,7 @@ func (w Wake) Send() {
 // watchers then read it again, so that one wake-up can stand for several changes. The zero value has no
 // watchers.
 type Broadcast struct {
+	count    atomic.Int32 // of the watchers: Send is often called where there is none
 	mu       sync.Mutex
 	watchers []Wake
 }
@@ -69,15 +70,20 @@ func (b *Broadcast) Watch() (changed <-chan struct{}, stop func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.watchers = append(b.watchers, watcher)
+	b.count.Store(int32(len(b.watchers)))
 	return watcher, func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.watchers = slices.DeleteFunc(b.watchers, func(w Wake) bool { return w == watcher })
+		b.count.Store(int32(len(b.watchers)))
 	}
 }
 
 // Send wakes all watchers without waiting for them.
 func (b *Broadcast) Send() {
+	if b.count.Load() == 0 { // whoever watches from now on reads what has changed already
+		return
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, watcher := range b.watchers {
