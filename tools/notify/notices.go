@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -25,13 +26,13 @@ const (
 type Notices struct {
 	secrets *secrets.Current
 	log     zerolog.Logger
+	rules   atomic.Pointer[Rules]
 
 	ctx  context.Context // bounds the notices that are being sent
 	stop func()
 	all  sync.WaitGroup
 
 	mu     sync.Mutex
-	rules  *Rules
 	closed bool
 }
 
@@ -45,9 +46,7 @@ func New(hidden *secrets.Current, log zerolog.Logger) *Notices {
 
 // Replace replaces the rules.
 func (n *Notices) Replace(rules *Rules) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.rules = rules
+	n.rules.Store(rules)
 }
 
 // Rules returns the present rules.
@@ -55,9 +54,7 @@ func (n *Notices) Rules() *Rules {
 	if n == nil {
 		return nil
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.rules
+	return n.rules.Load()
 }
 
 // Tell reports a task that has ended, if a rule says so. It does not wait for the delivery.
