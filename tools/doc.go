@@ -37,8 +37,8 @@
 // Goroutines: that of a request waits for the first thing to answer; one per run calls the tool; package feed
 // has those that write the output. If a call waits for a worker, one tells its client so.
 //
-// Locks: none of this package's is taken under another. A textWriter's is held while the log takes a piece,
-// which may wait for the client. Registry.mu is never held across a call of a tool.
+// Locks: none of this package's is taken under another. Output.mu is held while the log takes a piece, which
+// may wait for the client. Registry.mu is never held across a call of a tool.
 //
 //	call        one tools/call; it runs as a task, whatever its client is told
 //	delivery    all that a client is sent through one request: a Feed of package feed, and the answer

@@ -29,7 +29,7 @@ type Output struct {
 
 	stdout, stderr textWriter
 
-	mu    sync.Mutex
+	mu    sync.Mutex     // also guards the streams; held while the log takes a piece of one
 	items map[uint64]int // how often each content item was written, by hash; the first maxItems
 }
 
@@ -78,6 +78,8 @@ func (o *Output) Stderr() io.Writer { return &o.stderr }
 
 // Content appends content items. The items of one call stay together in one partial.
 func (o *Output) Content(items ...mcp.ContentBlock) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	var chunks []partials.Chunk
 	for _, item := range items {
 		if o.secrets != nil {
@@ -92,8 +94,6 @@ func (o *Output) Content(items ...mcp.ContentBlock) error {
 	if err := o.log.Append(o.ctx, chunks...); err != nil {
 		return err
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
 	if o.items == nil {
 		o.items = map[uint64]int{}
 	}
@@ -145,15 +145,15 @@ type textWriter struct {
 	out    *Output
 	stream partials.Stream
 
-	mu      sync.Mutex
+	// Guarded by out.mu.
 	utf8    text.Decoder
 	secrets *secrets.Stream // nil = none
 }
 
 // Write appends text. A character that is cut off at the end of p waits for its rest.
 func (w *textWriter) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.out.mu.Lock()
+	defer w.out.mu.Unlock()
 	if err := w.put(w.secrets.Write(w.utf8.Decode(p))); err != nil {
 		return 0, err
 	}
@@ -184,26 +184,24 @@ const maxPiece = 64 << 10
 
 // end writes what is left of an unfinished character, and what could have become a secret.
 func (o *Output) end() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	for _, w := range []*textWriter{&o.stdout, &o.stderr} {
-		w.mu.Lock()
 		if w.put(w.secrets.Write(w.utf8.Flush())) == nil { // it fails only if the call has ended
 			_ = w.put(w.secrets.Flush())
 		}
-		w.mu.Unlock()
 	}
 }
 
 // hideItem appends a content item without secrets. A secret that is split between two texts is found, too: a
 // text is a piece of its stream, and what may become a secret waits for the next piece. Any other item is
-// masked separately, after what waits.
+// masked separately, after what waits. o.mu is held.
 func (o *Output) hideItem(chunks []partials.Chunk, item mcp.ContentBlock) []partials.Chunk {
 	text, ok := mcp.TextOf(item)
 	w := &o.stdout
 	if rawjson.StringMember(rawjson.Member(item, "_meta"), mcp.MetaStream) == mcp.StreamStderr {
 		w = &o.stderr
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	if !ok {
 		if rest := w.secrets.Flush(); len(rest) > 0 {
 			chunks = append(chunks, partials.Chunk{Stream: w.stream, Data: slices.Clone(rest)})
