@@ -19,7 +19,7 @@ import (
 // called: some hosts only ever call tasks/get. In the stateless era the server writes no requests: the
 // question is in the answer to the call, or in its task.
 type audience struct {
-	run     *run.Run // set by Begin
+	run     *run.Run // set before the work begins
 	current atomic.Pointer[delivery]
 	turn    chan struct{}   // holds an element for each open question; its capacity is the limit
 	placed  signal.Latch    // it is known which process runs the call
@@ -31,12 +31,6 @@ type audience struct {
 	mu        sync.Mutex
 	end       signal.Latch   // set when the task has ended
 	questions sync.WaitGroup // the open questions
-}
-
-// Begin implements run.Client.
-func (a *audience) Begin(run *run.Run) {
-	a.run = run
-	a.current.Load().Open(run)
 }
 
 // Status implements run.Client.

@@ -5,6 +5,7 @@ import (
 
 	"runnel/rpc/mcp"
 	"runnel/tasks/feed"
+	"runnel/tasks/run"
 )
 
 // delivery is what the client of a call is sent through one request.
@@ -12,6 +13,13 @@ type delivery struct {
 	feed.Feed
 	audience *audience
 	params   json.RawMessage // of the request that made the call; nil: it was made in another way
+}
+
+// begin opens the delivery of a run, and starts its work.
+func (d *delivery) begin(run *run.Run) {
+	d.audience.run = run
+	d.Open(run)
+	run.Begin()
 }
 
 // answer returns the answer to a plain call whose run has ended: the result as the client's version knows it,

@@ -120,6 +120,7 @@ func Take(ctx context.Context, runner *run.Runner, call *Detached, t Tool, work 
 	if err != nil {
 		return nil, err
 	}
+	d.begin(run)
 	run.Delivered()
 	return run, nil
 }

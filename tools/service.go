@@ -50,12 +50,16 @@ func (s *service) lookup(ctx context.Context, c *rpc.Caller, name string) *entry
 
 // start starts a call of a tool. A detached call without questions already runs elsewhere when start returns.
 func (s *service) start(ctx context.Context, e *entry, arguments json.RawMessage, d *delivery, spec run.Spec) (*run.Run, error) {
-	run, err := s.runner.Start(ctx, s.spec(e, arguments, d, spec))
-	if err == nil && !e.traits.bounded && d.Caller.ShowsApps() {
+	run, err := s.runner.Make(ctx, s.spec(e, arguments, d, spec))
+	if err != nil {
+		return nil, err
+	}
+	d.begin(run)
+	if !e.traits.bounded && d.Caller.ShowsApps() {
 		s.recent.note(d.Caller, run)
 	}
-	if err != nil || !d.audience.apart || e.traits.Confirms {
-		return run, err
+	if !d.audience.apart || e.traits.Confirms {
+		return run, nil
 	}
 	select {
 	case <-d.audience.placed.Done():

@@ -53,6 +53,7 @@ func HandedBack(t *testing.T, open func() Queue) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			there.Begin()
 			there.Delivered()
 			<-there.Ended()
 			if !late {
@@ -137,6 +138,7 @@ func takeNext(t *testing.T, worker tasks.Queue, host string, work run.Work) *run
 			continue
 		}
 		o.Done()
+		run.Begin()
 		run.Delivered()
 		return run
 	}

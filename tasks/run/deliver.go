@@ -17,36 +17,29 @@ type deliveries struct {
 	drained  signal.Latch // all of it is written
 }
 
-// Delivering starts a delivery: the caller writes the task's output to a client, and calls delivered when it
-// will write no more. Use it where a delivery needs no goroutine, and Deliver otherwise.
-func (r *Run) Delivering() (delivered func()) {
+// Deliver starts a delivery in a goroutine: deliver writes the task's output to a client. Deliver or Delivered
+// is called once for each run, and once for each Hold: the task does not end before.
+func (r *Run) Deliver(deliver func(ctx context.Context)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.deliveries.expected--
 	r.deliveries.running++
-	r.runner.all.Add()
-	return func() {
-		defer r.runner.all.Done()
+	r.runner.all.Go(func() {
+		deliver(r.ctx)
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.deliveries.running--
 		r.checkDrained()
-	}
-}
-
-// Deliver starts a delivery in a goroutine.
-// Call Deliver, Delivering or Delivered once for each run: the task does not end before.
-func (r *Run) Deliver(deliver func(ctx context.Context)) {
-	delivered := r.Delivering()
-	go func() {
-		defer delivered()
-		deliver(r.ctx)
-	}()
+	})
 }
 
 // Delivered replaces Deliver where nothing is written while the work runs.
-// Use it for a call that only gets its result.
-func (r *Run) Delivered() { r.Delivering()() }
+func (r *Run) Delivered() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.deliveries.expected--
+	r.checkDrained()
+}
 
 // Hold makes the run wait for one more Deliver.
 // Call it when the client will come back with another request.

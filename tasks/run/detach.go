@@ -87,7 +87,9 @@ func (r *Run) follow() {
 	if delivers {
 		r.deliverRest()
 	}
-	r.stop(err)
+	r.spec.Client.Silence()
+	r.cancel(err)
+	r.log.Close()
 	r.worked.Set()
 	r.changing.Lock()
 	defer r.changing.Unlock()
@@ -103,8 +105,8 @@ func (r *Run) follow() {
 	}
 }
 
-// Take runs spec.Work for a task that another process has stored. work describes this process to people.
-// Use it in a supervisor or a worker.
+// Take is Make for a task that another process has stored, in a supervisor or a worker. work describes this
+// process to people.
 func (r *Runner) Take(ctx context.Context, id string, work []byte, spec Spec) (*Run, error) {
 	spec.Handle = true
 	run := r.newRun(spec, tasks.Task{ID: id, Owner: r.o.Owner})
@@ -117,14 +119,13 @@ func (r *Runner) Take(ctx context.Context, id string, work []byte, spec Spec) (*
 	if err := run.forgetNotes(ctx); err != nil {
 		r.o.Log.Warn().Err(err).Str("taskId", id).Msg("an earlier attempt's questions may still be shown")
 	}
-	run.changing.Lock() // the ttl may already be over
+	run.changing.Lock()
 	defer run.changing.Unlock()
 	run.expiryTimer = setAlarm(r.o.now, t.CreatedAt.Add(t.TTL), func() bool { return run.past(ended) }, run.expire)
 	r.mu.Lock()
 	r.live[id], r.working[run] = run, true
 	r.startWatching()
 	r.mu.Unlock()
-	r.begin(run)
 	return run, nil
 }
 

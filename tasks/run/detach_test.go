@@ -23,8 +23,6 @@ import (
 // hears is a client that is told of statuses only.
 type hears func(mcp.Task)
 
-func (hears) Begin(*run.Run) {}
-
 func (h hears) Status(t mcp.Task) { h(t) }
 
 func (hears) Silence() {}
@@ -52,6 +50,7 @@ func detached(t *testing.T, starter, supervisor *run.Runner, spec run.Spec, work
 		err := task.Detach(ctx, func() error {
 			there, err := supervisor.Take(ctx, task.ID(), []byte("{}"), run.Spec{Tool: "tool", Work: work})
 			if err == nil {
+				there.Begin()
 				there.Delivered()
 				taken <- there
 			}
@@ -300,6 +299,7 @@ func TestDetachIsNotTornApart(t *testing.T) {
 						if err != nil {
 							return err
 						}
+						there.Begin()
 						there.Delivered()
 						if cancel {
 							go func() { meanwhile <- r.Cancel("enough") }()

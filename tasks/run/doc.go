@@ -45,7 +45,7 @@
 //	a task is stored before its handle      Runner.admit (start.go)
 //	the last partial comes before the end   Run.finishWith (work.go): Run.awaitDelivery (deliver.go), then Run.finish (end.go)
 //	the same, where a task is aborted       Run.deliverRest (deliver.go)
-//	no partial comes after the end          Run.stop (end.go)
+//	no partial comes after the end          Run.finish (end.go)
 //	no answer shows it working after that   Runner.BeforeTheEnd (wire.go), View.end (view.go)
 //	a task elsewhere is followed            View.watchUntilEnd (follow.go)
 //	a task is handed to a worker            Run.Offer (detach.go); which worker runs it: State.Take

@@ -63,6 +63,7 @@ func TestProgressOfATakenTaskIsNoted(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			run.Begin()
 			run.Delivered()
 			if published {
 				run.PublishProgress()
@@ -90,6 +91,7 @@ func TestTakenTaskKeepsItsVariables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	run.Begin()
 	run.Delivered()
 	if got := string(tasks.OwnVariables(run.Task().Variables)); got != `{"mine":1}` {
 		t.Errorf("they are %s", got)
@@ -124,6 +126,7 @@ func TestQuestionThatCannotBeAskedIsWithdrawn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	run.Begin()
 	run.Delivered()
 	if err := run.Ask(&Question{Message: "really?"}); !errors.Is(err, tasks.ErrBusy) {
 		t.Fatalf("asked: %v", err)
@@ -148,6 +151,7 @@ func TestGiveUpEndsATakenTask(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		run.Begin()
 		run.Delivered()
 		time.AfterFunc(time.Second, r.GiveUp)
 		r.Close()
@@ -191,6 +195,7 @@ func TestLastProgressIsNotedAtTheEnd(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		run.Begin()
 		run.Delivered()
 		<-run.Ended()
 		close(state.notes)

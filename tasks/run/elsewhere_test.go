@@ -251,8 +251,6 @@ func (l *lives) Ended(_ string, status mcp.TaskStatus, _ time.Duration) {
 // hearing notes what a Client is told of a run.
 type hearing struct{ told []string }
 
-func (h *hearing) Begin(*run.Run) { h.told = append(h.told, "begun") }
-
 func (h *hearing) Status(t mcp.Task) { h.told = append(h.told, string(t.Status)) }
 
 func (h *hearing) Silence() { h.told = append(h.told, "silenced") }
@@ -286,7 +284,7 @@ func TestCancelledWhileItIsStored(t *testing.T) {
 			if want := []string{"created", "cancelled"}; !slices.Equal(told.told, want) {
 				t.Errorf("told %q, want %q", told.told, want)
 			}
-			if want := []string{"begun", "silenced", "cancelled"}; !slices.Equal(client.told, want) {
+			if want := []string{"silenced", "cancelled"}; !slices.Equal(client.told, want) {
 				t.Errorf("the client heard %q, want %q", client.told, want)
 			}
 			if run.ExpiryWaits() {
@@ -425,6 +423,7 @@ func TestTTLPassesInSleep(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				taken.Begin()
 				taken.Delivered()
 				defer func() {
 					select {

@@ -60,7 +60,13 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 		r.cancel(cause)
 		r.deliverRest()
 	}
-	r.stop(cause)
+	// "Receivers MUST NOT send notifications/tasks/partial after the task reaches a terminal status"
+	// (SEP-2679, 1.3.2)
+	r.spec.Client.Silence()
+	r.cancel(cause)
+	if cause != nil {
+		r.log.Close() // otherwise workReturned has closed it
+	}
 	r.changing.Lock() // only now: its holder may wait for what stop ends
 	defer r.changing.Unlock()
 	r.mu.Lock()
@@ -132,18 +138,9 @@ func (r *Run) cancelRemote(cause error) bool {
 	return err == nil
 }
 
-// stop ends the deliveries, the work's context and the log of a run that is ending.
-func (r *Run) stop(cause error) {
-	// "Receivers MUST NOT send notifications/tasks/partial after the task reaches a terminal status"
-	// (SEP-2679, 1.3.2)
-	r.spec.Client.Silence()
-	r.cancel(cause)
-	r.log.Close()
-}
-
 // announceEnd sets the task's last state to t, and announces it. changing is held.
 func (r *Run) announceEnd(t tasks.Task, hasHandle bool) {
-	if hasHandle { // otherwise no client knows the task
+	if hasHandle { // otherwise no client knows the task, and no answer can show it
 		r.end(t, ending)
 		over := t.Status.Terminal() // otherwise another process still runs it
 		if over {
@@ -154,7 +151,10 @@ func (r *Run) announceEnd(t tasks.Task, hasHandle bool) {
 			r.runner.recordEnded(&t)
 		}
 	}
-	r.end(t, ended)
+	r.mu.Lock()
+	r.task = t
+	r.phase.set(ended)
+	r.mu.Unlock()
 	r.changes.Send()
 }
 

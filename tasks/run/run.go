@@ -18,7 +18,7 @@ import (
 // place. Both are fields of its View, and change only while View.mu is held.
 //
 //	phase     what happens in it                                       ends with
-//	starting  the task is stored, and its client learns of it          begin
+//	starting  the task is stored, and what reads its output opens      Begin
 //	running   the work runs                                            workReturned
 //	draining  the deliveries write the last of the output (deliver.go) claimEnd
 //	ending    the terminal status is being stored and announced        announceEnd

@@ -24,8 +24,6 @@ type started struct {
 	silenced chan struct{} // closed by Silence
 }
 
-func (*started) Begin(*Run) {}
-
 func (s *started) Status(t mcp.Task) { s.told = append(s.told, t) }
 
 func (s *started) Silence() { close(s.silenced) }
@@ -37,11 +35,8 @@ func (*started) Progress(tasks.Progress) {}
 // ordered is a client that notes in which order it hears of what.
 type ordered struct {
 	order    []string
-	begin    func(*Run)
 	silenced chan struct{}
 }
-
-func (o *ordered) Begin(run *Run) { o.begin(run) }
 
 func (o *ordered) Status(t mcp.Task) { o.order = append(o.order, string(t.Status)) }
 
@@ -157,7 +152,7 @@ func TestEndWaitsForDelivery(t *testing.T) {
 func TestCancelStopsDeliveryFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRunner(t, Options{})
-		o := &ordered{begin: func(*Run) {}, silenced: make(chan struct{})}
+		o := &ordered{silenced: make(chan struct{})}
 		run, err := r.Start(t.Context(), Spec{Handle: true, Work: untilDone, Client: o})
 		if err != nil {
 			t.Fatal(err)
@@ -190,15 +185,15 @@ func TestCutOffDeliversFirst(t *testing.T) {
 			t.Run(fmt.Sprint(name, " ", reads), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					r := newRunner(t, Options{})
-					o := &ordered{silenced: make(chan struct{}), begin: func(run *Run) {
-						if err := run.Log().Append(t.Context(), partials.Chunk{Data: []byte("output")}); err != nil {
-							t.Error(err)
-						}
-					}}
-					run, err := r.Start(t.Context(), Spec{Handle: true, TTL: time.Minute, Work: untilDone, Client: o})
+					o := &ordered{silenced: make(chan struct{})}
+					run, err := r.Make(t.Context(), Spec{Handle: true, TTL: time.Minute, Work: untilDone, Client: o})
+					if err == nil {
+						err = run.Log().Append(t.Context(), partials.Chunk{Data: []byte("output")})
+					}
 					if err != nil {
 						t.Fatal(err)
 					}
+					run.Begin()
 					reader := run.Log().NewReader(0)
 					run.Deliver(func(context.Context) {
 						defer reader.Close()

@@ -144,12 +144,9 @@ type Spec struct {
 // Client is how a Runner reaches the client that made a call. No method may block.
 // Implement it to write a call's output and status to its client.
 type Client interface {
-	// Begin is called before the work starts, so that no output is missed. The task does not end before
-	// Run.Deliver has been called and that delivery has written the last of the output.
-	Begin(run *Run)
 	// Status gets every later status of the task, in order. The terminal one comes last.
 	Status(t mcp.Task)
-	// Silence is called after Begin and before the end. After it has returned, nothing more of the task's
+	// Silence is called before the end. After it has returned, nothing more of the task's
 	// output may be written.
 	Silence()
 	// Asked gets a question of a task that another process runs. It returns a function that sends the
@@ -195,8 +192,6 @@ func (r *Runner) goLocked(f func(ctx context.Context)) bool {
 
 // noClient is the Client of a run without one.
 type noClient struct{}
-
-func (noClient) Begin(*Run) {}
 
 func (noClient) Status(mcp.Task) {}
 

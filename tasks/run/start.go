@@ -12,9 +12,19 @@ import (
 	"runnel/tasks"
 )
 
-// Start runs spec.Work as a new task, in a goroutine. It fails, with an *rpc.Error, if there are too many
-// live tasks or the task cannot be stored.
+// Start runs spec.Work as a new task, in a goroutine: it is Make, then Begin.
 func (r *Runner) Start(ctx context.Context, spec Spec) (*Run, error) {
+	run, err := r.Make(ctx, spec)
+	if err == nil {
+		run.Begin()
+	}
+	return run, err
+}
+
+// Make makes a new task and, if it has a handle, stores it. It fails, with an *rpc.Error, if there are too
+// many live tasks or the task cannot be stored. The work runs from Begin on: before, the caller opens what
+// reads the output, so that none is missed. Begin must follow, since until then the task cannot end.
+func (r *Runner) Make(ctx context.Context, spec Spec) (*Run, error) {
 	now := r.o.now()
 	run := r.newRun(spec, tasks.Task{
 		ID:        tasks.NewID(now),
@@ -28,17 +38,17 @@ func (r *Runner) Start(ctx context.Context, spec Spec) (*Run, error) {
 		Variables: spec.Variables,
 		Merge:     spec.Merge,
 	})
-	run.changing.Lock() // another process may ask for the task's end as soon as it is stored; that end waits
-	defer run.changing.Unlock()
-	if spec.Handle {
-		if err := r.admit(ctx, run); err != nil {
-			run.cancel(err)
-			run.reach(running)
-			run.settled.Broadcast()
-			return nil, err
-		}
+	if !spec.Handle {
+		return run, nil
 	}
-	r.begin(run)
+	run.changing.Lock() // another process may change the variables as soon as the task is stored
+	defer run.changing.Unlock()
+	if err := r.admit(ctx, run); err != nil {
+		run.cancel(err)
+		run.reach(running)
+		run.settled.Broadcast()
+		return nil, err
+	}
 	return run, nil
 }
 
@@ -74,20 +84,19 @@ func (r *Runner) ttl(asked time.Duration) time.Duration {
 	return min(max(asked, minTTL), r.o.MaxTTL)
 }
 
-// begin starts a run's work; from then on Close waits for it. changing is held, so the run does not end
-// before.
-func (r *Runner) begin(run *Run) {
-	run.spec.Client.Begin(run)
-	run.mu.Lock()
-	run.sampler.timer = time.AfterFunc(sampleFirst, func() { r.Go(run.sample) }) // Close waits for what it is writing
-	if run.spec.Late && !run.spec.Handle {
-		run.hideTimer = time.AfterFunc(hideAfter, run.spill)
+// Begin starts the work of a run that Make or Take has returned; from then on Runner.Close waits for it. The
+// task does not end before Deliver or Delivered has been called, too, and the last of its output is written.
+func (r *Run) Begin() {
+	r.mu.Lock()
+	r.sampler.timer = time.AfterFunc(sampleFirst, func() { r.runner.Go(r.sample) }) // Close waits for what it is writing
+	if r.spec.Late && !r.spec.Handle {
+		r.hideTimer = time.AfterFunc(hideAfter, r.spill)
 	}
-	run.phase.set(running)
-	run.mu.Unlock()
-	run.settled.Broadcast()
-	r.all.Add()
-	go run.do()
+	r.phase.set(running)
+	r.mu.Unlock()
+	r.settled.Broadcast()
+	r.runner.all.Add()
+	go r.do()
 }
 
 // maxArguments is how long arguments may be, in bytes, to be kept with a task: a state writes them with each

@@ -37,9 +37,13 @@ func (r *Run) finishWith(done *Done) {
 	r.setEnding(done.Result, done.Rest, wire)
 	r.workReturned()
 	r.awaitDelivery()
-	switch why := r.abortReason(); {
-	case why != nil:
-		r.abort(why)
+	if r.ctx.Err() != nil { // as after a loss of output, too
+		if why := r.abortReason(); why != nil {
+			r.abort(why)
+			return
+		}
+	}
+	switch {
 	case wire != nil:
 		r.finish(nil, mcp.TaskFailed, wire.Message, &tasks.Outcome{Err: wire})
 	case done.Result.IsError && !r.completes():

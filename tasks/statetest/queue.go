@@ -90,6 +90,7 @@ func runsElsewhere(t *testing.T, front, worker tasks.Queue) {
 		t.Fatal(err)
 	}
 	o.Done()
+	there.Begin()
 	there.Delivered()
 	<-task.Ended()
 	if end := task.Task(); end.Status != mcp.TaskCompleted || ReadAll(t, task.Log()) != "built\n" {
@@ -171,6 +172,7 @@ func eachOnce(t *testing.T, front, worker tasks.Queue) {
 					return
 				}
 				o.Done()
+				run.Begin()
 				run.Delivered()
 			}
 		})
