@@ -42,6 +42,7 @@ type Command struct {
 	env    func() []string
 
 	sandbox *sandbox.Policy // nil = the command may do all that runnel may
+	lookup  lookup          // resolves the names of hosts that it reaches through a proxy; nil = the system, tests have another
 
 	outputSchema json.RawMessage // nil = none
 	outputs      *schema.Checker // checks the printed JSON; nil = any object is valid
@@ -122,6 +123,8 @@ func (c *Command) run(ctx context.Context, in *tools.Call, out *tools.Output, sp
 	if err := c.confine(spec, variables); err != nil {
 		return mcp.ErrorResult(err.Error())
 	}
+	proxy, endProxy := c.reach(ctx, in, spec)
+	defer endProxy()
 
 	began := time.Now()
 	p, err := process.Start(spec)
@@ -142,8 +145,9 @@ func (c *Command) run(ctx context.Context, in *tools.Call, out *tools.Output, sp
 	if err := variables.merge(ctx, in); err != nil {
 		o.fail(err.Error())
 	}
+	o.bounds = refused(proxy, in.CanAsk())
 	if o.failed() {
-		o.bounds = c.bounds()
+		o.bounds = cmp.Or(o.bounds, c.bounds())
 		o.most = in.MaxError(c.maxResult())
 		in.Said.Status = o.statusMessage()
 	}

@@ -5,9 +5,12 @@ package command
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
 	"os"
 	"runtime"
 	"strings"
@@ -120,6 +123,24 @@ var children = map[string]func(args []string){
 		for ; n > 0; n -= 1024 {
 			_, _ = os.Stdout.Write(block[:min(n, 1024)*64])
 		}
+	},
+	// fetch gets a URL as programs in Go do, and says what came.
+	"fetch": func(args []string) {
+		http.DefaultTransport.(*http.Transport).TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
+		r, err := http.Get(args[0])
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		_, _ = io.Copy(os.Stdout, r.Body)
+	},
+	// send sends a datagram.
+	"send": func(args []string) {
+		conn, err := net.Dial("udp", args[0])
+		if err == nil {
+			_, err = conn.Write([]byte("out"))
+		}
+		fmt.Println("sent", err)
 	},
 	// files lists what it has open.
 	"files": func([]string) {

@@ -42,7 +42,7 @@ type outcome struct {
 
 	verdict string // what went wrong; "" if nothing did
 	timed   bool   // the last line also says how long the command took
-	bounds  string // what the sandbox of a command that failed allows; "" = it had none
+	bounds  string // what its sandbox has refused, or what that of a command that failed allows; "" = nothing
 	*record
 }
 
@@ -107,7 +107,7 @@ func (o *outcome) lastLine() string {
 	case o.failed():
 		return o.verdict + bounds
 	case o.stdout.kept.Size() == 0 && o.stderr.kept.Size() == 0:
-		return tools.SilentEnd(*o.ExitCode)
+		return tools.SilentEnd(*o.ExitCode) + bounds
 	}
 	return ""
 }

@@ -38,8 +38,11 @@ func (c *Command) bounds() string {
 		return ""
 	}
 	network := "no network"
-	if c.sandbox.Network {
+	switch {
+	case c.sandbox.Network:
 		network = "the network"
+	case c.sandbox.Proxied:
+		network = "the network for " + strings.Join(c.config.Sandbox.Network, ", ") + " alone, through the proxy in HTTPS_PROXY"
 	}
 	return fmt.Sprintf("[in a sandbox: it may change %s, and has %s]", strings.Join(c.sandbox.Write, ", "), network)
 }

@@ -45,7 +45,7 @@ func (d *decoder) value(path string, n *yaml.Node, v reflect.Value) {
 			return
 		}
 		v.SetBytes(d.appendJSON(nil, path, n))
-	case v.Kind() == reflect.Struct && n.Kind == yaml.ScalarNode && isShort(v):
+	case n.Kind == yaml.ScalarNode && isShort(v):
 		d.scalar(path, n, v)
 	case v.Kind() == reflect.Struct:
 		d.structure(path, n, v)

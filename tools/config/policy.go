@@ -62,7 +62,8 @@ func (s *Sandbox) Policy(dir string, vars []string) (*sandbox.Policy, error) {
 	p := &sandbox.Policy{
 		Write:   absolute("write", s.Write),
 		Hide:    absolute("hide", s.Hide),
-		Network: s.Network == "all",
+		Network: slices.Contains(s.Network, reachAll),
+		Proxied: s.Network.proxied(),
 		Sockets: s.UnixSockets == "all",
 		Limits: sandbox.Limits{
 			Memory:    uint64(s.Limits.Memory),

@@ -12,7 +12,7 @@ type Sandbox struct {
 	Write       []string      `yaml:"write"`       // files and directories that it may change; default: its own directory
 	Read        []string      `yaml:"read"`        // those that it may read, besides the system's; nil = all
 	Hide        []string      `yaml:"hide"`        // those that it may not read, besides the secrets of the home
-	Network     string        `yaml:"network"`     // none (default), all
+	Network     Reach         `yaml:"network"`     // none (default), all, ask, or hosts
 	UnixSockets string        `yaml:"unixSockets"` // none (default), all
 	Env         []string      `yaml:"env"`         // the only variables that it gets, besides those of its tool; nil = all but secrets
 	Limits      SandboxLimits `yaml:"limits"`
@@ -43,15 +43,15 @@ func (s *Sandbox) String() string { return fmt.Sprint(s != nil && !s.Off) }
 
 // complete fills in the defaults.
 func (s *Sandbox) complete() *Error {
-	s.Network = cmp.Or(s.Network, "none")
 	s.UnixSockets = cmp.Or(s.UnixSockets, "none")
 	if s.Write == nil {
 		s.Write = []string{"."}
 	}
-	for key, word := range map[string]string{"network": s.Network, "unixSockets": s.UnixSockets} {
-		if word != "none" && word != "all" {
-			return &Error{Key: key, Problem: fmt.Sprintf("%q is unknown", word), Allowed: "none, all"}
-		}
+	if s.UnixSockets != "none" && s.UnixSockets != "all" {
+		return &Error{Key: "unixSockets", Problem: fmt.Sprintf("%q is unknown", s.UnixSockets), Allowed: "none, all"}
+	}
+	if err := s.Network.complete(); err != nil {
+		return err
 	}
 	for key, paths := range map[string][]string{"write": s.Write, "read": s.Read, "hide": s.Hide, "env": s.Env} {
 		if i := slices.Index(paths, ""); i >= 0 {

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// short is a struct that may be written as one word.
+// short is a struct or a list that may be written as one word.
 type short interface{ setShort(text string) error }
 
 // isShort reports whether a value is a short.

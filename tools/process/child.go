@@ -123,7 +123,8 @@ func start(cmd *exec.Cmd, policy *sandbox.Policy) (shim *sandbox.Shim, err error
 		return nil, err
 	}
 	err = shim.Started(err)
-	if err != nil && cmd.Process != nil { // its shim has ended
+	if err != nil && cmd.Process != nil { // its shim has ended, or is of no use
+		_ = cmd.Process.Kill()
 		_, _ = forks.wait(cmd.Process)
 	}
 	return shim, err

@@ -103,7 +103,9 @@ func (p *Proxy) ask(ctx context.Context, address string) bool {
 	answer, asked := p.answers[address]
 	if !asked && len(p.answers) < maxRefused {
 		answer = p.Ask(ctx, address)
-		p.answers[address] = answer
+		if ctx.Err() == nil { // else the child has given up before the answer
+			p.answers[address] = answer
+		}
 	}
 	return answer
 }

@@ -222,3 +222,25 @@ func join(ctx context.Context, child, host net.Conn) {
 	pass(child, host)
 	ways.Wait()
 }
+
+// Begin returns a function that serves a listener in the background, and one that ends that and returns when
+// all connections are closed.
+func (p *Proxy) Begin(ctx context.Context) (serve func(net.Listener), end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	serve = func(l net.Listener) { running.Go(func() { p.Serve(ctx, l) }) }
+	return serve, func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+// Variables returns the variables by which programs find a proxy at an address. All have an http: URL: some
+// libraries of Python refuse to start where one begins with socks5h:.
+func Variables(address string) (vars []string) {
+	for _, name := range []string{"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"} {
+		vars = append(vars, name+"=http://"+address)
+	}
+	const here = "localhost,127.0.0.1,::1"
+	return append(vars, "NO_PROXY="+here, "no_proxy="+here, "NODE_USE_ENV_PROXY=1")
+}

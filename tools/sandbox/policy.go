@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"net"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,9 +17,21 @@ type Policy struct {
 	Keep  []string // those that it may not change, although they are below Write; needs namespaces
 
 	Network bool // it may reach the network; otherwise it has its own, with a loopback interface alone
+
+	// Proxied: something listens at ProxyAddress in its own network. Listening gets that listener before the
+	// child's start returns. It needs namespaces.
+	Proxied   bool
+	Listening func(net.Listener) `json:"-"`
+
 	Sockets bool // it may use unix sockets, which may lead to programs outside
 	Limits  Limits
 }
+
+// ProxyPort is above the ports that a system gives on its own, and of no known protocol.
+const ProxyPort = 61080
+
+// ProxyAddress is where a proxied child finds its proxy, in its own network.
+const ProxyAddress = "127.0.0.1:61080"
 
 // Limits bounds what a child may use; 0 = as this program. They are the system's, for each process by itself,
 // but Processes, which counts all.

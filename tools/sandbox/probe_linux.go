@@ -90,6 +90,9 @@ func (p *Policy) lacks(k *Kernel) error {
 			"without it, or as another user, the command would run")
 	case k.Namespaces == nil:
 		return nil
+	case p.Proxied:
+		return fmt.Errorf("sandbox: a network of some hosts needs user namespaces, and this system has none (%w): "+
+			"with network: none or network: all the command would run", k.Namespaces)
 	case p.Limits.Processes > 0:
 		return fmt.Errorf("sandbox: limits.processes needs user namespaces, and this system has none (%w): "+
 			"without it the command would run", k.Namespaces)

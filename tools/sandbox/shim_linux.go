@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net"
 	"os"
 	"os/exec"
 	"slices"
@@ -47,6 +48,9 @@ func (o *order) program(dir string, env []string) (*program, error) {
 		}
 		if !o.Policy.Network {
 			raiseLoopback(p)
+			if o.Policy.Proxied {
+				handListener(p)
+			}
 		}
 	}
 	o.Policy.Limits.set(p)
@@ -74,6 +78,9 @@ type Shim struct {
 	ruleset *os.File
 	status  *os.File // ends when the command runs, or will not
 	theirs  *os.File
+
+	listening      func(net.Listener) // gets the proxy's listener; nil = there is none
+	listener, hand *os.File           // what it comes from, and the shim's end of that
 }
 
 // Wrap makes cmd run in a sandbox. Started must be called after cmd has started, or has failed to, and Ended
@@ -118,6 +125,13 @@ func (o *order) wrap(cmd *exec.Cmd, program string) (s *Shim, err error) {
 	cmd.Args = []string{shim.Name}
 	cmd.Env = append(slices.Clip(env), "GOMAXPROCS=1", "GODEBUG=") // of the shim alone, which is a program of Go
 	cmd.ExtraFiles = []*os.File{s.file, s.theirs, s.ruleset}
+	if o.Policy.Proxied {
+		if s.listener, s.hand, err = listenerPair(); err != nil {
+			return nil, err
+		}
+		s.listening = o.Policy.Listening
+		cmd.ExtraFiles = append(cmd.ExtraFiles, s.hand)
+	}
 	if o.Namespaces {
 		enterNamespaces(cmd.SysProcAttr, !o.Policy.Network)
 	}
@@ -126,9 +140,9 @@ func (o *order) wrap(cmd *exec.Cmd, program string) (s *Shim, err error) {
 
 // Started returns when the command runs in its sandbox, and nil then. err is that of the start.
 func (s *Shim) Started(err error) error {
-	_ = s.theirs.Close()
-	_ = s.ruleset.Close()
-	s.theirs, s.ruleset = nil, nil
+	for _, f := range []*os.File{s.theirs, s.ruleset, s.hand} {
+		_ = f.Close() // nil is fine
+	}
 	var o shim.Order
 	if err == nil {
 		_, err = s.status.Read(make([]byte, 1)) // until the command starts
@@ -140,6 +154,12 @@ func (s *Shim) Started(err error) error {
 	if err == nil {
 		if err = s.program.failure(&o); err != nil {
 			err = fmt.Errorf("sandbox: %w", err)
+		}
+	}
+	if err == nil && s.listening != nil {
+		var listener net.Listener
+		if listener, err = receiveListener(s.listener); err == nil {
+			s.listening(listener)
 		}
 	}
 	if err != nil {
@@ -161,7 +181,7 @@ func (s *Shim) Ended(state *os.ProcessState) syscall.WaitStatus {
 
 // Close gives up the shim: how the command ends is not asked then.
 func (s *Shim) Close() {
-	for _, f := range []*os.File{s.file, s.ruleset, s.status, s.theirs} {
+	for _, f := range []*os.File{s.file, s.ruleset, s.status, s.theirs, s.listener, s.hand} {
 		_ = f.Close() // nil is fine
 	}
 }

@@ -33,10 +33,24 @@ func (l *link) confined() (start func(*exec.Cmd) (func(), error), guard func(pgi
 		cmd.Env = append(slices.Clip(cmd.Env), "TMPDIR="+folder)
 		policy := *l.sandbox
 		policy.Write = append(slices.Clip(policy.Write), folder)
-		if ended, err = process.StartConfined(cmd, &policy); err != nil {
+		end := func() {}
+		if p, vars, _ := l.config.Sandbox.Proxy(); p != nil {
+			cmd.Env = append(cmd.Env, vars...)
+			serve, stop := p.Begin(l.ended)
+			policy.Listening = serve
+			end = func() {
+				stop()
+				if list := p.Refused(); len(list) > 0 {
+					l.log.Warn().Strs("refused", list).Msg("the sandbox of an upstream has refused connections")
+				}
+			}
+		}
+		gone, err := process.StartConfined(cmd, &policy)
+		if err != nil {
+			end()
 			remove(folder)
 		}
-		return ended, err
+		return func() { gone(); end() }, err
 	}
 	guard = func(pgid int) (release func()) {
 		own, unguard := folder, l.guard(pgid)

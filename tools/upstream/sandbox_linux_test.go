@@ -78,7 +78,8 @@ func TestServerWithoutItsSandbox(t *testing.T) {
 	t.Parallel()
 	for name, conf := range map[string]config.Upstream{
 		"url":   {URL: "https://example.com/mcp", Sandbox: &config.Sandbox{}},
-		"wrong": {Command: []string{"x"}, Sandbox: &config.Sandbox{Network: "some"}},
+		"ask":   {Command: []string{"x"}, Sandbox: &config.Sandbox{Network: config.Reach{"ask"}}},
+		"wrong": {Command: []string{"x"}, Sandbox: &config.Sandbox{Network: config.Reach{"some"}}},
 	} {
 		_, err := New(name, conf, config.Base{}, zerolog.Nop())
 		if wrong, ok := err.(*config.Error); !ok || !strings.HasPrefix(wrong.Key, "sandbox") {
