@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/synadia-io/orbit.go/jetstreamext"
 
 	"runnel/tasks"
 	"runnel/tasks/engine"
@@ -20,10 +19,7 @@ func (sp *space) admit(ctx context.Context, r *engine.Record) error {
 		return sp.putMark(ctx, r)
 	}
 	if limit := sp.Limits.MaxStartsPerMinute; limit > 0 {
-		made, err := sp.direct(ctx, func(ctx context.Context) (answer, error) {
-			return jetstreamext.GetBatch(ctx, sp.c.js, sp.name, limit, jetstreamext.GetBatchSubject(sp.subject("*", "made")),
-				jetstreamext.GetBatchStartTime(time.Now().Add(-time.Minute)))
-		})
+		made, err := sp.direct(ctx, sp.name, get{Since: new(time.Now().Add(-time.Minute)), NextFor: sp.subject("*", "made"), Batch: limit})
 		if err != nil {
 			return err
 		}

@@ -5,14 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/synadia-io/orbit.go/jetstreamext"
 
 	"runnel/internal/pause"
 	"runnel/tasks"
@@ -164,79 +162,6 @@ func (sp *space) fromLeader(ctx context.Context, sequence uint64, subject string
 		list = append(list, m)
 		sequence = m.Sequence + 1
 		size += len(m.Data)
-	}
-	return list, nil
-}
-
-// lastOf returns the last message of each subject of a stream, all as of one moment.
-func (sp *space) lastOf(ctx context.Context, stream string, subjects ...string) ([]*jetstream.RawStreamMsg, error) {
-	return sp.direct(ctx, func(ctx context.Context) (answer, error) {
-		return jetstreamext.GetLastMsgsFor(ctx, sp.c.js, stream, subjects)
-	})
-}
-
-// from returns up to n messages of a subject from a sequence number on, of about limit bytes.
-func (sp *space) from(ctx context.Context, sequence uint64, subject string, n, limit int) ([]*jetstream.RawStreamMsg, error) {
-	return sp.direct(ctx, func(ctx context.Context) (answer, error) {
-		return jetstreamext.GetBatch(ctx, sp.c.js, sp.name, n, jetstreamext.GetBatchSeq(max(sequence, 1)),
-			jetstreamext.GetBatchSubject(subject), jetstreamext.GetBatchMaxBytes(limit))
-	})
-}
-
-// answer is the messages of a direct get.
-type answer = iter.Seq2[*jetstream.RawStreamMsg, error]
-
-// direct sends a direct get. One for a stream that does not exist is answered by no server.
-func (sp *space) direct(ctx context.Context, get func(ctx context.Context) (answer, error)) (list []*jetstream.RawStreamMsg, err error) {
-	try := func(ctx context.Context) ([]*jetstream.RawStreamMsg, error) {
-		messages, err := get(ctx)
-		return collect(ctx, messages, err)
-	}
-	if list, err = askAgain(ctx, replicaTimeout, try); errors.Is(err, nats.ErrNoResponders) && sp.restore(ctx) == nil {
-		list, err = askAgain(ctx, replicaTimeout, try)
-	}
-	return list, err
-}
-
-// ask sends a request, and sends it again if it is not answered: a server that dies, or is cut off, never
-// answers.
-func ask[T any](ctx context.Context, try func(ctx context.Context) (T, error)) (T, error) {
-	return askAgain(ctx, ackTimeout, try)
-}
-
-// replicaTimeout is when a direct get, which any replica answers, is sent again. The servers keep sending one
-// that is cut off its share of them until they have given it up, which takes them a minute and more.
-const replicaTimeout = 250 * time.Millisecond
-
-// askAgain is ask with the time limit of the first try, which doubles with each.
-func askAgain[T any](ctx context.Context, patience time.Duration, try func(ctx context.Context) (T, error)) (answer T, err error) {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	for ; ; patience *= 2 {
-		attempt, done := context.WithTimeout(ctx, patience)
-		answer, err = try(attempt)
-		done()
-		if !errors.Is(err, tasks.ErrBusy) || errors.Is(err, nats.ErrNoResponders) || !pause.For(ctx, writeAgain) {
-			return answer, err
-		}
-	}
-}
-
-func collect(ctx context.Context, messages answer, err error) (list []*jetstream.RawStreamMsg, _ error) {
-	if err != nil {
-		return nil, unreachable(err)
-	}
-	for m, err := range messages {
-		if errors.Is(err, jetstreamext.ErrNoMessages) {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, unreachable(err)
-		}
-		list = append(list, m)
-	}
-	if ctx.Err() != nil { // the answer ends without an error then
-		return nil, unreachable(context.Cause(ctx))
 	}
 	return list, nil
 }

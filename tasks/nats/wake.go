@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -52,7 +53,8 @@ func (sp *space) Hear(_ context.Context, id string) (engine.Hearing, error) {
 	return hearing{heard, sp, id}, nil
 }
 
-// wake is a message that wakes the followers of a task. It says what was stored, as far as that is short.
+// wake is a message that wakes the followers of a task. It says what was stored, as far as that is short: as
+// JSON, and the bytes of the output after it, on lines of their own.
 type wake struct {
 	Revision uint64          `json:"revision,omitempty"` // of the record
 	Record   json.RawMessage `json:"record,omitempty"`
@@ -78,8 +80,14 @@ func (sp *space) wake(id string, w wake) {
 	if w.Output != nil && len(w.Output.Data)+len(w.Numbers) > mostWake {
 		w.Output, w.First, w.Numbers = nil, 0, nil
 	}
+	var output []byte
+	if w.Output != nil {
+		output = w.Output.Data
+		w.Output = &partials.Extent{Start: w.Output.Start, Marks: w.Output.Marks}
+	}
 	if w.Revision > 0 || w.End > 0 {
 		data, _ = json.Marshal(w)
+		data = append(append(data, '\n'), output...)
 	}
 	_ = sp.c.nc.Publish(sp.wakes+id, data)
 }
@@ -102,8 +110,9 @@ func (h hearing) Wait(ctx context.Context) (news engine.News, err error) {
 			break
 		}
 		var w wake
+		says, output, _ := bytes.Cut(m.Data, []byte("\n"))
 		switch {
-		case json.Unmarshal(m.Data, &w) != nil || w.Revision == 0 && w.End <= 0:
+		case json.Unmarshal(says, &w) != nil || w.Revision == 0 && w.End <= 0:
 			unknown = true
 		case w.Revision > 0:
 			r := h.sp.decode(h.id, &jetstream.RawStreamMsg{Data: w.Record, Sequence: w.Revision, Time: time.Now()})
@@ -115,6 +124,9 @@ func (h hearing) Wait(ctx context.Context) (news engine.News, err error) {
 			h.sp.places.note(h.sp.subject(h.id, "log.*"), place{w.End, w.Next})
 			news.End = max(news.End, w.End)
 			if w.Output != nil {
+				if len(output) > 0 { // runnel had it in the JSON before
+					w.Output.Data = output
+				}
 				news.Output = append(news.Output, *w.Output)
 			} else {
 				news.Output = nil
