@@ -29,18 +29,7 @@
 // PREFIX-wake.OWNER.ID and PREFIX-ask.OWNER.KEEPER. Every message of a task has a time to live that ends a
 // minute after the task's own: the server sweeps.
 //
-// On paper, a thousand workers and a million tasks a day (figures of testdata/bench/README.md, taken on a
-// loaded machine, so they are high):
-//
-//	streams     three of the owner, with three replicas each: three servers. A stream has one leader, so that more owners spread the work
-//	tasks       14 messages each and 3 purges: 160 messages/s on the average, 1,600 in an hour that has ten times as many. A task takes
-//	            1.6 ms of processor time in all, so half an hour a day
-//	output      a message of up to 64 KiB every 50 ms at most: 20,000 messages/s while a thousand tasks write without a pause, and 0.2 to
-//	            0.6 ms of processor time for each (servers, worker, front): 4 to 12 processors, less where output comes in larger pieces
-//	leases      250 messages/s, and as many announcements
-//	disk        2.4 KB and the output, for the ttl: of an hour's 42,000 tasks with 1 MB each 42 GB on each server, written at 12 MB/s
-//	sweeps      the first limit: each process looks every 5 s, in 4 requests whose answers name all that lives. That is 800 requests/s and
-//	            some 30 MB/s, and it grows with the square. So give every few hundred workers an owner, or a prefix, of their own
+// What a large fleet needs of its servers, on paper, is in the manual (runnel help fleet).
 //
 // Words, beside those of package engine:
 //
