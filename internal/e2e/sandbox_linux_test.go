@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -91,6 +92,68 @@ func TestSandboxedServersOfNpm(t *testing.T) {
 		}
 		if text, failed := call("every_get-sum", map[string]any{"a": 2, "b": 3}); failed || !strings.Contains(text, "5") {
 			t.Errorf("get-sum: %s", text)
+		}
+	}
+}
+
+// Under network: ask, the user is asked before another host is reached, in all eras: once, and the answer
+// counts for the call or for the session. Where nobody can be asked, the host is refused. (A host that was
+// allowed is not there: the proxy answers 502. One that was not is refused with 403.)
+func TestSandboxAsks(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip("curl is needed: ", err)
+	}
+	flags := writeConfig(t, `
+tools:
+  get:
+    shell: 'for n in 1 2; do curl -s -o /dev/null -w "%{http_code} " --noproxy "" "http://127.0.0.1:$port/"; done; exit 1'
+    input: {port: {type: string}}
+    sandbox: {network: ask}`)
+	for _, era := range []string{"", "--no-task", "--protocol=2026-07-28", "--protocol=2025-06-18"} {
+		args := append([]string{"call", "get", "port=1"}, strings.Fields(era)...)
+		for range 2 {
+			if got := runClient(t, "", append(append(args, "--yes"), flags...)...); !strings.HasPrefix(got.stdout, "502 502 ") {
+				t.Errorf("%s, yes: %q\n%s", era, got.stdout, got.stderr)
+			}
+			if got := runClient(t, "", append(args, flags...)...); !strings.HasPrefix(got.stdout, "403 403 ") || !strings.Contains(got.stderr,
+				"blocked by the sandbox: connect to 127.0.0.1:1; allowed: nothing; this client cannot ask its user, who can list it: network: [127.0.0.1:1]") {
+				t.Errorf("%s, cannot ask: %q\n%s", era, got.stdout, got.stderr)
+			}
+		}
+	}
+
+	s := process(t, racedCommand(t, flags...))
+	s.sendLine(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":%q,"capabilities":{"elicitation":{}},"clientInfo":{"name":"c","version":"1"}}}`, newestHandshake)
+	s.line()
+	s.sendLine(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	for n, step := range []struct{ port, answer, want string }{
+		{"1", `{"action":"accept","content":{"allow":"no"}}`, "403 403 "},
+		{"1", `{"action":"decline"}`, "403 403 "},
+		{"1", `{"action":"accept","content":{"allow":"for this call"}}`, "502 502 "},
+		{"1", `{"action":"accept","content":{"allow":"for this session"}}`, "502 502 "},
+		{"1", "", "502 502 "},
+		{"2", `{"action":"cancel"}`, "403 403 "},
+		{"1", "", "502 502 "},
+	} {
+		s.sendLine(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"get","arguments":{"port":%q}}}`, n, step.port)
+		line := string(s.line())
+		if asked := strings.Contains(line, "elicitation/create"); asked != (step.answer != "") {
+			t.Fatalf("%+v: %s", step, line)
+		} else if asked {
+			var question struct {
+				ID     int
+				Params struct{ Message string }
+			}
+			if err := json.Unmarshal([]byte(line), &question); err != nil || question.Params.Message != "get wants to connect to 127.0.0.1:"+step.port+". Its sandbox does not allow that." {
+				t.Fatalf("%v: %s", err, line)
+			}
+			s.sendLine(`{"jsonrpc":"2.0","id":%d,"result":%s}`, question.ID, step.answer)
+			line = string(s.line())
+		}
+		if !strings.Contains(line, step.want) {
+			t.Errorf("%+v: %s", step, line)
 		}
 	}
 }
