@@ -147,7 +147,7 @@ func (c *Command) run(ctx context.Context, in *tools.Call, out *tools.Output, sp
 	}
 	o.bounds = refused(proxy, in.CanAsk())
 	if o.failed() {
-		o.bounds = cmp.Or(o.bounds, c.bounds())
+		o.bounds = cmp.Or(o.bounds, c.bounds(o.last()))
 		o.most = in.MaxError(c.maxResult())
 		in.Said.Status = o.statusMessage()
 	}

@@ -22,7 +22,8 @@ import (
 	"runnel/tools/text"
 )
 
-// lastBytes is how much of the end of the output is read for a status message, which can hold less. Memory
+// lastBytes is how much of the end of the output is read for what a sandbox has refused, and for a status
+// message, which can hold less. Memory
 // keeps more.
 const lastBytes = 4 << 10
 
@@ -166,15 +167,19 @@ func (o *outcome) result(left func(text.Gap) string) *mcp.CallToolResult {
 // task.
 func (o *outcome) statusMessage() string {
 	room := tasks.MaxStatusMessage - len(o.verdict) - len("\n")
-	var last []byte
-	for _, chunk := range o.out.Log().Tail(lastBytes).Chunks() {
-		last = append(last, chunk.Data...)
-	}
-	tail := text.LastLines(last, room)
+	tail := text.LastLines(o.last(), room)
 	if tail == "" {
 		return o.verdict
 	}
 	return o.verdict + "\n" + tail
+}
+
+// last returns the end of the output.
+func (r *record) last() (end []byte) {
+	for _, chunk := range r.out.Log().Tail(lastBytes).Chunks() {
+		end = append(end, chunk.Data...)
+	}
+	return end
 }
 
 // structured returns the result's structuredContent, nil if it has none. An error has no printed JSON, which

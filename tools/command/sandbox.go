@@ -31,9 +31,9 @@ func (c *Command) confine(spec *process.Spec, variables *variablesFile) error {
 	return nil
 }
 
-// bounds says what the command may do, for a model that reads why its command has failed; "" without a
-// sandbox.
-func (c *Command) bounds() string {
+// bounds says what the sandbox of a command that has failed refused, as far as the end of its output shows it,
+// and what it allows, for a model that reads why; "" without a sandbox.
+func (c *Command) bounds(output []byte) string {
 	if c.sandbox == nil {
 		return ""
 	}
@@ -44,7 +44,11 @@ func (c *Command) bounds() string {
 	case c.sandbox.Proxied:
 		network = "the network for " + strings.Join(c.config.Sandbox.Network, ", ") + " alone, through the proxy in HTTPS_PROXY"
 	}
-	return fmt.Sprintf("[in a sandbox: it may change %s, and has %s]", strings.Join(c.sandbox.Write, ", "), network)
+	allowed := fmt.Sprintf("changing %s, and %s", strings.Join(c.sandbox.Write, ", "), network)
+	if denied := c.sandbox.Denied(string(output), c.dir); denied != "" {
+		return fmt.Sprintf("[blocked by the sandbox: %s; allowed: %s]", denied, allowed)
+	}
+	return fmt.Sprintf("[in a sandbox; allowed: %s]", allowed)
 }
 
 // Sandboxed reports whether the command runs in a sandbox here.

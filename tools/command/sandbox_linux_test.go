@@ -53,7 +53,7 @@ exit 3`
 		said := contentText(t, result.Content[0])
 		temporary, rest, _ := strings.Cut(said, "\n")
 		if !strings.HasPrefix(rest, "refused\nhidden\ntoken unset\nexit code 3 after ") ||
-			!strings.HasSuffix(rest, " [in a sandbox: it may change "+dir+", and has no network]") {
+			!strings.HasSuffix(rest, " [in a sandbox; allowed: changing "+dir+", and no network]") {
 			t.Errorf("%s", said)
 		}
 		if _, err := os.Stat(temporary); !os.IsNotExist(err) {
@@ -62,6 +62,18 @@ exit 3`
 	}
 	if text, err := os.ReadFile(filepath.Join(dir, "here")); string(text) != "a\na\na\na\n" || err != nil {
 		t.Errorf("%q, %v", text, err)
+	}
+	denied, err := New("t", config.Command{Shell: "echo x >../outside/file", Sandbox: &config.Sandbox{}}, base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		result, _, _ := call(t, denied, `{}`)
+		said := contentText(t, result.Content[0])
+		want := " [blocked by the sandbox: write to " + outside + "/file; allowed: changing " + dir + ", and no network]"
+		if !strings.HasSuffix(said, want) {
+			t.Errorf("%s", said)
+		}
 	}
 	off, err := New("t", config.Command{Shell: "echo x >../outside/file; echo $GITHUB_TOKEN", Sandbox: &config.Sandbox{Off: true}}, base)
 	if err != nil {
