@@ -116,7 +116,6 @@ func (l *Log) Unsaved(limit int) (Extent, bool) {
 }
 
 // MarkSaved records that the backing has everything that Unsaved returned.
-// Call it when the extents are written.
 func (l *Log) MarkSaved() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -40,7 +40,6 @@ func (r *record) continues(before *record) bool {
 }
 
 // NewBatch makes a batch of consecutive chunks that begin at position start of a log.
-// Use it in a Backing and in tests of a Dialect; otherwise batches come from a Reader.
 func NewBatch(start int64, chunks ...Chunk) Batch {
 	b := Batch{Start: start, End: start}
 	for _, c := range chunks {

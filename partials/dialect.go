@@ -11,7 +11,6 @@ import (
 
 // Dialect spells output as lines of one client's protocol. It is pure: it starts nothing, waits for nothing
 // and reads no clock. It numbers lines as it encodes them, and everything that it encodes is written.
-// Implement it for a protocol that is not here yet; Deliver does the rest.
 type Dialect interface {
 	// Encode appends one line, with its newline, that carries b; or nothing, if b has nothing for it.
 	Encode(dst []byte, b Batch) []byte
@@ -25,8 +24,7 @@ type Dialect interface {
 	Resume(count int64)
 }
 
-// EndlessDialect makes a Dialect of its Encode function. Use it for one without numbers and without an end
-// mark.
+// EndlessDialect makes a Dialect of its Encode function.
 type EndlessDialect func(dst []byte, b Batch) []byte
 
 // Encode implements Dialect.

@@ -12,7 +12,7 @@ func Stored(b Backing, end int64) *Log {
 }
 
 // Follow makes a new or a Stored log one that another process writes. Segments.Grow then says how far it has
-// come. Use it in a process that shows the task but does not run it.
+// come.
 func (l *Log) Follow() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -33,7 +33,6 @@ type LogOptions struct {
 const DefaultMaxPending = 1 << 20
 
 // Backing keeps the output of one log beyond what memory holds of it (backing.go).
-// Implement it in a state that stores output, and pass it to Log.Back.
 type Backing interface {
 	// Due announces output that the backing does not have; full means that Append may soon have to wait for
 	// the backing. Due is called under the log's lock, so it must neither block nor call the log.
@@ -266,7 +265,6 @@ func (l *Log) share(long bool) {
 }
 
 // Close ends the log: readers get what is there, then io.EOF.
-// Call it when the work has returned.
 func (l *Log) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -17,7 +17,6 @@ type pr383 struct {
 // NewPR383 makes the dialect of PR #383
 // (https://github.com/modelcontextprotocol/modelcontextprotocol/pull/383) on top of the progress of the same
 // request. ending is called once, at the end of the output, for the part of the result beyond it.
-// Use it for a client that understands partialResult in progress notifications.
 func NewPR383(progress *Progress, ending func() Ending) Dialect {
 	return &pr383{progress: progress, ending: ending}
 }

@@ -16,7 +16,6 @@ import (
 // Progress is the dialect of clients that only know notifications/progress: a rising number and, if the
 // protocol version allows, the last line of output as the message. It shows only the latest output, so it
 // goes with DeliverLastLine.
-// Use it for a request with a progressToken whose client knows no partials.
 type Progress struct {
 	head    []byte // a line up to the progress
 	message bool
@@ -46,7 +45,6 @@ const extraSteps = 1e6
 // NewProgress makes the progress dialect of one request. token is its progressToken as it was sent, taskID
 // the task's id if the client knows it, else "". message says whether the protocol version has messages in
 // progress notifications.
-// Use it for a request with a progressToken, alone or under NewPR383.
 func NewProgress(head []byte, token json.RawMessage, taskID string, message bool) *Progress {
 	h := fmt.Appendf(nil, `%s,"method":"notifications/progress","params":{`, head)
 	if taskID != "" {
@@ -101,7 +99,6 @@ func (p *Progress) Encode(dst []byte, b Batch) []byte {
 }
 
 // Written returns how many notifications were written.
-// Use it to see whether a heartbeat is due: the number stands still.
 func (p *Progress) Written() int { return p.written }
 
 // End implements Dialect: the response is the end.
@@ -118,7 +115,6 @@ func (p *Progress) Resume(count int64) {
 }
 
 // Beat appends a notification that is not a report of the tool, with or without a message.
-// Use it for a heartbeat.
 func (p *Progress) Beat(dst, message []byte) []byte {
 	p.tick()
 	return p.encode(dst, message)
@@ -136,7 +132,6 @@ func (p *Progress) tick() {
 
 // Report appends the progress that a tool reports, or nothing if it does not rise: "The progress value MUST
 // increase with each notification" (basic/utilities/progress). A total of 0 means that it is unknown.
-// Call it for each report of the tool.
 func (p *Progress) Report(dst []byte, done, total float64, message string) []byte {
 	if !finite(done - total) {
 		return dst

@@ -6,13 +6,12 @@ import (
 )
 
 // ReaderAt returns a reader that starts at position pos, for use with Read. Append does not wait for it, and
-// it need not be closed. Use it to read from a position on without delaying the tool, such as for a viewer.
+// it need not be closed.
 func (l *Log) ReaderAt(pos int64) *Reader { return &Reader{log: l, cursor: cursor{pos: max(pos, 0)}} }
 
 // Read returns up to limit bytes of whole chunks, at least one chunk if there is any, and moves past them. It
 // never waits for output, only for the backing. It skips output that is no longer kept: Batch.Start says
-// where the batch begins. The batch is valid until the next call. Use it with ReaderAt, and Wait and Next
-// with NewReader.
+// where the batch begins. The batch is valid until the next call.
 func (r *Reader) Read(ctx context.Context, limit int) (Batch, error) {
 	for {
 		if err := r.load(ctx); err != nil {

@@ -102,7 +102,6 @@ func (r *Reader) Pos() int64 {
 }
 
 // Close ends the reader: Append no longer waits for it. It may be called again.
-// Call it when nothing more is read.
 func (r *Reader) Close() {
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()

@@ -40,7 +40,7 @@ func (s *Segments) Continue(ends []int64) {
 }
 
 // Follow leaves numbering to the process that writes the log until the output has ended; Grow brings the
-// numbers. Use it with Log.Follow.
+// numbers.
 func (s *Segments) Follow() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,7 +144,6 @@ func (s *Segments) Finish(e Ending) {
 // After returns the segments after number last, of about limit bytes, and numbers those that have no number
 // yet. "the server returns segments starting from lastSeqNr + 1" ("Resuming Streaming"). They include what
 // another mechanism has already sent. It fails if the output cannot be read, and may succeed later.
-// Use it to see the segments themselves, and Resume for the result of a request.
 func (s *Segments) After(last int64, limit int) (Page, error) {
 	if err := s.numberFor(last, limit); err != nil {
 		return Page{}, err

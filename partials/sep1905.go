@@ -27,7 +27,6 @@ type sep1905 struct {
 // NewSEP1905 makes the dialect of SEP-1905
 // (https://github.com/modelcontextprotocol/modelcontextprotocol/pull/1905) for one call; id is that of its
 // request. Segments.Finish must be called before the log is closed.
-// Use it for a call in streaming mode.
 func NewSEP1905(head []byte, id json.RawMessage, taskID string, segments *Segments) Dialect {
 	return &sep1905{
 		segments: segments,
@@ -186,7 +185,6 @@ func appendResult(dst []byte, member string, page Page, meta []byte) []byte {
 
 // First returns the result of the streaming call itself: the task and its _meta, both encoded, and about
 // limit bytes of the output so far. complete reports whether that is all.
-// Use it to answer a call in streaming mode; what follows is written by NewSEP1905.
 func (s *Segments) First(task, meta []byte, limit int) (response json.RawMessage, complete bool) {
 	_ = s.numberFor(0, limit)
 	numbers := s.numbers()

@@ -15,7 +15,6 @@ type sep2679 struct {
 // NewSEP2679 makes the dialect of SEP-2679 for one task. head is the beginning of every line:
 // `{"jsonrpc":"2.0"` and any other members that its receiver needs. meta is nil except on a subscription of
 // the stateless era, where it is the _meta object that names the subscription; seq counts from 0 on each one.
-// Use it for a task whose client understands notifications/tasks/partial.
 func NewSEP2679(head []byte, taskID string, meta json.RawMessage) Dialect {
 	head = fmt.Appendf(nil, `%s,"method":"notifications/tasks/partial","params":{`, head)
 	if meta != nil {

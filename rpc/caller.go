@@ -24,12 +24,11 @@ type Caller struct {
 	call    *call // nil in OnSession, and for a notification
 }
 
-// ID is the id of the request, byte for byte as the client wrote it. Use it in lines that name the request,
-// such as further responses.
+// ID is the id of the request, byte for byte as the client wrote it.
 func (c *Caller) ID() json.RawMessage { return c.call.id }
 
 // Head is the beginning of every line for this caller: `{"jsonrpc":"2.0"` and, if the request had one,
-// `,"sessionId":…`. Use it to encode lines for [Caller.Write]. It must not be changed.
+// `,"sessionId":…`. It must not be changed.
 func (c *Caller) Head() []byte { return c.head }
 
 // InputOpen reports whether the client may send more. If it may not, do not offer it anything that it would
@@ -72,8 +71,7 @@ func (c *Caller) notify(method string, params any, write func(w *writer, line []
 // nothing left to report.
 func (c *Caller) InputEnded() <-chan struct{} { return c.session.input.Done() }
 
-// WhileOpen returns a context that also ends with the session. Use it for work for a client that outlives its
-// request, such as notifications of changes.
+// WhileOpen returns a context that also ends with the session.
 func (c *Caller) WhileOpen(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(c.session.ctx, cancel)

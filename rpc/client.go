@@ -90,8 +90,7 @@ func (c *Client) Context() context.Context { return c.input }
 // call to decide whether to dial again.
 func (c *Client) Err() error { return context.Cause(c.input) }
 
-// Call sends a request, waits for its answer and decodes that into result (nil if it is not wanted). Use it
-// for most requests, and [Client.Do] for raw results or several responses.
+// Call sends a request, waits for its answer and decodes that into result (nil if it is not wanted).
 func (c *Client) Call(ctx context.Context, method string, params, result any) error {
 	raw, err := c.Do(ctx, &Request{Method: method, Params: params})
 	if err != nil || result == nil {

@@ -54,7 +54,7 @@ func (c *Session) Take(line []byte, out Output) (*Exchange, error) {
 }
 
 // Version returns the protocol version that initialize has negotiated, nil before that or if it failed. It
-// must not be called while Take takes initialize. Use it where the carrier depends on the version.
+// must not be called while Take takes initialize.
 func (c *Session) Version() *mcp.Version { return c.negotiated.Version }
 
 // exchange makes an exchange. take takes what begins it; what is answered at once is in w when it returns, so

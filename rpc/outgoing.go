@@ -173,8 +173,8 @@ func (o *outgoing) forget(req *request) {
 	delete(o.waiting, req.id)
 }
 
-// withdraw takes back a request whose sender no longer waits for the answer. It reports false if the answer is
-// already on its way to the sender.
+// withdraw takes back a request whose sender no longer waits for the answer. It reports false if the answer
+// is already on its way to the sender.
 func (p *peer) withdraw(req *request) bool {
 	p.outgoing.mu.Lock()
 	defer p.outgoing.mu.Unlock()
@@ -223,8 +223,7 @@ func readError(raw []byte) *Error {
 const ListPace = time.Second
 
 // Announce calls tell when changed receives a value, at most once per [ListPace]: changes in between are
-// combined. It returns when ctx ends or tell fails. Use it with the channel of a Watch to send list_changed
-// notifications to a client.
+// combined. It returns when ctx ends or tell fails.
 func Announce(ctx context.Context, changed <-chan struct{}, tell func() error) {
 	for {
 		select {

@@ -122,9 +122,9 @@ func (s *Server) handler(era Era, method string) Handler {
 	}
 }
 
-// requestMeta reads params._meta, and reports whether the request is of the stateless era: only such a request
-// has its fields there. The result points into params. Unusable members read as absent. It decodes only what
-// is needed, since a client of the stateless era sends a long _meta with each request.
+// requestMeta reads params._meta, and reports whether the request is of the stateless era: only such a
+// request has its fields there. The result points into params. Unusable members read as absent. It decodes
+// only what is needed, since a client of the stateless era sends a long _meta with each request.
 func requestMeta(params []byte) (meta mcp.RequestMeta, stateless bool) {
 	for it := rawjson.Over(rawjson.Member(params, "_meta")); it.Next(); {
 		switch string(it.Name) {

@@ -156,8 +156,7 @@ func (s *Server) OnStop(f func()) { s.onStop = append(s.onStop, f) }
 // request, so it may only notify. f must not block.
 func (s *Server) OnSession(f func(c *Caller)) { s.onOpen = append(s.onOpen, f) }
 
-// Methods lists every method that is served, as "era method", sorted. Use it in a test that pins the whole
-// surface.
+// Methods lists every method that is served, as "era method", sorted.
 func (s *Server) Methods() []string {
 	var list []string
 	for k := range s.methods {

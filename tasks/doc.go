@@ -1,6 +1,6 @@
 // Package tasks says what a task is: a durable handle with a status, an outcome and a log
-// (https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks), and what a state that keeps
-// tasks must do. Package run runs them, and package methods answers clients about them.
+// (https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks), and what a state that
+// keeps tasks must do. Package run runs them, and package methods answers clients about them.
 //
 //	package run ─▶ State ◀─ Historian, Queue: what a state may do besides
 //	                 ▲

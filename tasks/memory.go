@@ -15,8 +15,7 @@ import (
 // that ended first are forgotten before their ttl is over.
 const maxMemory = 64 << 20
 
-// Memory is a State in the memory of one process, and ends with it. Use it where tasks need not outlive the
-// process.
+// Memory is a State in the memory of one process, and ends with it.
 type Memory struct {
 	Now func() time.Time // time.Now, except in tests
 
@@ -40,7 +39,6 @@ type inMemory struct {
 }
 
 // NewMemory makes an empty state.
-// Use it for a process that keeps its tasks to itself.
 func NewMemory() *Memory { return &Memory{Now: time.Now, tasks: map[string]*inMemory{}} }
 
 // Put implements State.

@@ -10,7 +10,7 @@ import (
 )
 
 // Queue is a State whose tasks can wait for a worker: a runnel, on any machine, that runs the tasks that
-// others have stored. Implement it in a state that several machines share.
+// others have stored.
 //
 // A waiting task has no keeper: the state ends it when it has waited too long, and a cancellation ends it at
 // once. A worker that takes a task (Take) is its keeper, like any other. If the worker dies, the task waits

@@ -12,7 +12,6 @@ import (
 // keeper until the task has ended or another process has taken it (Take). The state notices when a keeper
 // dies, and ends its tasks as failed, with their output so far. A keeper that comes back after that gets
 // ErrFenced.
-// Implement it to keep tasks in another place.
 type State interface {
 	// Put stores a new task, which is working, or a later version of a task of this process. When it returns,
 	// the task is as durable as the state makes it: a task is put before its handle is sent, and its outcome
@@ -91,7 +90,6 @@ type History struct {
 }
 
 // Historian is a State that keeps such calls.
-// Implement it in a state that people look at.
 type Historian interface {
 	History() History
 	// Record stores calls of one owner that have ended, whether Hide has stored them or not. They need not
@@ -108,7 +106,6 @@ type Limits struct {
 }
 
 // Sessions is a State that keeps the sessions of HTTP clients, so that several fronts can serve one client.
-// Implement it in a state that outlives the process.
 type Sessions interface {
 	// Session returns what is stored of an owner's session, and its version; nil if there is none.
 	Session(ctx context.Context, owner, id string) (session []byte, version uint64, err error)

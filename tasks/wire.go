@@ -60,13 +60,12 @@ func Unreadable(err error) error {
 }
 
 // Related returns the _meta that names the task of a message: "io.modelcontextprotocol/related-task"
-// (2025-11-25). Use it for a message that is not a result.
+// (2025-11-25).
 func Related(id string) map[string]any {
 	return map[string]any{mcp.MetaRelatedTask: mcp.RelatedTask{TaskID: id}}
 }
 
 // WithRelated returns a copy of result whose _meta names its task.
-// Use it for a result that belongs to a task.
 func WithRelated(result *mcp.CallToolResult, id string) *mcp.CallToolResult {
 	tied := *result
 	tied.Meta = Related(id)

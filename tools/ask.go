@@ -17,7 +17,6 @@ func (c *Call) Ask(ctx context.Context, q Question) (Answer, error) {
 }
 
 // Asks returns what the client that made the call can be asked for: elicitation, sampling and roots.
-// Use it to tell another server what may be asked through this call.
 func (c *Call) Asks() mcp.ClientCapabilities {
 	switch {
 	case c.audience == nil:

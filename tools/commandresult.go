@@ -18,11 +18,10 @@ func CommandResult(r *mcp.CallToolResult) (exitCode int, is bool) {
 }
 
 // SilentEnd returns the text for a command that succeeded and printed nothing: to hosts and models, an empty
-// text looks as if something were missing. Use it in the result of such a command.
+// text looks as if something were missing.
 func SilentEnd(exitCode int) string { return fmt.Sprintf("no output, exit code %d", exitCode) }
 
 // StreamText returns a text item whose _meta names its stream.
-// Use it in a result for text that is not the command's stdout.
 func StreamText(t, stream string) mcp.ContentBlock {
 	return rawjson.Encode(mcp.TextContent{Type: "text", Text: t, Meta: map[string]any{mcp.MetaStream: stream}})
 }

@@ -60,7 +60,7 @@ func FuncWith[In any](entry mcp.Tool, f func(ctx context.Context, call *Call, in
 
 // ObjectSchema returns the JSON Schema of an object that may have the given properties and no others. Both
 // parameters are JSON without the outer brackets: properties such as "a":{"type":"string"}, and the names of
-// the required ones, such as "a". Use it for FuncWith.
+// the required ones, such as "a".
 func ObjectSchema(properties, required string) json.RawMessage {
 	schema := `{"type":"object","properties":{` + properties + `}`
 	if required != "" {
@@ -88,7 +88,7 @@ func (f *Function) Call(ctx context.Context, in *Call, out *Output) (*mcp.CallTo
 	return f.Do(ctx, in, out)
 }
 
-// Decode decodes the arguments into a struct, as encoding/json does. Call it in a Tool's Call method.
+// Decode decodes the arguments into a struct, as encoding/json does.
 func (c *Call) Decode(arguments any) error {
 	err := json.Unmarshal(c.Arguments, arguments)
 	if err != nil { // an integer may be written 1.0 (JSON Schema), which encoding/json does not accept

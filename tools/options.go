@@ -45,7 +45,6 @@ func (o *ServeOptions) feed() feed.Options {
 type ByClient struct{ SyncWait, ImmediateWait, MaxResult bool }
 
 // App is a page that clients show beside a call (MCP Apps), with the tools that only the page calls.
-// Set it as ServeOptions.App.
 type App struct {
 	Page  logs.Page
 	Tools []Tool

@@ -59,7 +59,7 @@ func (o *Output) hide(s *secrets.Set) {
 // Secrets returns what is masked, nil if nothing is. Code that writes to Log directly must mask it first.
 func (o *Output) Secrets() *secrets.Set { return o.secrets }
 
-// Log returns the task's log. Use it for chunks that Write and Content cannot express.
+// Log returns the task's log.
 func (o *Output) Log() *partials.Log { return o.log }
 
 // Write appends text. Each byte that is not UTF-8 becomes U+FFFD; a character that is cut off at the end of p
@@ -133,7 +133,6 @@ func (o *Output) Progress(done, total float64, message string) {
 }
 
 // PassProgress is Progress with the params of another server's notification, which a client gets as they are.
-// Use it in a Tool whose Traits say Relays.
 func (o *Output) PassProgress(done, total float64, message string, params json.RawMessage) {
 	if o.report != nil {
 		o.report(tasks.Progress{Done: done, Total: total, Message: o.secrets.String(message)}, o.secrets.JSON(params))

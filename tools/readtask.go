@@ -199,7 +199,9 @@ func (s *service) page(ctx context.Context, c *rpc.Caller, t *tasks.Task, after 
 		return r, nil
 	}
 	rest, _ := ending.Text(ending.Limit, text.Gap.Words)
-	r.text, r.content, r.place.ended = r.text+rest, content, true
+	r.text += rest
+	r.content = content
+	r.place.ended = true
 	return r, nil
 }
 

@@ -58,8 +58,7 @@ func (s *service) tellUsed(ctx context.Context, c *rpc.Caller) {
 	}
 }
 
-// Announce tells a session about changes of a list as long as the session is open. Use it for lists that are
-// served in addition to the tools.
+// Announce tells a session about changes of a list as long as the session is open.
 func Announce(runner *run.Runner, c *rpc.Caller, method string, list *signal.Broadcast) {
 	changed, stop := list.Watch()
 	runner.Go(func(ctx context.Context) {

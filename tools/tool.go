@@ -31,8 +31,7 @@ type Tool interface {
 	Call(ctx context.Context, in *Call, out *Output) (*mcp.CallToolResult, error)
 }
 
-// Kind is a Tool that tells the server more about itself than clients see. Implement it where the zero Traits
-// do not fit.
+// Kind is a Tool that tells the server more about itself than clients see.
 type Kind interface {
 	Tool
 
@@ -166,7 +165,6 @@ func (c *Call) Start(ctx context.Context, tool string, arguments json.RawMessage
 // Recent returns the task of the client's latest call, of a given tool if tool is not "", and with equal
 // arguments if arguments are given: a running one if there is one, otherwise one that has ended. A running
 // plain call becomes a task that can be found. The id is "" if there is none.
-// Use it where the client knows the call but not its task, such as a page beside the call.
 func (c *Call) Recent(ctx context.Context, tool string, arguments json.RawMessage) (id string, err error) {
 	return c.server.recentOf(ctx, c.caller, tool, arguments)
 }

@@ -59,7 +59,7 @@ const (
 )
 
 // Start starts a supervisor and returns when it has taken over the task of a call; an error says why it has
-// not. Set it as tools.ServeOptions.Detach.
+// not.
 func (s *Supervisors) Start(call *tools.Detached) error {
 	spec, err := json.Marshal(order{*s, call})
 	if err != nil {

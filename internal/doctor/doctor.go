@@ -21,8 +21,8 @@ import (
 	"runnel/internal/term"
 )
 
-// Doctor checks what runnel needs, and writes a line about each thing to Setup.Stdout. Each of Here, Hosts and
-// Server is a whole check; Verdict comes after it.
+// Doctor checks what runnel needs, and writes a line about each thing to Setup.Stdout. Each of Here, Hosts
+// and Server is a whole check; Verdict comes after it.
 type Doctor struct {
 	*serve.Setup
 	wrong int

@@ -1,6 +1,6 @@
-// Package trust knows which config files their user trusts. A config file says which programs run. A file that
-// was only found in the current directory may be anybody's: it may have come with a repository, or with a
-// download. It counts once its user has run "runnel trust", as long as neither its place nor its content
+// Package trust knows which config files their user trusts. A config file says which programs run. A file
+// that was only found in the current directory may be anybody's: it may have come with a repository, or with
+// a download. It counts once its user has run "runnel trust", as long as neither its place nor its content
 // changes. The programs that it starts (such as a script beside it) may change.
 //
 // For each trusted file there is a record in the user's default state: its path and a hash of its content.

@@ -22,7 +22,7 @@ func (t *Tracker) status(s mcp.TaskStatus, message string) {
 }
 
 // Finish sets an end that the server does not report: Expired, Lost, or Failed by an error. Only the first
-// end counts. Call it when the call is over in such a way.
+// end counts.
 func (t *Tracker) Finish(e End, message string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -40,8 +40,8 @@ func (t *Tracker) finish(e End, message string) {
 	}
 }
 
-// Flush hands out what is held, and reports what is missing.
-// Call it when nothing more comes. After the end of a call, only content of SEP-1905 can be left.
+// Flush hands out what is held, and reports what is missing. After the end of a call, only content of
+// SEP-1905 can be left.
 func (t *Tracker) Flush() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -128,7 +128,6 @@ func (t *Tracker) want() {
 }
 
 // Interrupted lets Wanted ask for what may be missing: if nothing more comes, no number would show a gap.
-// Call it when a stream of notifications was lost and another one begins.
 func (t *Tracker) Interrupted() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

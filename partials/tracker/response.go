@@ -84,7 +84,6 @@ func handleIn(task []byte) handle {
 }
 
 // Handle sets the id of the call's task.
-// Call it if the id comes in another way than in a response of the call.
 func (t *Tracker) Handle(taskID string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

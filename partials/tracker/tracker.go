@@ -153,7 +153,6 @@ func (t *Tracker) Stats() Stats {
 
 // Compare compares the content that came with the result's, which is the canonical one. If the result begins
 // with what came, beyond is the rest of the result.
-// Call it when the result is there and all output has come.
 func (t *Tracker) Compare(content []json.RawMessage) (c Comparison, beyond []json.RawMessage) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -167,8 +166,7 @@ func (t *Tracker) Compare(content []json.RawMessage) (c Comparison, beyond []jso
 	return t.merged.judge(&result), beyond
 }
 
-// Came returns the content that came. Use it as the content of a result for which Compare returns
-// ResultEmpty; nil if there was more than is kept for comparing.
+// Came returns the content that came; nil if there was more than is kept for comparing.
 func (t *Tracker) Came() []json.RawMessage {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -22,13 +22,14 @@
 //     client) are not repeated. Before the first mark, and for a call that is not a task, MARK is the request's id: a client that comes back
 //     for an answer that is lost gets an error response that says so (lost.go).
 //
-// A session is a row of the state (stored.go): what initialize said about the client, what it has subscribed to, and
-// the front that has it. Another front passes its requests on (forward.go), or opens the session again if that front
-// has ended. A session without a row does not exist: its client gets 404, and initializes again.
+// A session is a row of the state (stored.go): what initialize said about the client, what it has subscribed
+// to, and the front that has it. Another front passes its requests on (forward.go), or opens the session
+// again if that front has ended. A session without a row does not exist: its client gets 404, and initializes
+// again.
 //
-// The ids of events come from the client and are not signed: they grant nothing that tasks/get would not, since the
-// token of each request decides who the owner is. Lines that waited on the standing stream are lost with the process;
-// the client is notified to read the lists again.
+// The ids of events come from the client and are not signed: they grant nothing that tasks/get would not,
+// since the token of each request decides who the owner is. Lines that waited on the standing stream are lost
+// with the process; the client is notified to read the lists again.
 //
 // Goroutines: those of net/http, one for each connection and request; those of [rpc.Session]; one that closes
 // idle sessions.

@@ -12,8 +12,8 @@ import (
 // lookPause is the shortest time between two checks whether files have changed.
 const lookPause = time.Second
 
-// Fresh is the content of some files, read again when it is asked for and they have changed. Use it for
-// certificates and tokens.
+// Fresh is the content of some files, such as certificates, read again when it is asked for and they have
+// changed.
 type Fresh[T any] struct {
 	files []string
 	read  func() (T, error)

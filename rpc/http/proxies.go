@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// Proxies are the addresses that are trusted to say who a client is. Set them where the server stands behind
-// a load balancer.
+// Proxies are the addresses, such as a load balancer's, that are trusted to say who a client is.
 type Proxies []netip.Prefix
 
 // ParseProxy parses an address, or a network such as 10.0.0.0/8.

@@ -223,7 +223,7 @@ func (s *Server) Busy() map[string]bool {
 	return busy
 }
 
-// Open returns the number of sessions, and of event streams that are being sent. Use it for metrics.
+// Open returns the number of sessions, and of event streams that are being sent.
 func (s *Server) Open() (sessions, streams int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

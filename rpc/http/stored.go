@@ -128,7 +128,8 @@ func (s *Server) look(ctx context.Context, c *session) bool {
 	case err == errNoSession, err == nil && found.Front != s.o.Advertise:
 		return false
 	case err == nil:
-		c.stored, c.version, c.seen = found, version, time.Now()
+		c.stored, c.version = found, version
+		c.seen = time.Now()
 	}
 	return true // if the state does not answer, nothing else has either
 }
@@ -205,8 +206,8 @@ func (c *session) again(ctx context.Context, request []byte) (answer []byte, err
 	return events[0].text, nil
 }
 
-// missed notifies the client of a revived session that all lists may have changed, and what it has subscribed to:
-// what waited on the standing stream was lost.
+// missed notifies the client of a revived session that all lists may have changed, and what it has subscribed
+// to: what waited on the standing stream was lost.
 func (c *session) missed(ctx context.Context, capabilities []byte) error {
 	for _, list := range []string{"tools", "prompts", "resources"} {
 		if string(rawjson.Member(rawjson.Member(capabilities, list), "listChanged")) != "true" {

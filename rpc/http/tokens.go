@@ -13,7 +13,7 @@ import (
 	"runnel/internal/oauth"
 )
 
-// Authority is the OAuth issuer of tokens for this server. Set it to make the server a resource server.
+// Authority is the OAuth issuer of tokens for this server, which makes it a resource server.
 type Authority struct {
 	*oauth.Issuer
 	URL      string // the issuer's
@@ -70,7 +70,7 @@ func ReadTokens(r io.Reader) (*Tokens, error) {
 	return t, nil
 }
 
-// OneToken returns Tokens with a single token for an owner. Use it where runnel makes the token itself.
+// OneToken returns Tokens with a single token for an owner.
 func OneToken(token, owner string) *Tokens {
 	return &Tokens{[]tokenEntry{{sha256.Sum256([]byte(token)), owner}}}
 }

@@ -8,7 +8,7 @@ import (
 
 // Unmarshal is json.Unmarshal, except that a member is read into a field only if its name is exactly that of
 // the field's tag. The standard library also takes "TASKID" for "taskId", which a filter between client and
-// server would not notice. Use it for the params of requests and notifications.
+// server would not notice.
 func Unmarshal(data []byte, to any) error {
 	if json.Valid(data) {
 		data = exact(data, reflect.TypeOf(to))

@@ -3,8 +3,8 @@ package rawjson
 import "encoding/json"
 
 // Rewrite returns a JSON value in which text has replaced strings, names of members, and numbers. name is the
-// name of the member that the text belongs to, also inside an array; for a name it is the name itself. Use it
-// to hide secrets. A value without changes is returned as it is.
+// name of the member that the text belongs to, also inside an array; for a name it is the name itself. A
+// value without changes is returned as it is.
 func Rewrite(value json.RawMessage, text func(name, text string) string) json.RawMessage {
 	var changed []byte // nil: nothing has changed
 	copied, name := 0, ""

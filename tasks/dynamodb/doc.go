@@ -23,8 +23,8 @@
 //	session        ID                    the session of an HTTP client, and its version; it expires, too
 //	asked:KEEPER   ID                    a task that somebody asks its keeper to cancel
 //
-// Each item of a task has the attribute expires, the table's time to live, a minute after the task's own. DynamoDB
-// deletes expired items within some days; until then runnel does not show them.
+// Each item of a task has the attribute expires, the table's time to live, a minute after the task's own.
+// DynamoDB deletes expired items within some days; until then runnel does not show them.
 //
 // Words:
 //

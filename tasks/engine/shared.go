@@ -222,7 +222,8 @@ func (sp *Space) look(ctx context.Context, f *following, t *tasks.Task) (changed
 		news.Record = nil
 	} else {
 		if !newer.Terminal() {
-			newer.Variables, newer.Seen, newer.End = r.Variables, r.Seen, r.End
+			newer.Variables, newer.Seen = r.Variables, r.Seen
+			newer.End = r.End
 		}
 		r = newer
 	}

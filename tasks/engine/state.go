@@ -207,8 +207,7 @@ func (s *State) openSpace(ctx context.Context, owner string) (*Space, error) {
 	return sp, nil
 }
 
-// Engine is a server, or a cluster of them, that keeps tasks for a State. Implement it, with Store, to keep
-// tasks on another kind of server.
+// Engine is a server, or a cluster of them, that keeps tasks for a State.
 type Engine interface {
 	// Connect connects to the server if it is not connected yet.
 	Connect(ctx context.Context) error

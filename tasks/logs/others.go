@@ -43,7 +43,6 @@ type server struct {
 type logWatch struct{ cancel context.CancelFunc }
 
 // Others has the resources of other servers.
-// Implement it to serve them beside the logs.
 type Others interface {
 	// Meet gets the client that asks, and reports whether there are other servers. Otherwise no other method
 	// is called.

@@ -46,7 +46,6 @@ func Used(c *rpc.Caller) *signal.Latch {
 }
 
 // CanUse reports whether the caller has shown that it can use tasks.
-// Use it to decide whether an answer may hand out a task.
 func CanUse(c *rpc.Caller) bool {
 	if c.Version.Stateless {
 		return c.Capabilities.Extends(mcp.ExtensionTasks)

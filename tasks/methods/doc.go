@@ -1,6 +1,7 @@
-// Package methods answers clients about their tasks: the tasks methods of the handshake protocols (handshake.go)
-// and of the tasks extension (stateless.go), and runnel/tasks/variables of both (variables.go). They stand on
-// the Runner of package run, which keeps owners apart and finds a task wherever it runs.
+// Package methods answers clients about their tasks: the tasks methods of the handshake protocols
+// (handshake.go) and of the tasks extension (stateless.go), and runnel/tasks/variables of both
+// (variables.go). They stand on the Runner of package run, which keeps owners apart and finds a task wherever
+// it runs.
 //
 //	request ─▶ a limit, the era's rule (methods.go) ─▶ handler ─▶ Runner ─▶ answer
 //

@@ -31,7 +31,7 @@ func (r *Runner) recordEnded(t *tasks.Task) {
 }
 
 // RecordRetrieved records that a client has got a task's result. "runnel tasks prune" keeps the task until
-// then. Call it wherever a client gets a result.
+// then.
 func (r *Runner) RecordRetrieved(id string) {
 	if err := r.o.State.MarkFetched(context.Background(), r.o.Owner, id); err != nil { // the client still gets its result
 		r.o.Log.Warn().Err(err).Str("taskId", id).Msg("recording that the result was fetched")

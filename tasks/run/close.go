@@ -51,7 +51,6 @@ func (c *counter) Wait(ctx context.Context) error {
 func (r *Runner) Wait(ctx context.Context) error { return r.all.Wait(ctx) }
 
 // Idle reports whether no task is running or being stored.
-// Use it to find out whether a server can stop unnoticed.
 func (r *Runner) Idle() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -60,7 +59,6 @@ func (r *Runner) Idle() bool {
 
 // Close cancels everything that runs and returns when it has ended: no goroutine of a tool and no child is
 // left, except those that GiveUp leaves.
-// Call it at the end of the process.
 func (r *Runner) Close() {
 	r.mu.Lock() // see goLocked
 	r.end()
@@ -72,7 +70,6 @@ func (r *Runner) Close() {
 
 // GiveUp lets Close return even if some work has not returned: nothing can stop a Go function that ignores
 // its context. The tasks fail like all tasks that Close stops.
-// Call it when Close has taken longer than the process can wait.
 func (r *Runner) GiveUp() {
 	r.mu.Lock()
 	working := slices.Collect(maps.Keys(r.working))

@@ -17,8 +17,8 @@ type deliveries struct {
 	drained  signal.Latch // all of it is written
 }
 
-// Deliver starts a delivery in a goroutine: deliver writes the task's output to a client. Deliver or Delivered
-// is called once for each run, and once for each Hold: the task does not end before.
+// Deliver starts a delivery in a goroutine: deliver writes the task's output to a client. Deliver or
+// Delivered is called once for each run, and once for each Hold: the task does not end before.
 func (r *Run) Deliver(deliver func(ctx context.Context)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -42,7 +42,6 @@ func (r *Run) Delivered() {
 }
 
 // Hold makes the run wait for one more Deliver.
-// Call it when the client will come back with another request.
 func (r *Run) Hold() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -35,13 +35,11 @@ func (r *Runner) viewLocked(id string) *View {
 }
 
 // Get returns a task of the owner as it is now, or ErrNotFound.
-// Use it for the result or the segments, and Head otherwise.
 func (r *Runner) Get(ctx context.Context, id string) (tasks.Task, error) {
 	return r.get(ctx, id, r.o.State.Get)
 }
 
-// Head is Get without the outcome and the segments of a task that has ended. Use it where they are not
-// needed.
+// Head is Get without the outcome and the segments of a task that has ended.
 func (r *Runner) Head(ctx context.Context, id string) (tasks.Task, error) {
 	return r.get(ctx, id, r.o.State.Head)
 }
@@ -59,7 +57,6 @@ func (r *Runner) get(ctx context.Context, id string, stored func(ctx context.Con
 }
 
 // List returns a page of the owner's tasks, as State.List does.
-// Use it to go through all tasks, and Newest or Last for the latest ones.
 func (r *Runner) List(ctx context.Context, cursor string, n int) ([]tasks.Task, string, error) {
 	page, next, err := r.o.State.List(ctx, r.o.Owner, cursor, n)
 	for i := range page {
@@ -143,7 +140,6 @@ func (r *Runner) Newest(ctx context.Context, n int, before string, own bool) (pa
 const maxEarlier = 200
 
 // Earlier is Newest for the tasks of all processes with this one's Options.Place.
-// Use it for a client whose last session has ended too early.
 func (r *Runner) Earlier(ctx context.Context, n int, before string) (page []tasks.Task, more bool, err error) {
 	if r.o.Place == "" {
 		return nil, false, nil
@@ -243,7 +239,6 @@ func (r *Runner) lastIDs(ctx context.Context, n int, before string, wanted func(
 }
 
 // Own returns a function that reports whether this process has made the task with an id.
-// Use it to list the tasks of this client alone.
 func (r *Runner) Own() func(id string) bool {
 	own := map[string]bool{}
 	r.mu.Lock()

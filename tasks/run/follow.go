@@ -24,7 +24,6 @@ const watchRetry = 400 * time.Millisecond
 
 // Follow returns the view of a task: that of this process, or a new one that follows the task. The view is
 // nil if the task has ended and its end is stored. The caller must call release when done.
-// Use it to see a task change, or its output grow, wherever it runs.
 func (r *Runner) Follow(ctx context.Context, id string) (v *View, release func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -175,7 +174,7 @@ func (r *Runner) AwaitView(ctx context.Context, id string, v *View) (tasks.Task,
 }
 
 // Cancel cancels a task of the owner, wherever it runs. It returns the task as it then is, with ErrEnded if
-// it had ended before. Use it for a client that names a task.
+// it had ended before.
 func (r *Runner) Cancel(ctx context.Context, id string) (tasks.Task, error) {
 	return r.CancelWithReason(ctx, id, "")
 }

@@ -16,7 +16,6 @@ import (
 func (r *Run) Secrets() *secrets.Set { return r.secrets }
 
 // Secrets returns the values that a run which starts now must not show; nil if there are none.
-// Use it where there is no Run.
 func (r *Runner) Secrets() *secrets.Set { return r.o.Secrets.Set() }
 
 // hide masks secrets in the outcome of work. Its output was masked before it reached the log.
@@ -31,7 +30,6 @@ func (d *Done) hide(s *secrets.Set) {
 }
 
 // HideResult returns a result with its secrets masked.
-// Use it on a result that is not the outcome of work, which is masked anyway.
 func HideResult(s *secrets.Set, result *mcp.CallToolResult) *mcp.CallToolResult {
 	if s == nil || result == nil {
 		return result
@@ -49,7 +47,6 @@ func HideResult(s *secrets.Set, result *mcp.CallToolResult) *mcp.CallToolResult 
 
 // HideContent returns content with its secrets masked. Neighbouring texts between which a secret is divided
 // become one text: a reader takes them together, as the log does.
-// Use it on items that are not part of a result, and HideResult on a result.
 func HideContent(s *secrets.Set, content []mcp.ContentBlock) []mcp.ContentBlock {
 	if s == nil {
 		return content
@@ -82,7 +79,6 @@ func HideContent(s *secrets.Set, content []mcp.ContentBlock) []mcp.ContentBlock 
 }
 
 // HideError returns an error with its secrets masked.
-// Use it on an error that quotes what a server or a tool says.
 func HideError(s *secrets.Set, e *rpc.Error) *rpc.Error {
 	if s == nil || e == nil {
 		return e

@@ -19,8 +19,8 @@ import (
 // after it, so that a call waits for no write; a process that dies loses the last of them. A run that Hide
 // has stored is recorded as it ends.
 //
-// A call takes 143 µs without the history and 146 with it (10,000 echoes over stdin, one after the other, on two
-// cores); 34 and 36 µs with 16 at a time. The history has 0.3 MB then.
+// A call takes 143 µs without the history and 146 with it (10,000 echoes over stdin, one after the other, on
+// two cores); 34 and 36 µs with 16 at a time. The history has 0.3 MB then.
 
 const (
 	// historyDelay is how long a call that has ended may wait for others before it is stored.

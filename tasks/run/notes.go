@@ -48,8 +48,8 @@ type notes struct {
 	names     []string // of all that an attempt may leave
 }
 
-// readNotes reads the notes of an attempt from variables, and the names of those of all attempts. Damaged ones
-// count as absent.
+// readNotes reads the notes of an attempt from variables, and the names of those of all attempts. Damaged
+// ones count as absent.
 func readNotes(variables json.RawMessage, attempt int) *notes {
 	n := &notes{answers: map[string]answerNote{}}
 	if !tasks.HasNotes(variables) {

@@ -54,7 +54,6 @@ func (q *Question) Answered() <-chan json.RawMessage { return q.answer }
 func (q *Question) Refused() <-chan error { return q.refused }
 
 // Closed is closed when the answer is no longer wanted.
-// Use it to withdraw the question from a client.
 func (q *Question) Closed() <-chan struct{} { return q.closed.Done() }
 
 // Answer answers the question. It fails like View.Answer.
@@ -64,7 +63,7 @@ func (q *Question) Answer(ctx context.Context, response json.RawMessage) error {
 }
 
 // Refuse refuses a question of a task that another process runs: it stores that there will be no answer, and
-// why. Call it if the client cannot be asked.
+// why.
 func (q *Question) Refuse(ctx context.Context, why error) {
 	wire, ok := errors.AsType[*rpc.Error](why)
 	if !ok {
@@ -148,8 +147,8 @@ func (r *Run) updateStatus(changed bool) error {
 	return err
 }
 
-// Answer checks answers to the open questions of a task of the owner, and answers them, like CheckResponses and
-// Answer of its View. It ignores answers for a task that has ended.
+// Answer checks answers to the open questions of a task of the owner, and answers them, like CheckResponses
+// and Answer of its View. It ignores answers for a task that has ended.
 func (r *Runner) Answer(ctx context.Context, id string, responses map[string]json.RawMessage) error {
 	v, release, err := r.Follow(ctx, id)
 	if err != nil {

@@ -142,7 +142,6 @@ type Spec struct {
 }
 
 // Client is how a Runner reaches the client that made a call. No method may block.
-// Implement it to write a call's output and status to its client.
 type Client interface {
 	// Status gets every later status of the task, in order. The terminal one comes last.
 	Status(t mcp.Task)

@@ -142,7 +142,6 @@ func (r *Runner) admit(ctx context.Context, run *Run) error {
 }
 
 // Promote gives a handle to a run that has none. It fails like Start, or with ErrEnded.
-// Use it when a plain call takes longer than its client waits.
 func (r *Run) Promote(ctx context.Context) error {
 	r.changing.Lock()
 	defer r.changing.Unlock()
@@ -158,7 +157,6 @@ func (r *Run) Promote(ctx context.Context) error {
 
 // Keep gives a handle to a run whose work is done, so that its output can be read later. It fails if the task
 // cannot be stored. The limits on live tasks and starts do not apply, since they are meant for running work.
-// Use it for a plain call whose result turned out too long to show.
 func (r *Run) Keep(ctx context.Context) error {
 	r.changing.Lock()
 	defer r.changing.Unlock()

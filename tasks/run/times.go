@@ -140,7 +140,6 @@ func (r *Run) storeTimes(t *tasks.Task) {
 }
 
 // PublishProgress makes this run note its progress sooner after Report, and more often.
-// Call it if the client of a task that this process has taken waits for the progress.
 func (r *Run) PublishProgress() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -9,12 +9,10 @@ import (
 	"runnel/tasks"
 )
 
-// Wire returns a task as a status notification shows it.
-// Use it for a client of the handshake era.
+// Wire returns a task as a status notification of the handshake era shows it.
 func (r *Runner) Wire(t *tasks.Task) mcp.Task { return t.Wire(r.o.PollInterval) }
 
-// Handle returns the answer to the task-augmented request that started the run.
-// Use it in the handshake era, and Created in the stateless one.
+// Handle returns the answer to the task-augmented request of the handshake era that started the run.
 func (r *Run) Handle() mcp.CreateTaskResult {
 	// A handle always shows the status working, even if that has changed since ("Task Status Lifecycle":
 	// tasks begin in the working status); later statuses follow it.
@@ -69,7 +67,6 @@ func (r *Runner) Detailed(ctx context.Context, id string) (mcp.DetailedTask, err
 }
 
 // Detailed returns the task as it is now, with the members that its status adds.
-// Use it where the View is at hand, and Runner.Detailed otherwise.
 func (v *View) Detailed() mcp.DetailedTask {
 	t := v.live()
 	return v.runner.detailed(&t, v.Questions())
@@ -101,8 +98,7 @@ func (r *Runner) detailed(t *tasks.Task, open map[string]mcp.InputRequest) mcp.D
 	return d
 }
 
-// Created returns the answer to a call that has become a task: resultType is "task".
-// Use it in the stateless era, and Handle in the handshake one.
+// Created returns the answer to a call of the stateless era that has become a task: resultType is "task".
 func (r *Run) Created() mcp.DetailedTask {
 	t := r.Task()
 	t.Status = mcp.TaskWorking

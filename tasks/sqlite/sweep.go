@@ -24,8 +24,8 @@ const (
 )
 
 // sweepAll keeps the state in order: it ends the tasks of processes that are gone, deletes expired tasks but
-// those that the history keeps and, if the state is too large, those that ended first. Each process has a sweeper. They do not disturb each
-// other, because every step is a transaction that checks again.
+// those that the history keeps and, if the state is too large, those that ended first. Each process has a
+// sweeper. They do not disturb each other, because every step is a transaction that checks again.
 func (d *database) sweepAll(ctx context.Context) {
 	for {
 		if err := d.sweep(ctx); err != nil && ctx.Err() == nil {

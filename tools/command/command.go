@@ -220,7 +220,7 @@ func (c *Command) prepare(args arguments) (s *process.Spec, err error) {
 }
 
 // Program returns the path of the program that a call would start; "" if an argument names it, or workers run
-// it. Use it to check a config.
+// it.
 func (c *Command) Program() (string, error) {
 	if c.OnWorkers() || len(c.argv[0].names) > 0 {
 		return "", nil

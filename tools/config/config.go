@@ -266,7 +266,7 @@ func (c *Config) at(path string) reflect.Value {
 }
 
 // Differs returns the names of sections that differ from those of other, except the sections that a running
-// server can change. Use it to report what needs a restart.
+// server can change.
 func (c *Config) Differs(other *Config) (sections []string) {
 	a, b := reflect.ValueOf(c).Elem(), reflect.ValueOf(other).Elem()
 	for i := range a.NumField() {

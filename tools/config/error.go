@@ -15,7 +15,7 @@ type Error struct {
 	Allowed string // which values are valid; may be empty
 }
 
-// Wrong makes an Error without a key. Use it in an UnmarshalText method.
+// Wrong makes an Error without a key.
 func Wrong(allowed, problem string, args ...any) error {
 	return &Error{Problem: fmt.Sprintf(problem, args...), Allowed: allowed}
 }

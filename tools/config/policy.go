@@ -14,8 +14,8 @@ import (
 // Sandboxed reports whether a child with this "sandbox:" has a sandbox.
 func (s *Sandbox) Sandboxed() bool { return s != nil && !s.Off }
 
-// SandboxOf returns the "sandbox:" that counts for a tool or an upstream, with its defaults filled in: its own,
-// else that of the whole config; nil = none. A mistake in its own is an *Error.
+// SandboxOf returns the "sandbox:" that counts for a tool or an upstream, with its defaults filled in: its
+// own, else that of the whole config; nil = none. A mistake in its own is an *Error.
 func (b *Base) SandboxOf(own *Sandbox) (*Sandbox, error) {
 	inherited := own == nil
 	if inherited {

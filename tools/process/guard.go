@@ -107,7 +107,7 @@ func NewMark() string { return guards.newMark() }
 // The folder may be made later.
 func GuardFolder(folder string) error { return guards.hold(folder) }
 
-// ReleaseFolder undoes GuardFolder. Call it when the folder was removed.
+// ReleaseFolder undoes GuardFolder.
 func ReleaseFolder(folder string) { guards.release(folder) }
 
 func newGuard() *guard { return &guard{mark: rand.Text(), held: map[string]bool{}} }

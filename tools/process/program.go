@@ -48,7 +48,7 @@ func (notFound) Error() string { return "not found" }
 
 func (notFound) Is(err error) bool { return err == fs.ErrNotExist }
 
-// RootCause returns the cause of an error of package os. Use it where the message names the path already.
+// RootCause returns the cause of an error of package os.
 func RootCause(err error) error {
 	for {
 		next := errors.Unwrap(err)

@@ -24,8 +24,7 @@ func New(source []byte, of string) *Checker {
 	return &Checker{source: source, of: cmp.Or(of, "argument")}
 }
 
-// Compile returns the first mistake in the schema itself, an [*Error]. Use it to check a schema without a
-// value.
+// Compile returns the first mistake in the schema itself, an [*Error].
 func (s *Checker) Compile() error {
 	s.once.Do(func() { s.compiled, s.err = compile(s.source) })
 	return s.err

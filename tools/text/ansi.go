@@ -6,8 +6,8 @@ import "bytes"
 const (
 	// TerminalColor is how a terminal gets it.
 	TerminalColor = "\x1b["
-	// LogColor is how the log of a command keeps it, the other form of the same function (ECMA-48, 5.4): WithoutColors
-	// takes it from what a client gets, and leaves the sequences of "ansi: keep" as they are.
+	// LogColor is how the log of a command keeps it, the other form of the same function (ECMA-48, 5.4):
+	// WithoutColors takes it from what a client gets, and leaves the sequences of "ansi: keep" as they are.
 	LogColor = "\u009b"
 )
 

@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// Nearest returns the names that may have been meant by a misspelt one, at most three, the nearest first. Use
-// it for "did you mean".
+// Nearest returns the names that may have been meant by a misspelt one, at most three, the nearest first.
 func Nearest(name string, names []string) []string {
 	type candidate struct {
 		name     string

@@ -34,8 +34,7 @@ type Hosts struct {
 	Sessions  []Session
 }
 
-// App returns the live view of a runner's tasks. Set it as tools.ServeOptions.App. hosts finds the hosts that
-// the view shows; nil = none.
+// App returns the live view of a runner's tasks. hosts finds the hosts that the view shows; nil = none.
 func App(runner *run.Runner, hosts func() Hosts) *tools.App {
 	v := &view{runner, hosts}
 	const taskID = `"taskId":{"type":"string"}`

@@ -26,7 +26,7 @@ const (
 )
 
 // Transport is a server at a URL in the form of two pipes: lines that are written go to the server, and its
-// messages are read as lines. Use it where lines are passed on as they are; [Dial] makes a client of one.
+// messages are read as lines.
 type Transport struct {
 	*link
 	work     sync.WaitGroup
