@@ -38,7 +38,7 @@
 //
 //	pipe ─▶ tools/process the output of a child is read
 //	        tools/command bytes become text (tools/text), and what must not be shown is masked (tools/secrets)
-//	        partials      the text is appended to the log (append.go), which wakes its readers (log.go)
+//	        partials      the text is appended to the log, which wakes its readers (log.go)
 //	        rpc           the writer pulls: each reader that waits encodes in turn (writer.go)
 //	        partials      Reader.Next, then Dialect.Encode, which numbers them (sep2679.go and others)
 //	stdout ◀─ rpc         they are written; the state, the store of tasks, takes it from the log, too (backing.go)

@@ -30,10 +30,10 @@
 //
 // Where things stand:
 //
-//	a tool waits for room, and for slow readers    Log.admit, Log.wouldLose (append.go)
+//	a tool waits for room, and for slow readers    Log.admit, Log.wouldLose (log.go)
 //	a tool waits for its first reader              Log.Expect (reader.go)
 //	what memory keeps of a log                     Log.trim, Log.retention (log.go), Memory.share (backing.go)
-//	when a batch goes out, and how much is in it   Deliver (deliver.go), fill (fill.go)
+//	when a batch goes out, and how much is in it   Deliver (deliver.go), fill (batch.go)
 //	a reader is woken                              Log.await, Log.wakeReaders (log.go)
 //	which dialect a call gets                      Choose of package feed
 //	a line gets its number                         Dialect.Encode; SEP-1905's segments: Segments.Number (segments.go)

@@ -8,7 +8,9 @@ import (
 	"runnel/internal/signal"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 	"runnel/tasks"
+	"runnel/tasks/feed"
 	"runnel/tasks/run"
 )
 
@@ -75,4 +77,75 @@ func (a *audience) withdraw() {
 	a.end.Set() // under mu: no question is opened after this
 	a.mu.Unlock()
 	a.questions.Wait()
+}
+
+// delivery is what the client of a call is sent through one request.
+type delivery struct {
+	feed.Feed
+	audience *audience
+	params   json.RawMessage // of the request that made the call; nil: it was made in another way
+}
+
+// begin opens the delivery of a run, and starts its work.
+func (d *delivery) begin(run *run.Run) {
+	d.audience.run = run
+	d.Open(run)
+	run.Begin()
+}
+
+// answer returns the answer to a plain call whose run has ended: the result as the client's version knows it,
+// without what was already sent, "content: []" (PR #383, after LSP's partial results: the final result is
+// empty then).
+func (d *delivery) answer() (any, error) {
+	outcome := d.Run.Task().Outcome
+	if outcome.Err != nil {
+		return nil, outcome.Err
+	}
+	dressed := d.audience.dress(d.Caller.Version, outcome.Result)
+	// Without content, dressed has the structured content as text, which was not sent.
+	if d.Spelling != feed.PR383 || len(outcome.Result.Content) == 0 || !d.Told() {
+		return dressed, nil
+	}
+	empty := *dressed
+	empty.Content = []mcp.ContentBlock{}
+	return &empty, nil
+}
+
+// dressTool removes from a tool what a version does not know: "the server never sends what the negotiated
+// version does not have".
+func dressTool(v *mcp.Version, t mcp.Tool) mcp.Tool {
+	if !v.Annotations {
+		t.Annotations = nil
+	}
+	if !v.Titles {
+		t.Title = ""
+	}
+	if !v.StructuredContent || !v.AnyStructured && rawjson.StringMember(t.OutputSchema, "type") != "object" {
+		t.OutputSchema = nil
+	}
+	if !v.ContentMeta {
+		t.Meta = nil
+	}
+	if !v.Tasks {
+		t.Execution = nil
+	}
+	if !v.Icons {
+		t.Icons = nil
+	}
+	return t
+}
+
+// dressResult converts a result to what a version knows; content of an unknown type becomes a text that names
+// it.
+func dressResult(v *mcp.Version, r *mcp.CallToolResult) *mcp.CallToolResult {
+	r = r.For(v)
+	if v.Audio && v.ResourceLinks {
+		return r
+	}
+	dressed := *r
+	dressed.Content = make([]mcp.ContentBlock, len(r.Content))
+	for i, c := range r.Content {
+		dressed.Content[i] = feed.Content(v, c)
+	}
+	return &dressed
 }

@@ -51,21 +51,21 @@
 // Where things stand:
 //
 //	a call becomes a task              service.call (call.go): every call does; service.augmented decides whether its client is told; then service.start
-//	arguments are checked              entry.fit (entry.go), with package schema
+//	arguments are checked              entry.fit (registry.go), with package schema
 //	a tool's own schema is checked     Checker.Compile of package schema, at its first use; for a config's tools also schemas.go of package command
 //	what tools/list shows              service.list, Registry.list (list.go), service.fallbackHidden (fallback.go)
-//	where the eras differ              service.call (call.go), service.callStateless (answer.go), dress.go; more in packages rpc and tasks
-//	what a version can hold            dress.go; content: Content of package feed
-//	a call asks for a ttl              ttl (callparams.go); package run decides
+//	where the eras differ              service.call (call.go), service.callStateless (answer.go), audience.go; more in packages rpc and tasks
+//	what a version can hold            audience.go; content: Content of package feed
+//	a call asks for a ttl              ttl (call.go); package run decides
 //	a call continues elsewhere         Call.Detach, Call.Offer, and Take there (detached.go)
-//	how much a model is shown          service.maxResult (byclient.go); the Shaper of package text cuts
+//	how much a model is shown          service.maxResult (options.go); the Shaper of package text cuts
 //	a call takes too long              service.patience (answer.go), service.handOver (handover.go)
 //	a running call gets a handle       Run.Promote of package run: service.answerSoon (answer.go), service.handOver (handover.go), service.recentOf (app.go)
-//	a question reaches the client      audience.ask (asking.go); as the answer to a call: service.park (answer.go)
+//	a question reaches the client      audience.ask (ask.go); as the answer to a call: service.park (answer.go)
 //	a worker asks the client           audience.Asked (relay.go)
 //	which dialect carries the output   Choose of package feed
 //	a lost stream is resumed           Resumer of package feed
 //	secrets are masked                 Output.Write, Output.Content (output.go), Call.hide (outcome.go), textStream.Write (package command); the end: package run
 //	no output after the end            Feed.Silence of package feed; the order is package run's
-//	output is shortened for a model    package text; fit.go bounds the length of a line
+//	output is shortened for a model    package text; outcome.go bounds the length of a line
 package tools

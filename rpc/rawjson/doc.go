@@ -2,7 +2,7 @@
 // walking over it takes 0.1.
 //
 //	scan.go       Scan: whether a text is one valid JSON value. All other files except exact.go rely on that
-//	walk.go       Walk: over the members of an object or the elements of an array, without copying
+//	scan.go       Walk: over the members of an object or the elements of an array, without copying
 //	object.go     Member, WithMember: reading and replacing one member of an object
 //	exact.go      Unmarshal: encoding/json with exact names of members
 //	rewrite.go    Rewrite: a value with other strings and numbers

@@ -43,18 +43,18 @@
 //	it has expired                          Run.expire (end.go)
 //	owners are kept apart                   Runner.get, Runner.List (find.go): a state finds only tasks of the owner
 //	a task is stored before its handle      Runner.admit (start.go)
-//	the last partial comes before the end   Run.finishWith (work.go): Run.awaitDelivery (deliver.go), then Run.finish (end.go)
-//	the same, where a task is aborted       Run.deliverRest (deliver.go)
+//	the last partial comes before the end   Run.finishWith (work.go): Run.awaitDelivery (work.go), then Run.finish (end.go)
+//	the same, where a task is aborted       Run.deliverRest (work.go)
 //	no partial comes after the end          Run.finish (end.go)
-//	no answer shows it working after that   Runner.BeforeTheEnd (wire.go), View.end (view.go)
+//	no answer shows it working after that   Runner.BeforeTheEnd (view.go), View.end (view.go)
 //	a task elsewhere is followed            View.watchUntilEnd (follow.go)
 //	a task is handed to a worker            Run.Offer (detach.go); which worker runs it: State.Take
 //	another process asks for a cancel       Runner.cancelElsewhere (follow.go) there, Runner.watchRequests (requests.go) here
 //	questions and progress from elsewhere   publish.go and times.go where the task runs, notes.go where it is followed
 //	a worker takes an offer                 Take of package tools, Runner.Take (detach.go), State.Take
 //	a lease is lost                         Runner.watchRequests (requests.go) ends the run
-//	the end that others stored counts       Runner.fencedEnd (settle.go)
-//	too many tasks, or requests for them    Runner.addLive, Runner.CountRequest (limits.go); over all processes by each state
-//	one process reports an end to people    Run.reportEnd (settle.go)
+//	the end that others stored counts       Runner.fencedEnd (end.go)
+//	too many tasks, or requests for them    Runner.addLive, Runner.CountRequest (start.go); over all processes by each state
+//	one process reports an end to people    Run.reportEnd (end.go)
 //	secrets are kept out of a task's end    Done.hide (hide.go), from Run.finishWith; out of its log: package tools
 package run

@@ -20,7 +20,7 @@ import (
 //	phase     what happens in it                                       ends with
 //	starting  the task is stored, and what reads its output opens      Begin
 //	running   the work runs                                            workReturned
-//	draining  the deliveries write the last of the output (deliver.go) claimEnd
+//	draining  the deliveries write the last of the output (work.go) claimEnd
 //	ending    the terminal status is being stored and announced        announceEnd
 //	ended
 //
@@ -59,7 +59,7 @@ type Run struct {
 	errorCompletes bool      // an error result completes the task, too
 	deliveries     deliveries
 	asked          int         // number of questions so far
-	hideTimer      *time.Timer // hides a run without a handle that may get one (spill.go); nil for others
+	hideTimer      *time.Timer // hides a run without a handle that may get one (history.go); nil for others
 	sampler        sampler
 }
 
@@ -89,7 +89,7 @@ type kept int
 
 const (
 	nothing kept = iota
-	hidden       // stored for people; clients do not find it (spill.go)
+	hidden       // stored for people; clients do not find it (history.go)
 	handle       // stored, and clients find it by its id: Spec.Handle, or promoted, or handed to another process
 )
 

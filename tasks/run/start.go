@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"sync"
 	"time"
 
 	"runnel/partials"
+	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
@@ -186,4 +188,66 @@ func (r *Run) promote(ctx context.Context, worked bool) error {
 	defer r.mu.Unlock()
 	r.kept = handle
 	return nil
+}
+
+// These are the reasons why a task, or a request about one, was refused.
+const (
+	refusedLive     = "live"     // MaxLive
+	refusedStarts   = "starts"   // MaxStartsPerMinute
+	refusedRequests = "requests" // MaxRequestsPerSecond
+	refusedStore    = "store"    // it could not be stored
+)
+
+// window allows a number of events in any period of a given length, so there is no burst where two periods
+// meet.
+type window struct {
+	limit  int
+	period time.Duration
+
+	mu    sync.Mutex
+	taken []time.Time // within the last period, oldest first
+}
+
+// take reports whether another event is allowed now, and counts it if so.
+func (w *window) take() bool {
+	if w.limit <= 0 {
+		return true
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	for len(w.taken) > 0 && now.Sub(w.taken[0]) >= w.period {
+		w.taken = w.taken[1:]
+	}
+	if len(w.taken) >= w.limit {
+		return false
+	}
+	w.taken = append(w.taken, now)
+	return true
+}
+
+// addLive adds a run to the live ones if the limits of this process allow it.
+func (r *Runner) addLive(run *Run) error {
+	ending := run.Task().Ending
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case ending:
+	case len(r.live) >= r.o.MaxLive:
+		return tasks.ErrTooManyLive
+	case !r.starts.take():
+		return tasks.ErrTooManyStarts
+	}
+	r.live[run.id] = run
+	r.startWatching()
+	return nil
+}
+
+// CountRequest counts a request about tasks. It returns an *rpc.Error if that exceeds the limit.
+func (r *Runner) CountRequest() error {
+	if r.requests.take() {
+		return nil
+	}
+	return r.refuse("", "", refusedRequests,
+		rpc.Errorf(mcp.CodeInternalError, "too many task requests: the limit is %d a second (tasks.maxRequestsPerSecond); try again later", r.o.MaxRequestsPerSecond))
 }

@@ -1,10 +1,14 @@
 package run
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"time"
 
+	"runnel/internal/signal"
+	"runnel/partials"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
@@ -91,4 +95,140 @@ func (r *Run) wireError(err error) *rpc.Error {
 		wire = rpc.Errorf(mcp.CodeInternalError, "internal error")
 	}
 	return wire
+}
+
+// deliveries write a run's output to its client.
+type deliveries struct {
+	expected int          // still to be started
+	running  int          // that have not yet written the last of the output
+	drained  signal.Latch // all of it is written
+}
+
+// Deliver starts a delivery in a goroutine: deliver writes the task's output to a client. Deliver or
+// Delivered is called once for each run, and once for each Hold: the task does not end before.
+func (r *Run) Deliver(deliver func(ctx context.Context)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.deliveries.expected--
+	r.deliveries.running++
+	r.runner.all.Go(func() {
+		deliver(r.ctx)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.deliveries.running--
+		r.checkDrained()
+	})
+}
+
+// Delivered replaces Deliver where nothing is written while the work runs.
+func (r *Run) Delivered() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.deliveries.expected--
+	r.checkDrained()
+}
+
+// Hold makes the run wait for one more Deliver.
+func (r *Run) Hold() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.deliveries.expected++
+}
+
+// checkDrained sets drained if the last of the output has been written. That is never so while the work runs:
+// a delivery with nothing to write returns at once, and a question of the work may add another delivery. r.mu
+// is held.
+func (r *Run) checkDrained() {
+	if d := &r.deliveries; r.phase.now >= draining && d.expected+d.running == 0 { // even then, a call that was parked while its work ended may add one
+		d.drained.Set()
+	}
+}
+
+// workReturned closes the log; from now on the run is drained as soon as the deliveries have returned.
+func (r *Run) workReturned() {
+	r.log.Close()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.worked.Set()
+	if r.phase.now < draining { // it may have been aborted
+		r.phase.set(draining)
+	}
+	r.checkDrained()
+}
+
+// awaitDelivery waits until the last of the log has been delivered, or the task is aborted. "Drain, then
+// end": the terminal status comes after the last partial, so a client that does not read delays the end.
+func (r *Run) awaitDelivery() {
+	if r.deliveries.drained.IsSet() {
+		return
+	}
+	select {
+	case <-r.deliveries.drained.Done():
+	case <-r.ctx.Done():
+	}
+}
+
+const (
+	// drainWait is how long an aborted task waits for its deliveries at a time. If the process is suspended
+	// meanwhile, only one such wait is lost.
+	drainWait = 100 * time.Millisecond
+	// drainIdle is how many waits may pass while the client reads nothing: together as long as a client has
+	// at the end of a session.
+	drainIdle = 20
+	// drainWaits is how many waits there are in all, for a client that reads slowly.
+	drainWaits = 100
+)
+
+// deliverRest lets the deliveries of an aborted task write what is in the log, as long as the client reads:
+// no partial may be missing before this end, either.
+func (r *Run) deliverRest() {
+	r.log.Close()
+	lag, idle := r.log.Lag(), 0
+	for range drainWaits {
+		r.mu.Lock()
+		r.checkDrained()
+		waits := r.deliveries.running > 0 || r.deliveries.expected > 0 && r.kept == handle // a parked call expects a delivery, but its client may never come back
+		r.mu.Unlock()
+		if !waits || idle == drainIdle {
+			return
+		}
+		select {
+		case <-r.deliveries.drained.Done():
+			return
+		case <-time.After(drainWait):
+		}
+		idle++
+		if left := r.log.Lag(); left < lag {
+			lag, idle = left, 0
+		}
+	}
+}
+
+// setEnding sets how the output ends, unless that is already known. rest are the items of the result that do
+// not repeat the output; nil means all of them.
+func (r *Run) setEnding(result *mcp.CallToolResult, rest *[]mcp.ContentBlock, err *rpc.Error) {
+	if err != nil {
+		result, rest = mcp.ErrorResult(err.Message), nil
+	}
+	if rest == nil {
+		rest = &result.Content
+	}
+	r.segments.Finish(partials.Ending{Rest: *rest, IsError: result.IsError})
+}
+
+// Complete lets an error result complete the task, too: "Tasks in immediate mode that return results
+// immediately MUST have status completed" (SEP-1905, "Task Status"). The task's own result is then its
+// result, even if Spec.Merge is set.
+// Call it before Deliver.
+func (r *Run) Complete() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.errorCompletes, r.task.Merge = true, false
+}
+
+// completes reports whether an error result completes the task.
+func (r *Run) completes() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.errorCompletes || r.runner.o.ErrorsComplete
 }

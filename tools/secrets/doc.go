@@ -21,7 +21,7 @@
 //	what counts as the same value               spellings (spell.go)
 //	a pattern that would hold back text         machine.undecided (machine.go)
 //	a value that is too short                   New (secrets.go)
-//	images and files in base64                  Set.inJSON (json.go)
+//	images and files in base64                  Set.inJSON (secrets.go)
 //	what is passed on, and what is held back    Stream.settle (stream.go)
-//	the config is read again                    Current (current.go): running calls keep the Set with which they began
+//	the config is read again                    Current (secrets.go): running calls keep the Set with which they began
 package secrets

@@ -1,11 +1,17 @@
 package secrets
 
 import (
+	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"regexp/syntax"
 	"strings"
+	"sync/atomic"
+
+	"runnel/rpc/rawjson"
 )
 
 const (
@@ -153,3 +159,75 @@ func (s *Set) UnmarshalJSON(b []byte) error {
 	*s = *made
 	return nil
 }
+
+// Current holds the current Set, which a changed config replaces. A nil Current has none. Use it where
+// secrets must stay masked after the config was read again.
+type Current struct{ set atomic.Pointer[Set] }
+
+// Set returns the current Set, nil if there is none.
+func (c *Current) Set() *Set {
+	if c == nil {
+		return nil
+	}
+	return c.set.Load()
+}
+
+// Replace makes s the current Set.
+func (c *Current) Replace(s *Set) { c.set.Store(s) }
+
+// Writer returns a writer that masks secrets on their way to a log. Each Write is one line, of JSON or of
+// text.
+func (c *Current) Writer(to io.Writer) io.Writer { return &lines{c, to} }
+
+type lines struct {
+	c  *Current
+	to io.Writer
+}
+
+func (l *lines) Write(line []byte) (int, error) {
+	masked := line
+	if s := l.c.Set(); s != nil {
+		body, end := bytes.CutSuffix(line, []byte("\n"))
+		if masked = s.JSON(body); end {
+			masked = append(bytes.Clone(masked), '\n')
+		}
+	}
+	if _, err := l.to.Write(masked); err != nil {
+		return 0, err
+	}
+	return len(line), nil
+}
+
+// minBinary is the least length of a text that may count as base64, in bytes: a shorter one may be a word.
+const minBinary = 64
+
+// JSON returns a JSON text with the secrets in its strings, names and numbers masked, or the text itself if
+// there are none. If it is not valid JSON, it is masked as text.
+func (s *Set) JSON(value json.RawMessage) json.RawMessage {
+	switch {
+	case s == nil || len(value) == 0:
+		return value
+	case !json.Valid(value):
+		return s.all.text(value)
+	}
+	return rawjson.Rewrite(value, s.inJSON)
+}
+
+// inJSON masks one string of a JSON value. In an image or a file in base64 only values count, since a pattern
+// may match any such text. One with a secret value is replaced by the base64 of the mask, because hosts
+// refuse a message with invalid base64.
+func (s *Set) inJSON(name, text string) string {
+	if name != "data" && name != "blob" || len(text) < minBinary {
+		return s.String(text)
+	}
+	if _, err := base64.StdEncoding.DecodeString(text); err != nil {
+		return s.String(text)
+	}
+	if s.values == nil || len(text) == len(s.values.text([]byte(text))) {
+		return text
+	}
+	return base64.StdEncoding.EncodeToString([]byte(mask))
+}
+
+// Holds reports whether a JSON text contains a secret. Use it to keep a text only if it has none.
+func (s *Set) Holds(value json.RawMessage) bool { return !bytes.Equal(s.JSON(value), value) }
