@@ -13,6 +13,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -107,19 +108,80 @@ func TestTwoFrontsBehindABalancer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBalanced(t, open(t), writeConfig(t, `
+			newBalanced(t, open(t), writeConfig(t, balancedConfig)...).play(t)
+		})
+	}
+}
+
+const balancedConfig = `
+selftest: true
 tools:
   sure: {shell: 'echo one; echo two', confirm: "Really?"}
   lines: {shell: 'for i in 1 2 3 4 5 6 7 8; do echo line $i; sleep 0.1; done'}
   nap: {shell: 'echo dozing; exec sleep 600', task: optional}
-`)...)
-			for range 2 {
-				b.handshake(t)
-				b.stateless(t)
-			}
-			b.killed(t)
-		})
+`
+
+// play lets clients do all that they do.
+func (b *balanced) play(t *testing.T) {
+	for range 2 {
+		b.handshake(t)
+		b.stateless(t)
 	}
+	b.killed(t)
+}
+
+// The same behind nginx, as testdata/deploy configures it.
+func TestTwoFrontsBehindNginx(t *testing.T) {
+	t.Parallel()
+	program, err := exec.LookPath("nginx")
+	if err != nil {
+		t.Skip("it takes nginx: apt-get install nginx-light")
+	}
+	b := newBalanced(t, []string{"RUNNEL_STATE=" + startNATS(t)}, writeConfig(t, balancedConfig)...)
+	config, err := os.ReadFile("testdata/deploy/nginx.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address, host := listener.Addr().String(), func(i int) string { return strings.Split(b.fronts[i].url, "/")[2] }
+	_ = listener.Close()
+	site := strings.NewReplacer("listen 80;", "listen "+address+";", "front-a:8080", host(0), "front-b:8080", host(1))
+	dir := t.TempDir()
+	text := "daemon off; master_process off; pid pid; error_log stderr;\nevents {}\nhttp {\naccess_log off;\n"
+	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
+		text += kind + "_temp_path " + dir + "/" + kind + ";\n"
+	}
+	text += site.Replace(string(config)) + "}\n"
+	if err := os.WriteFile(filepath.Join(dir, "nginx.conf"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var log syncBuffer
+	nginx := exec.Command(program, "-p", dir, "-c", "nginx.conf")
+	nginx.Stderr = &log
+	if err := nginx.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = nginx.Process.Kill()
+		if _ = nginx.Wait(); t.Failed() {
+			t.Logf("nginx:\n%s", &log)
+		}
+	})
+	b.httpServer = &httpServer{url: "http://" + address + "/mcp"}
+	for deadline := time.Now().Add(watchdog); ; time.Sleep(20 * time.Millisecond) {
+		conn, err := net.Dial("tcp", address)
+		if err == nil {
+			_ = conn.Close()
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+	b.play(t)
 }
 
 // open begins a session, with the stream for what belongs to no request.
@@ -211,8 +273,8 @@ func (b *balanced) status(t *testing.T, client *resumed, method, body string) in
 	return response.StatusCode
 }
 
-// stateless is a client of 2026-07-28: a question is answered, and a task found and cancelled, by whichever
-// front.
+// stateless is a client of 2026-07-28: a question is answered, a task found and cancelled, and what is listened
+// to is told, by whichever front.
 func (b *balanced) stateless(t *testing.T) {
 	get := func(id string, status mcp.TaskStatus) (task map[string]any) {
 		t.Helper()
@@ -239,10 +301,57 @@ func (b *balanced) stateless(t *testing.T) {
 	for range 2 {
 		get(id, mcp.TaskWorking)
 	}
-	b.post(t, "", "tasks/cancel", id, fmt.Sprintf(`"taskId":%q`, id))
+	var listeners []*bufio.Reader
 	for range 2 {
-		get(id, mcp.TaskCancelled)
+		heard := b.asks(t, "subscriptions/listen", "", fmt.Sprintf(`"notifications":{"taskIds":[%q]}`, id))
+		until(t, heard, "acknowledged")
+		listeners = append(listeners, heard)
 	}
+	b.post(t, "", "tasks/cancel", id, fmt.Sprintf(`"taskId":%q`, id))
+	for _, heard := range listeners {
+		get(id, mcp.TaskCancelled)
+		until(t, heard, `"status":"cancelled"`)
+	}
+
+	var created struct{ Result struct{ TaskID string } }
+	call, _ := io.ReadAll(b.asks(t, "tools/call", "ask", `"name":"ask","arguments":{"message":"Really?","delayMs":500}`))
+	call = call[max(bytes.LastIndex(call, []byte(`{"jsonrpc"`)), 0):] // it may have come as an event
+	if err := json.Unmarshal(call, &created); err != nil {
+		t.Fatalf("%v: %s", err, call)
+	}
+	id = created.Result.TaskID // the next request comes to the other front
+	questions, _ := get(id, mcp.TaskInputRequired)["inputRequests"].(map[string]any)
+	for question := range questions {
+		answer := fmt.Sprintf(`"taskId":%q,"inputResponses":{%q:{"action":"accept","content":{"answer":"two"}}}`, id, question)
+		if a, _ := b.post(t, "", "tasks/update", id, answer); a.Error != nil {
+			t.Errorf("%+v", a.Error)
+		}
+	}
+	if got := fmt.Sprint(get(id, mcp.TaskCompleted)["result"]); len(questions) != 1 || !strings.Contains(got, "two") {
+		t.Errorf("%d questions, then %s", len(questions), got)
+	}
+}
+
+// asks sends a request of a client of 2026-07-28 that can be asked, and returns what comes.
+func (b *balanced) asks(t *testing.T, method, name, members string) *bufio.Reader {
+	t.Helper()
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":"l","method":%q,"params":%s}`, method,
+		inEra(`"elicitation":{},`+takes, "", members))
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for header, value := range map[string]string{
+		"Content-Type": "application/json", "Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method, "Mcp-Name": name,
+	} {
+		request.Header.Set(header, value)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = response.Body.Close() })
+	return bufio.NewReader(response.Body)
 }
 
 // killed kills the front that has a session. The client goes on at the other, and what it had subscribed to

@@ -90,6 +90,7 @@ func place() string {
 func (s *Setup) newRunner(conf *config.Config, store tasks.State, observer run.Observer, log zerolog.Logger) *run.Runner {
 	return run.NewRunner(run.Options{
 		Place:        place(),
+		Fronts:       conf.HTTP.Addr != "" && !conf.State.InMemory(),
 		State:        store,
 		Owner:        conf.Server.Owner,
 		TTL:          time.Duration(conf.Tasks.TTL),

@@ -29,7 +29,8 @@
 //   - Those that Run.Deliver starts end with the run.
 //   - A caller of View.Relay has one that looks for questions, and one for each question that it asks (relay.go).
 //   - While a task runs, one looks from time to time at its output and its progress (times.go).
-//   - In a process that has taken a task, each open question has one that waits for its answer (publish.go).
+//   - In a process that has taken a task, or is one of several fronts, each open question has one that waits
+//     for its answer (publish.go).
 //   - While this process runs a task that others can see, one looks for their requests (requests.go), and one
 //     ends each task that they want ended. These, and those that Runner.Go starts, end with Runner.Close.
 //   - A state on disk has its own (package sqlite).

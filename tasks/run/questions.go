@@ -31,9 +31,10 @@ func (r *Run) Ask(q *Question) error {
 	q.answer, q.refused = make(chan json.RawMessage, 1), make(chan error, 1)
 	q.closed, q.close = context.WithCancel(context.Background())
 	r.open = append(r.open, q)
+	q.published = r.taken || r.runner.o.Fronts && r.kept == handle
 	r.mu.Unlock()
 	var err error
-	if r.taken { // before the status, so that a follower who sees the status finds the question
+	if q.published { // before the status, so that a follower who sees the status finds the question
 		err = r.publish(q)
 	}
 	if err == nil {
@@ -87,7 +88,7 @@ func (q *Question) Close() error {
 func (r *Run) closeQuestion(q *Question) error {
 	q.close()
 	err := r.updateStatus(r.forget(q))
-	if r.taken {
+	if q.published {
 		r.unpublish(q)
 	}
 	return err

@@ -140,13 +140,14 @@ type Question struct {
 	Sent    bool                                // it has been or will be sent to a client, so tasks/result does not send it again
 	Check   func(content json.RawMessage) error // checks the content of an accepted answer; nil = no check
 
-	run     *Run  // the run that asks; nil if another process runs the task
-	view    *View // of the task
-	key     string
-	answer  chan json.RawMessage // capacity 1: only the first answer counts
-	refused chan error           // capacity 1
-	closed  context.Context
-	close   context.CancelFunc
+	run       *Run  // the run that asks; nil if another process runs the task
+	view      *View // of the task
+	key       string
+	published bool                 // other processes can answer it (publish.go)
+	answer    chan json.RawMessage // capacity 1: only the first answer counts
+	refused   chan error           // capacity 1
+	closed    context.Context
+	close     context.CancelFunc
 }
 
 // Worked is closed when the work has returned. The task ends when its output has been delivered, too.
