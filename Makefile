@@ -26,7 +26,7 @@ RUNNEL_FLEET_ROUNDS ?= 200
 RUNNEL_FLEET_TIME ?= 1h
 RUNNEL_FLEET_SEED ?=
 
-.PHONY: help build demo cast man packages wine count test ci nightly check lint vuln race configs crash states soak streams hostile fidelity fleet deploy fuzz fuzz-short hosts hosts-short browser browser-short pictures bench clean
+.PHONY: help build demo cast man packages wine count test ci nightly check lint vuln race configs crash states soak streams hostile escapes fidelity fleet deploy fuzz fuzz-short hosts hosts-short browser browser-short pictures bench clean
 
 .DEFAULT_GOAL = build
 
@@ -127,6 +127,9 @@ hosts: build ## real agent programs from npm, against scripted models: what a mo
 
 hosts-short: build ## three of them, with a shorter build
 	go -C testdata/hosts test -short -count=1 -timeout 10m .
+
+escapes: ## attacks on the sandbox without one, in runnel's, in bubblewrap and in srt (npm i -g @anthropic-ai/sandbox-runtime; bubblewrap, socat, ripgrep; root): tools/sandbox/testdata/escapes.md
+	RUNNEL_ESCAPES=1 go test -count=1 -v -timeout 20m -run '^TestCompare$$' ./tools/sandbox
 
 browser: build ## the live view in a real Chromium (testdata/browser/README.md)
 	go -C testdata/browser test -count=1 -v -timeout 30m .

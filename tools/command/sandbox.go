@@ -46,7 +46,7 @@ func (c *Command) bounds(output []byte) string {
 	}
 	allowed := fmt.Sprintf("changing %s, and %s", strings.Join(c.sandbox.Write, ", "), network)
 	if denied := c.sandbox.Denied(string(output), c.dir); denied != "" {
-		return fmt.Sprintf("[blocked by the sandbox: %s; allowed: %s]", denied, allowed)
+		return fmt.Sprintf("blocked by the sandbox: %s; allowed: %s", denied, allowed)
 	}
 	return fmt.Sprintf("[in a sandbox; allowed: %s]", allowed)
 }

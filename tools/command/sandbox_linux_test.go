@@ -70,7 +70,7 @@ exit 3`
 	for range 2 {
 		result, _, _ := call(t, denied, `{}`)
 		said := contentText(t, result.Content[0])
-		want := " [blocked by the sandbox: write to " + outside + "/file; allowed: changing " + dir + ", and no network]"
+		want := " blocked by the sandbox: write to " + outside + "/file; allowed: changing " + dir + ", and no network"
 		if !strings.HasSuffix(said, want) {
 			t.Errorf("%s", said)
 		}

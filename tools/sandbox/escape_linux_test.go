@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strconv"
 	"strings"
 	"syscall"
@@ -15,6 +16,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
 )
 
@@ -23,6 +25,7 @@ type place struct {
 	Mine, Outside, Hidden string // directories
 	Shared                string // a file in shared memory
 	TCP, UDP              string // addresses of servers outside
+	Terminal              string // one outside
 	Victim                int    // a process outside
 }
 
@@ -30,16 +33,20 @@ type place struct {
 func in() place {
 	victim, _ := strconv.Atoi(os.Getenv("VICTIM"))
 	env := os.Getenv
-	return place{env("MINE"), env("OUTSIDE"), env("HIDDEN"), env("SHARED"), env("TCP"), env("UDP"), victim}
+	return place{
+		Mine: env("MINE"), Outside: env("OUTSIDE"), Hidden: env("HIDDEN"), Shared: env("SHARED"),
+		TCP: env("TCP"), UDP: env("UDP"), Terminal: env("TERMINAL"), Victim: victim,
+	}
 }
 
 // kind says what is special about an attack.
 type kind uint8
 
 const (
-	common kind = iota
-	mounts      // Landlock and seccomp alone do not refuse it
-	asRoot      // without a sandbox it succeeds for root alone
+	common   kind = iota
+	mounts        // Landlock and seccomp alone do not refuse it
+	asRoot        // without a sandbox it succeeds for root alone
+	possible      // no sandbox refuses it
 )
 
 // attacks are what a command may try. Each returns nil if it has done what it must not.
@@ -78,6 +85,13 @@ var attacks = []struct {
 	{"chmod", mounts, func(p place) error { return os.Chmod(p.Outside+"/file", 0o666) }},
 	{"set the times", mounts, func(p place) error { return os.Chtimes(p.Outside+"/file", time.Unix(0, 0), time.Unix(0, 0)) }},
 	{"write to a git hook", mounts, func(p place) error { return os.WriteFile(p.Mine+"/.git/hooks/pre-commit", []byte("x"), 0o700) }},
+	{"write to an .envrc that is there", mounts, func(p place) error { return os.WriteFile(p.Mine+"/.envrc", []byte("x"), 0o600) }},
+	{"write to a runnel.yaml that is there", mounts, func(p place) error { return os.WriteFile(p.Mine+"/runnel.yaml", []byte("x"), 0o600) }},
+	{"write to a .bashrc that is there", mounts, func(p place) error { return os.WriteFile(p.Mine+"/.bashrc", []byte("x"), 0o600) }},
+	{"put another in its place", mounts, func(p place) error {
+		return errors.Join(os.WriteFile(p.Mine+"/new", []byte("x"), 0o600), os.Rename(p.Mine+"/new", p.Mine+"/.envrc"))
+	}},
+	{"make a file that runs later (.zshrc)", possible, func(p place) error { return os.WriteFile(p.Mine+"/.zshrc", []byte("x"), 0o600) }},
 	{"mount", asRoot, func(p place) error {
 		return errors.Join(unix.Mount(p.Outside, p.Mine+"/m", "", unix.MS_BIND, ""), unix.Unmount(p.Mine+"/m", 0))
 	}},
@@ -97,6 +111,7 @@ var attacks = []struct {
 		return errors.Join(os.Rename(p.Hidden, p.Mine+"/hidden"), reads(p.Mine+"/hidden/key"))
 	}},
 	{"read it by /proc/PID/root", common, func(p place) error { return reads(fmt.Sprintf("/proc/%d/root%s/key", p.Victim, p.Hidden)) }},
+	{"see another program's arguments", mounts, func(p place) error { return reads(fmt.Sprintf("/proc/%d/cmdline", p.Victim)) }},
 	{"read another program's environment", common, func(p place) error { return reads(fmt.Sprintf("/proc/%d/environ", p.Victim)) }},
 	{"read another program's memory", common, func(p place) error {
 		f, err := os.OpenFile(fmt.Sprintf("/proc/%d/mem", p.Victim), os.O_RDONLY, 0)
@@ -105,9 +120,9 @@ var attacks = []struct {
 	{"ptrace", common, func(p place) error { return syscall.PtraceAttach(p.Victim) }},
 	{"signal", common, func(p place) error { return syscall.Kill(p.Victim, syscall.SIGCONT) }},
 	{"TCP", common, func(p place) error { return dials("tcp", p.TCP) }},
-	{"UDP", common, func(p place) error { return hears(p.UDP) }},
-	{"a unix socket", common, func(p place) error { return dials("unix", p.Outside+"/socket") }},
-	{"an abstract unix socket", common, func(p place) error { return dials("unix", "@"+p.Outside) }},
+	{"UDP, such as DNS", common, func(p place) error { return hears(p.UDP) }},
+	{"a unix socket (docker, an ssh agent)", common, func(p place) error { return dials("unix", p.Outside+"/socket") }},
+	{"an abstract unix socket (D-Bus, X11)", common, func(p place) error { return dials("unix", "@"+p.Outside) }},
 	{"a unix socket, by a number with more bits", common, func(place) error {
 		fd, _, errno := syscall.RawSyscall(syscall.SYS_SOCKET, 1<<32|unix.AF_UNIX, unix.SOCK_STREAM, 0)
 		if errno != 0 {
@@ -133,7 +148,7 @@ var attacks = []struct {
 		}
 		return nil
 	}},
-	{"more rights by a program", common, func(place) error {
+	{"a setuid program", common, func(place) error {
 		status, err := os.ReadFile("/proc/self/status")
 		if err == nil && strings.Contains(string(status), "NoNewPrivs:\t1") {
 			err = errors.New("no_new_privs is set")
@@ -159,6 +174,50 @@ var attacks = []struct {
 			}
 		}
 		return errors.New("none is open")
+	}},
+	{"type into a terminal outside (TIOCSTI)", asRoot, func(p place) error {
+		f, err := os.OpenFile(p.Terminal, os.O_RDONLY|syscall.O_NOCTTY, 0)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		letter := byte('x')
+		if _, _, errno := syscall.Syscall(unix.SYS_IOCTL, f.Fd(), unix.TIOCSTI, uintptr(unsafe.Pointer(&letter))); errno != 0 {
+			return errno
+		}
+		return nil
+	}},
+	{"change a setting of the kernel", asRoot, func(place) error {
+		const setting = "/proc/sys/kernel/core_pattern"
+		text, err := os.ReadFile(setting)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(setting, text, 0)
+	}},
+	{"a gigabyte of memory, past a limit", common, func(place) error {
+		_, err := unix.Mmap(-1, 0, 1<<30, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+		return err
+	}},
+	{"a large file, past a limit", common, func(p place) error {
+		signal.Ignore(syscall.SIGXFSZ)
+		return os.Truncate(p.Mine+"/large", 1<<30)
+	}},
+	{"many open files, past a limit", common, func(p place) error {
+		for range 500 {
+			if _, err := syscall.Open(p.Mine, syscall.O_RDONLY, 0); err != nil {
+				return err
+			}
+		}
+		return nil
+	}},
+	{"many files on the disk", possible, func(p place) error {
+		for i := range 500 {
+			if err := os.WriteFile(p.Mine+"/"+strconv.Itoa(i), nil, 0o600); err != nil {
+				return err
+			}
+		}
+		return nil
 	}},
 	{"shared memory", mounts, func(p place) error { return reads(p.Shared) }},
 }
@@ -227,10 +286,10 @@ func TestEscapes(t *testing.T) {
 	for _, attack := range attacks {
 		t.Run(attack.name, func(t *testing.T) {
 			t.Parallel()
-			if code, said := attackIn(t, attack.name, nil, false); code != escaped && (attack.how != asRoot || os.Geteuid() == 0) {
+			if code, said := attackIn(t, attack.name, inNone); code != escaped && (attack.how != asRoot || os.Geteuid() == 0) {
 				t.Errorf("without a sandbox: exit code %d: %s", code, said)
 			}
-			if code, said := attackIn(t, attack.name, &Policy{}, false); code != refusal && attack.how != mounts {
+			if code, said := attackIn(t, attack.name, inLandlock); code != refusal && attack.how != mounts && attack.how != possible {
 				t.Errorf("Landlock and seccomp: exit code %d: %s", code, said)
 			} else {
 				t.Logf("Landlock and seccomp: %s", said)
@@ -239,7 +298,7 @@ func TestEscapes(t *testing.T) {
 				t.Logf("namespaces are not tried: %v", kernel.Namespaces)
 				return
 			}
-			if code, said := attackIn(t, attack.name, &Policy{}, true); code != refusal {
+			if code, said := attackIn(t, attack.name, inNamespaces); code != refusal && attack.how != possible {
 				t.Errorf("namespaces, too: exit code %d: %s", code, said)
 			} else {
 				t.Logf("namespaces, too: %s", said)
@@ -249,7 +308,7 @@ func TestEscapes(t *testing.T) {
 }
 
 // attackIn runs an attack in a new place.
-func attackIn(t *testing.T, name string, p *Policy, namespaces bool) (code int, said string) {
+func attackIn(t *testing.T, name string, in sandboxed) (code int, said string) {
 	t.Helper()
 	home, err := os.MkdirTemp("", "a") //nolint:usetesting // short, for the paths of sockets
 	if err != nil {
@@ -268,7 +327,10 @@ func attackIn(t *testing.T, name string, p *Policy, namespaces bool) (code int, 
 	}
 	_ = shared.Close()
 	t.Cleanup(func() { _ = os.Remove(shared.Name()) })
-	for _, file := range []string{here.Outside + "/file", here.Hidden + "/key", shared.Name()} {
+	for _, file := range []string{
+		here.Outside + "/file", here.Hidden + "/key", shared.Name(),
+		here.Mine + "/.git/hooks/pre-commit", here.Mine + "/.envrc", here.Mine + "/runnel.yaml", here.Mine + "/.bashrc", here.Mine + "/large",
+	} {
 		if err := os.WriteFile(file, []byte("text"), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -290,6 +352,11 @@ func attackIn(t *testing.T, name string, p *Policy, namespaces bool) (code int, 
 			_, _ = udp.WriteTo(buffer, from)
 		}
 	}()
+	master, terminal, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = errors.Join(master.Close(), terminal.Close()) })
 	victim := exec.Command("/bin/sleep", "600")
 	victim.Dir = here.Outside
 	victim.Env = []string{"SECRET=x"}
@@ -303,38 +370,42 @@ func attackIn(t *testing.T, name string, p *Policy, namespaces bool) (code int, 
 	cmd.Env = []string{
 		"ATTACK=" + name, "MINE=" + here.Mine, "OUTSIDE=" + here.Outside, "HIDDEN=" + here.Hidden, "SHARED=" + shared.Name(),
 		"TCP=" + tcp, "UDP=" + udp.LocalAddr().String(), "VICTIM=" + strconv.Itoa(victim.Process.Pid),
+		"TERMINAL=" + terminal.Name(), "PATH=" + os.Getenv("PATH"), "HOME=" + home,
 	}
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := start(cmd, p.of(here), namespaces); err != nil {
+	if err := in(cmd, here); err != nil {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
 	return cmd.ProcessState.ExitCode(), strings.TrimSpace(out.String())
 }
 
-// of returns the policy for a place; nil is nil.
-func (p *Policy) of(here place) *Policy {
-	if p == nil {
-		return nil
-	}
-	q := *p
-	q.Write = append(q.Write, here.Mine)
-	q.Hide = append(q.Hide, here.Hidden)
-	q.Keep = append(q.Keep, here.Mine+"/.git/hooks")
-	return &q
+// sandboxed starts an attack's command in a sandbox for a place.
+type sandboxed func(cmd *exec.Cmd, here place) error
+
+// inNone has a file open that the tests' own process leaves to its children.
+func inNone(cmd *exec.Cmd, _ place) error {
+	cmd.ExtraFiles = []*os.File{os.Stderr}
+	return cmd.Start()
 }
 
-// start starts a command, in a sandbox if there is a policy. One without has a file open that the tests' own
-// process leaves to its children.
-func start(cmd *exec.Cmd, p *Policy, namespaces bool) error {
-	if p == nil {
-		cmd.ExtraFiles = []*os.File{os.Stderr}
-		return cmd.Start()
-	}
+func inLandlock(cmd *exec.Cmd, here place) error { return startIn(cmd, here, false) }
+
+func inNamespaces(cmd *exec.Cmd, here place) error { return startIn(cmd, here, true) }
+
+func startIn(cmd *exec.Cmd, here place, namespaces bool) error {
 	program, err := os.Executable()
 	if err != nil {
 		return err
+	}
+	p := &Policy{
+		Write:  []string{here.Mine},
+		Hide:   []string{here.Hidden},
+		Limits: Limits{Memory: 512 << 20, Files: 256, FileSize: 64 << 20},
+	}
+	for _, name := range RunsLater {
+		p.Keep = append(p.Keep, here.Mine+"/"+name)
 	}
 	s, err := (&order{Policy: p, Path: program, Argv: cmd.Args, Namespaces: namespaces}).wrap(cmd, "/proc/self/exe")
 	if err != nil {

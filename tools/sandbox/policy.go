@@ -84,4 +84,5 @@ var systemFiles = []string{
 var RunsLater = []string{
 	".git/hooks", ".git/config", "runnel.yaml", "runnel.yml", ".envrc", ".vscode", ".idea",
 	".mcp.json", ".claude", ".cursor", ".gemini", ".codex",
+	".profile", ".bashrc", ".bash_profile", ".zshrc", ".zshenv", ".zprofile", ".config/fish",
 }
