@@ -309,7 +309,7 @@ func TestProgress(t *testing.T) {
 		return func(p *Progress) []byte { return p.Report(nil, done, total, message) }
 	}
 	report := func(done, total float64) step { return tell(done, total, "") }
-	beat := func(p *Progress) []byte { return p.Beat(nil, nil) }
+	beat := func(p *Progress) []byte { return p.Heartbeat(nil, nil) }
 	for _, c := range []struct {
 		name    string
 		message bool

@@ -95,7 +95,7 @@ func (p *Progress) Encode(dst []byte, b Batch) []byte {
 	if len(line) == 0 || p.reported && p.total > 0 && p.last >= p.total || slices.Contains(p.reports[:], string(shorten.Cut(line, maxMessage))) {
 		return dst // after the total there is no more progress to show
 	}
-	return p.Beat(dst, line)
+	return p.Heartbeat(dst, line)
 }
 
 // Written returns how many notifications were written.
@@ -114,8 +114,8 @@ func (p *Progress) Resume(count int64) {
 	p.last = float64(count)
 }
 
-// Beat appends a notification that is not a report of the tool, with or without a message.
-func (p *Progress) Beat(dst, message []byte) []byte {
+// Heartbeat appends a notification that is not a report of the tool, with or without a message.
+func (p *Progress) Heartbeat(dst, message []byte) []byte {
 	p.tick()
 	return p.encode(dst, message)
 }
@@ -139,7 +139,7 @@ func (p *Progress) Report(dst []byte, done, total float64, message string) []byt
 	if !p.reported { // its first report
 		if done == 0 && total == 0 || p.begun && done <= 0 { // nothing is done yet
 			p.remember(message)
-			return p.Beat(dst, []byte(message))
+			return p.Heartbeat(dst, []byte(message))
 		}
 		if p.begun && done <= p.last {
 			p.scale = math.Ceil((p.last + 1) / done) // the share that is done stays the same

@@ -34,7 +34,7 @@ func (l *Log) NewReader(pos int64) *Reader {
 		r.cost = l.cost - (l.end - pos) // at most: small chunks after pos cost more than their size
 	}
 	l.readers = append(l.readers, &r.cursor)
-	l.leave(l.expected)
+	l.release(l.expected)
 	return r
 }
 
@@ -106,11 +106,11 @@ func (r *Reader) Pos() int64 {
 func (r *Reader) Close() {
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()
-	r.log.leave(&r.cursor)
+	r.log.release(&r.cursor)
 }
 
-// leave removes a reader from those that Append waits for. l.mu is held.
-func (l *Log) leave(c *cursor) {
+// release removes a reader from those that Append waits for. l.mu is held.
+func (l *Log) release(c *cursor) {
 	if i := slices.Index(l.readers, c); i >= 0 {
 		l.readers = slices.Delete(l.readers, i, i+1)
 		l.wakeAppends()

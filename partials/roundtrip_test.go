@@ -295,7 +295,7 @@ func reportProgress(t *testing.T, rng *rand.Rand, p *Progress, lane Lane) (stop 
 			done += rng.Float64() - 0.2
 			_ = lane.Write(t.Context(), func(dst []byte) []byte {
 				if rng.IntN(3) == 0 {
-					return p.Beat(dst, []byte(beaten))
+					return p.Heartbeat(dst, []byte(beaten))
 				}
 				return p.Report(dst, done, float64(rng.IntN(2)*100), reported)
 			})

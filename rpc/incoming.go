@@ -51,7 +51,7 @@ const slotPatience = 250 * time.Millisecond
 // waits for its turn.
 const maxWaits = 1000
 
-// admit takes a slot for a request, whose id must not be in flight. The handler must then run, and leave must
+// admit takes a slot for a request, whose id must not be in flight. The handler must then run, and release must
 // follow. It waits for a slot while slots become free (slotPatience).
 func (f *incoming) admit(c *call) *Error {
 	f.mu.Lock()
@@ -152,8 +152,8 @@ func (f *incoming) freeSlots(slots int) {
 	f.room.Send()
 }
 
-// leave notes that the handler of an admitted request has returned.
-func (f *incoming) leave(c *call) {
+// release notes that the handler of an admitted request has returned.
+func (f *incoming) release(c *call) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.bytes -= int64(len(c.params))
@@ -246,7 +246,7 @@ func (c *call) start(h func(context.Context) (any, error)) {
 // that it has passed on, so it does not miss the reply.
 func (c *call) answer(result any, err error) {
 	wanted := c.incoming.finish(c)
-	defer c.incoming.leave(c)
+	defer c.incoming.release(c)
 	defer c.cancel(nil)
 	if !wanted {
 		c.incoming.freeSlots(1)

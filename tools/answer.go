@@ -246,7 +246,7 @@ func (s *service) park(p *mcp.CallToolParams, d *delivery, questions map[string]
 	if d.Started() && d.Spelling == feed.PR383 {
 		d.EndPartials()
 	}
-	state, err := s.parked.leave(p, &parkedCall{audience: d.audience, position: position})
+	state, err := s.parked.put(p, &parkedCall{audience: d.audience, position: position})
 	if err != nil {
 		run.Cancel(err.Error())
 		return nil, err
@@ -259,7 +259,7 @@ func (s *service) park(p *mcp.CallToolParams, d *delivery, questions map[string]
 
 // resume continues a call that was answered with questions.
 func (s *service) resume(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.CallToolParams) (any, error) {
-	parked, err := s.parked.take(p)
+	parked, err := s.parked.claim(p)
 	if err != nil {
 		return nil, err
 	}

@@ -38,10 +38,13 @@ type audience struct {
 // Status implements run.Client.
 func (a *audience) Status(t mcp.Task) { a.current.Load().Status(t) }
 
-// Silence implements run.Client.
+// Silence implements run.Client. It also withdraws the open questions, and admits no new ones.
 func (a *audience) Silence() {
 	a.current.Load().Silence()
-	a.withdraw()
+	a.mu.Lock()
+	a.end.Set() // under mu: no question is opened after this
+	a.mu.Unlock()
+	a.questions.Wait()         // the client has been told that they are withdrawn, as far as it reads
 	a.current.Load().Silence() // the call may have come back by now; if it comes back later, it finds a.end
 }
 
@@ -69,15 +72,6 @@ func (a *audience) dress(v *mcp.Version, r *mcp.CallToolResult) *mcp.CallToolRes
 
 // caller returns the sender of the latest request of the call: capabilities belong to a request.
 func (a *audience) caller() *rpc.Caller { return a.current.Load().Caller }
-
-// withdraw withdraws the open questions and admits no new ones. When it returns the client has been told so,
-// as far as it reads.
-func (a *audience) withdraw() {
-	a.mu.Lock()
-	a.end.Set() // under mu: no question is opened after this
-	a.mu.Unlock()
-	a.questions.Wait()
-}
 
 // delivery is what the client of a call is sent through one request.
 type delivery struct {

@@ -28,7 +28,7 @@ func (e *entry) run(ctx context.Context, in *Call, log *partials.Log, report fun
 		out.hide(in.run.Secrets())
 	}
 	result, err := e.tool.Call(ctx, in, out)
-	out.end()
+	out.flush()
 	return in.outcome(ctx, out, result, err)
 }
 

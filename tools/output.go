@@ -181,8 +181,8 @@ func (w *textWriter) append(text []byte) error {
 // maxPiece is how much of a long text one append takes: between two of them, undelivered output is bounded.
 const maxPiece = 64 << 10
 
-// end writes what is left of an unfinished character, and what could have become a secret.
-func (o *Output) end() {
+// flush writes what is left of an unfinished character, and what could have become a secret.
+func (o *Output) flush() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, w := range []*textWriter{&o.stdout, &o.stderr} {

@@ -25,7 +25,7 @@ func FuzzTextWriter(f *testing.F) {
 			}
 			rest = rest[n:]
 		}
-		out.end()
+		out.flush()
 		var whole []byte
 		for _, chunk := range allChunks(t, log) {
 			if !utf8.Valid(chunk.Data) {

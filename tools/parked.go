@@ -40,8 +40,8 @@ type parkedCall struct {
 
 func newParking() *parking { return &parking{calls: map[string]*parkedCall{}} }
 
-// leave parks a call and returns its requestState.
-func (p *parking) leave(request *mcp.CallToolParams, call *parkedCall) (requestState string, err error) {
+// put parks a call and returns its requestState.
+func (p *parking) put(request *mcp.CallToolParams, call *parkedCall) (requestState string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -57,8 +57,8 @@ func (p *parking) leave(request *mcp.CallToolParams, call *parkedCall) (requestS
 	return requestState, nil
 }
 
-// take returns the call that a request continues. A request with wrong answers may be sent again.
-func (p *parking) take(request *mcp.CallToolParams) (*parkedCall, error) {
+// claim returns the call that a request continues. A request with wrong answers may be sent again.
+func (p *parking) claim(request *mcp.CallToolParams) (*parkedCall, error) {
 	p.mu.Lock()
 	call := p.calls[request.RequestState]
 	p.mu.Unlock()

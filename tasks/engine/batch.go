@@ -71,7 +71,7 @@ func (w *written) cut(limit int64) (gone []int64) {
 }
 
 // collect makes a batch of output that is not stored yet, nil if there is none. k.mu is held.
-func (k *keeping) collect() *Batch {
+func (k *backing) collect() *Batch {
 	limit, size := k.log.Limit(), int64(ExtentBytes)
 	if limit > 0 {
 		size = max(min(size, limit/16), 1) // head and tail consist of whole extents
@@ -98,7 +98,7 @@ func (k *keeping) collect() *Batch {
 }
 
 // number adds the numbers that segments have got.
-func (k *keeping) number(b *Batch) {
+func (k *backing) number(b *Batch) {
 	w := &b.after
 	if k.numbers {
 		k.segments.Number(w.end)

@@ -5,7 +5,7 @@
 //
 //	Runner ─ Put, Take, ... ─▶ State ─ of an owner ─▶ Space ─ Insert, Write, End ─▶ Store ─▶ server
 //	                                                   │ ▲                          ▲
-//	Log ─ Due ─▶ keeping, its goroutine ─ Batch ───────┼─┼──────────── Append ──────┘
+//	Log ─ Due ─▶ backing, its goroutine ─ Batch ───────┼─┼──────────── Append ──────┘
 //	                                                   │ └─ marks and leases ─ Sweep ends what dead processes have left
 //	Watch ◀─ Hear, or a look ──────────────────────────┘
 //
@@ -13,20 +13,20 @@
 //
 //	keeper    the name of the process that runs a task
 //	space     what this process has of an owner's tasks
-//	keeping   the output and the record of one task that this process runs
+//	backing   the output and the record of one task that this process runs
 //	batch     some output that is stored in one go; it is sent again, as it is, until it is acknowledged
 //	mark      says which process keeps a task, where a sweep finds it; the record decides
 //	lease     says that a process lives, until it runs out; its process renews it
 //	line      what waits for workers, in the order in which it was offered
 //
 // Goroutines: one for each task that this process runs, from its first Put to its last, which writes its
-// output (keeping.go). Two for each space until Close: one renews the lease, and one sweeps, because ending
+// output (backing.go). Two for each space until Close: one renews the lease, and one sweeps, because ending
 // what dead processes have left may take longer than the lease lasts. Close also ends what an engine has
 // started with Space.Go.
 //
-// Locks: State.dial, held while connecting to the server; Space.sweeping and keeping.mu, held across I/O,
+// Locks: State.dial, held while connecting to the server; Space.sweeping and backing.mu, held across I/O,
 // neither under the other; Space.clearing and line.look, channels that are full while somebody deletes a
-// refused task or looks at the line; then State.mu, Space.mu, line.mu or bell.mu, none under another.
+// refused task or looks at the line; then State.mu, Space.mu, line.mu or news.mu, none under another.
 //
 // Where things stand:
 //
@@ -35,12 +35,12 @@
 //	only its keeper writes or ends a task                          the record's keeper: Store.Write, End, Append, Take refuse the others
 //	a lease is renewed                                             Space.Renew (lease.go), which calls Store.Lease of the engine
 //	a process counts as gone                                       its lease has run out, and is not renewed: Space.Sweep (lease.go)
-//	this process has lost its lease, or one of its tasks           Space.Renew (lease.go), keeping.lose (keeping.go); reported by State.Heed (heed.go)
+//	this process has lost its lease, or one of its tasks           Space.Renew (lease.go), backing.lose (backing.go); reported by State.Heed (heed.go)
 //	the tasks of a process that is gone are ended                  Space.recover (recover.go)
 //	the plain calls of one, which workers run, too                 Space.leaveWithFront, Space.endLeft (queue.go)
-//	what was stored without an acknowledgement is stored once      keeping.store, keeping.settle (keeping.go)
-//	head and tail of a long log, numbers of segments               keeping.collect (batch.go)
+//	what was stored without an acknowledgement is stored once      backing.store, backing.settle (backing.go)
+//	head and tail of a long log, numbers of segments               backing.collect (batch.go)
 //	what is stored is what runnel could have written               Record.Check (record.go)
 //	a task that waits is ended, or shown again                     Space.tend (queue.go), by any process; State.Watch, by who follows it
-//	the task of a dead worker waits again                          Space.recover (recover.go), Space.waitAgain (queue.go); its output continues: keeping.resume
+//	the task of a dead worker waits again                          Space.recover (recover.go), Space.waitAgain (queue.go); its output continues: backing.resume
 package engine

@@ -17,16 +17,16 @@ const (
 
 // Heed implements tasks.State.
 func (s *State) Heed(ctx context.Context) (asked, fenced []string, err error) {
-	rung, news := s.bell.answer()
+	sent, unread := s.news.read()
 	wait := heedMost
 	if asked, fenced, err = s.heard(ctx); err == nil && len(asked)+len(fenced) > 0 {
-		if wait = heedInterval; news {
+		if wait = heedInterval; unread {
 			return asked, fenced, nil
 		}
 	}
 	select {
-	case <-rung:
-		s.bell.answer()
+	case <-sent:
+		s.news.read()
 	case <-time.After(wait):
 	case <-ctx.Done():
 		return nil, nil, context.Cause(ctx)

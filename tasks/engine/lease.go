@@ -61,14 +61,14 @@ func (sp *Space) Renew(ctx context.Context) error {
 }
 
 // mine returns the tasks that this process runs.
-func (sp *Space) mine() []*keeping {
+func (sp *Space) mine() []*backing {
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
 	return slices.Collect(maps.Values(sp.live))
 }
 
 // findFenced finds those of some tasks of this process that others have ended, or that the server has lost.
-func (sp *Space) findFenced(ctx context.Context, mine []*keeping) error {
+func (sp *Space) findFenced(ctx context.Context, mine []*backing) error {
 	for _, k := range mine {
 		r, err := sp.Read(ctx, k.id)
 		switch {
@@ -108,7 +108,7 @@ func (sp *Space) Sweep(ctx context.Context) error {
 	for _, m := range marks {
 		marked[m.ID] = marked[m.ID] || m.Keeper == sp.Keeper
 	}
-	if err := sp.findFenced(ctx, slices.DeleteFunc(mine, func(k *keeping) bool { return marked[k.id] })); err != nil {
+	if err := sp.findFenced(ctx, slices.DeleteFunc(mine, func(k *backing) bool { return marked[k.id] })); err != nil {
 		return err
 	}
 	missed := map[string]time.Time{}

@@ -27,11 +27,11 @@ type Options struct {
 type process struct {
 	Options
 	Keeper string // its name
-	bell   bell
+	news   news
 }
 
 // Notice wakes everyone who waits in Heed, or the next caller.
-func (p *process) Notice() { p.bell.ring() }
+func (p *process) Notice() { p.news.send() }
 
 // shows reports whether a task is visible.
 func (p *process) shows(r *Record) bool {
@@ -53,28 +53,26 @@ const (
 	graceTTL = time.Minute
 )
 
-// bell announces that there is something for Heed.
-type bell struct {
-	mu   sync.Mutex
-	rung chan struct{} // closed when it rings
-	news bool          // it has rung since answer was last called
+// news announces that there is something for Heed, to all calls of it that wait, or to the next one.
+type news struct {
+	mu     sync.Mutex
+	sent   chan struct{} // closed by send
+	unread bool          // send was called since read
 }
 
-// ring wakes everyone who waits, or the next one.
-func (b *bell) ring() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.news = true
-	close(b.rung)
-	b.rung = make(chan struct{})
+func (n *news) send() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.unread = true
+	close(n.sent)
+	n.sent = make(chan struct{})
 }
 
-// answer returns a channel that is closed when the bell rings, and reports whether it has rung since the last
-// call.
-func (b *bell) answer() (rung <-chan struct{}, news bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	rung, news = b.rung, b.news
-	b.news = false
-	return rung, news
+// read returns a channel that the next send closes, and reports whether there was one since the last read.
+func (n *news) read() (sent <-chan struct{}, unread bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	unread = n.unread
+	n.unread = false
+	return n.sent, unread
 }

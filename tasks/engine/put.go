@@ -49,7 +49,7 @@ func (sp *Space) insert(ctx context.Context, t tasks.Task, hidden bool) error {
 		sp.doubt(t.ID, err)
 		return err
 	}
-	sp.keeping(r).begin()
+	sp.backing(r).begin()
 	return nil
 }
 

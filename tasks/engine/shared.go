@@ -75,7 +75,7 @@ func (s *State) take(
 	}
 	r.take()
 	r.Log, r.Segments = t.Log, t.Segments
-	k := sp.keeping(r)
+	k := sp.backing(r)
 	k.numbers = true
 	if r.Attempt > 1 {
 		if err := k.resume(ctx); err != nil {

@@ -28,7 +28,7 @@ type Space struct {
 	all  sync.WaitGroup
 
 	mu         sync.Mutex
-	live       map[string]*keeping // by id: the tasks that this process runs
+	live       map[string]*backing // by id: the tasks that this process runs
 	wanted     map[string]struct{} // those of live that others ask to cancel
 	fenced     map[string]struct{} // those of live that others have ended
 	doubtful   map[string]struct{} // refused tasks of which something may be stored
@@ -67,14 +67,14 @@ func (sp *Space) Go(do func(ctx context.Context)) {
 	}
 }
 
-// kept returns the keeping of a task that this process runs, or nil.
-func (sp *Space) kept(id string) *keeping {
+// kept returns the backing of a task that this process runs, or nil.
+func (sp *Space) kept(id string) *backing {
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
 	return sp.live[id]
 }
 
-// forget ends the keeping of a task that has ended or has another keeper.
+// forget ends the backing of a task that has ended or has another keeper.
 func (sp *Space) forget(id string) {
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
@@ -101,7 +101,7 @@ func (sp *Space) Want(id string) {
 }
 
 // fence notes that others have ended a task of this process.
-func (sp *Space) fence(k *keeping) {
+func (sp *Space) fence(k *backing) {
 	sp.mu.Lock()
 	runs := sp.live[k.id] == k // otherwise it has ended meanwhile
 	if runs {
@@ -196,8 +196,8 @@ func IsToken(s string) bool {
 	return s != "" && len(s) <= 64 && !strings.ContainsFunc(s, other)
 }
 
-// keeping is what this process stores of a task that it runs.
-type keeping struct {
+// backing is what this process stores of a task that it runs.
+type backing struct {
 	Output
 	sp       *Space
 	id       string

@@ -142,7 +142,7 @@ func (f *Feed) Start() {
 		ctx, stop := context.WithCancel(f.ctx)
 		var beating sync.WaitGroup
 		if f.progress != nil && f.Options.Heartbeat > 0 {
-			beating.Go(func() { f.beat(ctx) })
+			beating.Go(func() { f.sendHeartbeats(ctx) })
 		}
 		_ = f.output() // it fails when the task is stopped or the client has closed
 		stop()
@@ -150,9 +150,9 @@ func (f *Feed) Start() {
 	})
 }
 
-// beat sends a sign of life after some silence, so that a silent tool can be told from a hung one, and for
-// hosts that wait longer while there is progress.
-func (f *Feed) beat(ctx context.Context) {
+// sendHeartbeats sends a sign of life after some silence, so that a silent tool can be told from a hung one,
+// and for hosts that wait longer while there is progress.
+func (f *Feed) sendHeartbeats(ctx context.Context) {
 	// With two looks in each heartbeat, no silence is longer than one.
 	t := time.NewTicker(f.Options.Heartbeat / 2)
 	defer t.Stop()
@@ -169,7 +169,7 @@ func (f *Feed) beat(ctx context.Context) {
 				return dst
 			}
 			seen = -1
-			return f.progress.Beat(dst, fmt.Appendf(nil, "running for %v", time.Since(began).Round(time.Second)))
+			return f.progress.Heartbeat(dst, fmt.Appendf(nil, "running for %v", time.Since(began).Round(time.Second)))
 		})
 	}
 }

@@ -38,7 +38,7 @@
 //
 // Goroutines: those of package engine, and of the NATS client.
 //
-// Locks: space.mu, under none of package engine's but keeping.mu; an output's, which is not held across I/O.
+// Locks: space.mu, under none of package engine's but backing.mu; an output's, which is not held across I/O.
 //
 // Where things stand:
 //

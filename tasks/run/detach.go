@@ -94,7 +94,7 @@ func (r *Run) follow() {
 	r.changing.Lock()
 	defer r.changing.Unlock()
 	if !r.known && r.place.now == offered && !t.Status.Terminal() {
-		r.leave(&t)
+		r.cancelOffered(&t)
 	}
 	if shown := r.Task().UpdatedAt; t.UpdatedAt.Before(shown) {
 		t.UpdatedAt = shown // this process saw output before the end
@@ -169,8 +169,8 @@ func (r *Run) warnOfClass(ctx context.Context, queue tasks.Queue, class string) 
 // leaveTimeout bounds how long Close waits for a server: without an answer, the worker finds out by itself.
 const leaveTimeout = time.Second
 
-// leave asks for the end of an offered task whose client has not got its id. changing is held.
-func (r *Run) leave(t *tasks.Task) {
+// cancelOffered asks for the end of an offered task whose client has not got its id. changing is held.
+func (r *Run) cancelOffered(t *tasks.Task) {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 	defer cancel()
 	if err := r.runner.o.State.Ask(ctx, t.Owner, t.ID); err != nil {

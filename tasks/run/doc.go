@@ -47,7 +47,7 @@
 //	the last partial comes before the end   Run.finishWith (work.go): Run.awaitDelivery (work.go), then Run.finish (end.go)
 //	the same, where a task is aborted       Run.deliverRest (work.go)
 //	no partial comes after the end          Run.finish (end.go)
-//	no answer shows it working after that   Runner.BeforeTheEnd (view.go), View.end (view.go)
+//	no answer shows it working after that   Runner.BeforeTheEnd (view.go), View.setEnd (view.go)
 //	a task elsewhere is followed            View.watchUntilEnd (follow.go)
 //	a task is handed to a worker            Run.Offer (detach.go); which worker runs it: State.Take
 //	another process asks for a cancel       Runner.cancelElsewhere (follow.go) there, Runner.watchRequests (requests.go) here

@@ -143,7 +143,7 @@ func (r *Run) cancelRemote(cause error) bool {
 // announceEnd sets the task's last state to t, and announces it. changing is held.
 func (r *Run) announceEnd(t tasks.Task, hasHandle bool) {
 	if hasHandle { // otherwise no client knows the task, and no answer can show it
-		r.end(t, ending)
+		r.setEnd(t, ending)
 		over := t.Status.Terminal() // otherwise another process still runs it
 		if over {
 			r.spec.Client.Status(t.Wire(r.runner.o.PollInterval))

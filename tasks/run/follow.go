@@ -71,7 +71,7 @@ func (v *View) follow() {
 		delete(v.runner.followed, v.id)
 	}
 	v.runner.mu.Unlock()
-	v.end(t, ended)
+	v.setEnd(t, ended)
 	v.changes.Send()
 }
 

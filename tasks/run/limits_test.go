@@ -11,7 +11,7 @@ func TestWindowAllowsSoManyInAnyPeriod(t *testing.T) {
 		w := window{limit: 3, period: time.Minute}
 		var at []time.Time
 		for range 600 {
-			if w.take() {
+			if w.claim() {
 				at = append(at, time.Now())
 			}
 			time.Sleep(time.Second)

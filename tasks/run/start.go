@@ -208,8 +208,8 @@ type window struct {
 	taken []time.Time // within the last period, oldest first
 }
 
-// take reports whether another event is allowed now, and counts it if so.
-func (w *window) take() bool {
+// claim reports whether another event is allowed now, and counts it if so.
+func (w *window) claim() bool {
 	if w.limit <= 0 {
 		return true
 	}
@@ -235,7 +235,7 @@ func (r *Runner) addLive(run *Run) error {
 	case ending:
 	case len(r.live) >= r.o.MaxLive:
 		return tasks.ErrTooManyLive
-	case !r.starts.take():
+	case !r.starts.claim():
 		return tasks.ErrTooManyStarts
 	}
 	r.live[run.id] = run
@@ -245,7 +245,7 @@ func (r *Runner) addLive(run *Run) error {
 
 // CountRequest counts a request about tasks. It returns an *rpc.Error if that exceeds the limit.
 func (r *Runner) CountRequest() error {
-	if r.requests.take() {
+	if r.requests.claim() {
 		return nil
 	}
 	return r.refuse("", "", refusedRequests,

@@ -69,8 +69,8 @@ func (v *View) Task() tasks.Task {
 	return v.task
 }
 
-// end sets the task's last state, when the answers that show an earlier one are queued, and the phase.
-func (v *View) end(t tasks.Task, p phase) {
+// setEnd sets the task's last state, when the answers that show an earlier one are queued, and the phase.
+func (v *View) setEnd(t tasks.Task, p phase) {
 	v.answering.Lock()
 	defer v.answering.Unlock()
 	v.mu.Lock()

@@ -22,16 +22,16 @@ type database struct {
 	sweeper     sync.WaitGroup
 
 	mu   sync.Mutex
-	live map[string]*keeping // tasks of this process that have not ended
+	live map[string]*backing // tasks of this process that have not ended
 
 	damaged map[int64]bool // tasks whose damage was logged
 
 	prepared sync.Map // from a query to its *sql.Stmt
 }
 
-// keeping is one task's output in the database: a partials.Backing. It only reads if the task has ended or
+// backing is one task's output in the database: a partials.Backing. It only reads if the task has ended or
 // another process runs it.
-type keeping struct {
+type backing struct {
 	db   *database
 	task int64 // its number
 	id   string

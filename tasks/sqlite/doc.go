@@ -9,7 +9,7 @@
 //
 //	lease     a locked file in alive/ that says that a process lives; its name is the keeper of the tasks that the process runs
 //	extent   a row of output: up to 64 KiB of a log (partials.Extent)
-//	keeping   one task's output as the database has it
+//	backing   one task's output as the database has it
 //	hidden    a row of a run without a handle, which nobody finds
 //	orphaned  a task whose keeper is gone; who finds one ends it as failed
 //
@@ -22,7 +22,7 @@
 // Where things stand:
 //
 //	a task that has expired is dropped, or for want of room   database.dropExpired, database.evict (sweep.go)
-//	a write for a task that others have ended is refused      database.update (put.go), keeping.write (log.go): tasks.ErrFenced
+//	a write for a task that others have ended is refused      database.update (put.go), backing.write (log.go): tasks.ErrFenced
 //	an owner has too many tasks, or the disk is full          database.admit (put.go)
 //	a process looks whether others have ended its tasks       State.Heed (shared.go)
 //	the tasks of a process that is gone are ended             database.recover (recover.go)

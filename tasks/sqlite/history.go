@@ -22,10 +22,10 @@ func (s *State) Record(calls ...tasks.Task) error {
 	for n, t := range calls {
 		r := &rows[n]
 		d.mu.Lock()
-		r.keeping = d.live[t.ID]
+		r.backing = d.live[t.ID]
 		d.mu.Unlock()
-		if r.isNew = r.keeping == nil; r.isNew {
-			r.keeping = &keeping{db: d, id: t.ID, owner: t.Owner, log: t.Log, segments: t.Segments}
+		if r.isNew = r.backing == nil; r.isNew {
+			r.backing = &backing{db: d, id: t.ID, owner: t.Owner, log: t.Log, segments: t.Segments}
 		}
 		defer d.forget(t.ID)
 		if r.outcome, err = tasks.EncodeOutcome(&t); err != nil {
@@ -49,7 +49,7 @@ func (s *State) Record(calls ...tasks.Task) error {
 
 // recorded is a call that has ended and is being stored.
 type recorded struct {
-	*keeping
+	*backing
 	isNew   bool // Hide has not stored it
 	outcome []byte
 }
@@ -59,7 +59,7 @@ func (r recorded) Due(bool) {}
 
 func (r *recorded) record(tx *transaction, t tasks.Task) error {
 	if r.isNew {
-		if err := r.db.insertRow(tx, r.keeping, &t, hiddenExpires); err != nil {
+		if err := r.db.insertRow(tx, r.backing, &t, hiddenExpires); err != nil {
 			return err
 		}
 		if !r.log.Backed() { // otherwise this is another try

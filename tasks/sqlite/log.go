@@ -14,10 +14,10 @@ import (
 const extentBytes = 64 << 10
 
 // Due implements partials.Backing.
-func (k *keeping) Due(full bool) { k.db.w.flush(k.job(), full) }
+func (k *backing) Due(full bool) { k.db.w.flush(k.job(), full) }
 
 // job returns the job that writes due output.
-func (k *keeping) job() job {
+func (k *backing) job() job {
 	return job{do: k.write, done: k.done, answer: func(err error) {
 		switch {
 		case err != nil && k.hidden.Load():
@@ -31,7 +31,7 @@ func (k *keeping) job() job {
 }
 
 // write stores the output that the state does not have yet.
-func (k *keeping) write(tx *transaction) error {
+func (k *backing) write(tx *transaction) error {
 	limit, size := k.log.Limit(), int64(extentBytes)
 	if limit > 0 {
 		size = max(min(size, limit/16), 1) // head and tail are kept in whole extents
@@ -59,7 +59,7 @@ func (k *keeping) write(tx *transaction) error {
 }
 
 // number stores the numbers that were given to segments.
-func (k *keeping) number(tx *transaction) error {
+func (k *backing) number(tx *transaction) error {
 	e := &k.pending
 	if k.numbers {
 		k.segments.Number(e.end)
@@ -75,7 +75,7 @@ func (k *keeping) number(tx *transaction) error {
 
 // cut deletes the middle of a log that is longer than its limit, down to three quarters of the limit, so that
 // it need not do so for each extent.
-func (k *keeping) cut(tx *transaction, limit int64) error {
+func (k *backing) cut(tx *transaction, limit int64) error {
 	e := &k.pending
 	if limit <= 0 || e.kept <= limit {
 		return nil
@@ -91,7 +91,7 @@ func (k *keeping) cut(tx *transaction, limit int64) error {
 }
 
 // done is called when the transaction of write was committed or rolled back.
-func (k *keeping) done(committed bool) {
+func (k *backing) done(committed bool) {
 	if committed {
 		k.written = k.pending
 		k.log.MarkSaved()
@@ -102,7 +102,7 @@ func (k *keeping) done(committed bool) {
 }
 
 // Load implements partials.Backing.
-func (k *keeping) Load(ctx context.Context, pos int64, limit int) ([]partials.Extent, error) {
+func (k *backing) Load(ctx context.Context, pos int64, limit int) ([]partials.Extent, error) {
 	rows, err := k.db.query(ctx, `SELECT start, stop, marks, data FROM log WHERE task = ?1 AND stop > ?2 AND start >=
 		coalesce((SELECT max(start) FROM log WHERE task = ?1 AND start <= ?2), 0) ORDER BY start`, k.task, pos)
 	if err != nil {
@@ -142,7 +142,7 @@ func checkExtent(s *partials.Extent, stop, last int64) error {
 // loadSegments reads the numbers that were given after number n, whose segment ends at position last, up to
 // position end. A row that goes beyond end has been stored since end was read. The next call, which begins
 // with a whole row, reads it.
-func (k *keeping) loadSegments(ctx context.Context, n int, last, end int64) (ends []int64, err error) {
+func (k *backing) loadSegments(ctx context.Context, n int, last, end int64) (ends []int64, err error) {
 	beyond := false
 	err = k.db.each(ctx, func(scan func(...any) error) error {
 		var first int64
@@ -165,7 +165,7 @@ func (k *keeping) loadSegments(ctx context.Context, n int, last, end int64) (end
 }
 
 // segmentsOf reads all numbers of a row's task, which has failed if they are damaged.
-func (k *keeping) segmentsOf(ctx context.Context, r *row) ([]int64, error) {
+func (k *backing) segmentsOf(ctx context.Context, r *row) ([]int64, error) {
 	ends, err := k.loadSegments(ctx, 0, 0, r.end)
 	if errors.Is(err, partials.ErrEnds) {
 		r.fail(err)

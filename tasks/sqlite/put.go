@@ -51,8 +51,8 @@ const hiddenExpires = -1
 
 // insert stores a new task. Nobody finds a hidden one; it does not count against a limit, and need not
 // outlive a loss of power.
-func (d *database) insert(t tasks.Task, hidden bool) (*keeping, error) {
-	k := &keeping{db: d, id: t.ID, owner: t.Owner, log: t.Log, segments: t.Segments, numbers: t.Merge}
+func (d *database) insert(t tasks.Task, hidden bool) (*backing, error) {
+	k := &backing{db: d, id: t.ID, owner: t.Owner, log: t.Log, segments: t.Segments, numbers: t.Merge}
 	k.hidden.Store(hidden)
 	expires := expires(&t)
 	if hidden {
@@ -77,7 +77,7 @@ func (d *database) insert(t tasks.Task, hidden bool) (*keeping, error) {
 }
 
 // insertRow inserts the row of a task that this process runs.
-func (d *database) insertRow(tx *transaction, k *keeping, t *tasks.Task, expires int64) error {
+func (d *database) insertRow(tx *transaction, k *backing, t *tasks.Task, expires int64) error {
 	r, err := tx.exec(`INSERT INTO task (id, owner, tool, client, status, message, created, updated, ttl, expires, merge, variables, arguments, keeper)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		t.ID, t.Owner, t.Tool, t.Client, t.Status, t.StatusMessage, t.CreatedAt.UnixNano(), t.UpdatedAt.UnixNano(),
@@ -89,7 +89,7 @@ func (d *database) insertRow(tx *transaction, k *keeping, t *tasks.Task, expires
 }
 
 // keep backs the log of a task that this process runs from now on.
-func (d *database) keep(k *keeping) {
+func (d *database) keep(k *backing) {
 	d.mu.Lock()
 	d.live[k.id] = k
 	d.mu.Unlock()
@@ -129,7 +129,7 @@ func (d *database) admit(tx *transaction, t *tasks.Task) (err error) {
 
 // update stores a later state of a task. With a terminal status, the rest of the log is stored in the same
 // transaction. A hidden task is like any other from then on.
-func (d *database) update(k *keeping, t tasks.Task) error {
+func (d *database) update(k *backing, t tasks.Task) error {
 	outcome, err := tasks.EncodeOutcome(&t)
 	if err != nil {
 		return err

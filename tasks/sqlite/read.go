@@ -43,7 +43,7 @@ func (s *State) Head(ctx context.Context, owner, id string) (tasks.Task, error) 
 }
 
 // output returns the stored output of a task, for reading.
-func (d *database) output(r *row) *keeping { return &keeping{db: d, task: r.number, id: r.ID} }
+func (d *database) output(r *row) *backing { return &backing{db: d, task: r.number, id: r.ID} }
 
 // current returns a task from the database, after a check that its keeper lives. outcome is the expression
 // that is read as its outcome. A task that has ended and expired before at, in nanoseconds, is not found.

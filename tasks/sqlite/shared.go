@@ -77,7 +77,7 @@ func (s *State) Take(ctx context.Context, t tasks.Task, work []byte) (tasks.Task
 		return tasks.Task{}, err
 	}
 	r.Log, r.Segments = t.Log, t.Segments
-	d.keep(&keeping{db: d, task: r.number, id: r.ID, owner: r.Owner, log: t.Log, segments: t.Segments, numbers: true})
+	d.keep(&backing{db: d, task: r.number, id: r.ID, owner: r.Owner, log: t.Log, segments: t.Segments, numbers: true})
 	return r.Task, nil
 }
 

@@ -147,7 +147,7 @@ func openDatabase(o Options) (_ *database, err error) {
 		return nil, err
 	}
 
-	db := &database{o: o, live: map[string]*keeping{}, damaged: map[int64]bool{}}
+	db := &database{o: o, live: map[string]*backing{}, damaged: map[int64]bool{}}
 	defer func() {
 		if err != nil {
 			_ = db.close()

@@ -59,7 +59,7 @@ func (f *Filter) Write(p []byte) (int, error) {
 
 // Insert implements Sink. The words are a line that may match.
 func (f *Filter) Insert(words string, _ int64) {
-	f.lines.end(f.take)
+	f.lines.flush(f.take)
 	_, _ = f.Write([]byte(strings.TrimSuffix(words, "\n") + "\n"))
 }
 
@@ -107,7 +107,7 @@ func (f *Filter) pick(line []byte) {
 
 // End ends the text and writes the lines that were held back.
 func (f *Filter) End() {
-	f.lines.end(f.take)
+	f.lines.flush(f.take)
 	if f.grep != nil && !f.picked {
 		f.To.Insert("no line matches", 0)
 	}

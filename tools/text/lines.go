@@ -86,15 +86,15 @@ func (l *Lines) Write(p []byte, at int64) {
 }
 
 // End ends the text and passes on its last line if that has no newline.
-func (l *Lines) End() { l.lines.end(l.take) }
+func (l *Lines) End() { l.lines.flush(l.take) }
 
 func (l *Lines) take(line []byte, at int64, _ bool) { l.Take(line, at) }
 
 // fresh reports whether the next byte begins a line.
 func (l *assembler) fresh() bool { return len(l.line) == 0 && l.returns == 0 && !l.long }
 
-// end passes on the last line if it has no newline.
-func (l *assembler) end(take func(line []byte, at int64, whole bool)) {
+// flush passes on the last line if it has no newline.
+func (l *assembler) flush(take func(line []byte, at int64, whole bool)) {
 	if len(l.line) > 0 {
 		take(l.line, l.at, false)
 	}

@@ -32,7 +32,7 @@ func (p *Page) Full() bool { return p.tooLong && p.out.full || p.End > 0 && p.po
 // Text returns the page and the position after it. If more follows, cut is true, and the last line is words,
 // which must be much shorter than Limit and have no newline.
 func (p *Page) Text(words func(next int64) string) (text string, next int64, cut bool) {
-	p.end()
+	p.flush()
 	switch {
 	case !p.tooLong:
 		text, next = string(p.whole), p.pos()

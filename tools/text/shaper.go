@@ -141,15 +141,15 @@ func (s *Shaper) endRun() {
 	s.count = 0
 }
 
-// end ends the text.
-func (s *Shaper) end() {
-	s.lines.end(s.put)
+// flush ends the text.
+func (s *Shaper) flush() {
+	s.lines.flush(s.put)
 	s.endRun()
 }
 
 // Size returns the size that the text needs, at most Limit.
 func (s *Shaper) Size() int {
-	s.end()
+	s.flush()
 	switch {
 	case !s.tooLong:
 		return s.size
@@ -163,7 +163,7 @@ func (s *Shaper) Size() int {
 // between them, which must be much shorter than limit and have no newline. cut reports whether something is
 // left out.
 func (s *Shaper) Text(limit int, words func(Gap) string) (text string, cut bool) {
-	s.end()
+	s.flush()
 	switch {
 	case !s.tooLong && s.size <= limit:
 		text = string(s.whole)

@@ -15,9 +15,9 @@ import (
 // flushAgain is the pause before output that no server has taken is sent again.
 const flushAgain = time.Second
 
-// keeping returns the keeping of a task that this process will run once its record says so.
-func (sp *Space) keeping(r *Record) *keeping {
-	k := &keeping{
+// backing returns the backing of a task that this process will run once its record says so.
+func (sp *Space) backing(r *Record) *backing {
+	k := &backing{
 		sp: sp, id: r.ID, log: r.Log, segments: r.Segments, numbers: r.Merge,
 		due: signal.NewWake(), hurry: signal.NewWake(), record: r,
 	}
@@ -30,7 +30,7 @@ func (sp *Space) keeping(r *Record) *keeping {
 }
 
 // begin starts writing the log of a task that this process now runs.
-func (k *keeping) begin() {
+func (k *backing) begin() {
 	k.sp.mu.Lock()
 	k.sp.live[k.id] = k
 	delete(k.sp.unanswered, k.id)
@@ -40,7 +40,7 @@ func (k *keeping) begin() {
 }
 
 // Due implements partials.Backing.
-func (k *keeping) Due(full bool) {
+func (k *backing) Due(full bool) {
 	wake := k.due
 	if full {
 		wake = k.hurry
@@ -49,7 +49,7 @@ func (k *keeping) Due(full bool) {
 }
 
 // run writes output as it comes, until the task has ended.
-func (k *keeping) run() {
+func (k *backing) run() {
 	var written time.Time
 	for {
 		select {
@@ -84,7 +84,7 @@ func (k *keeping) run() {
 }
 
 // lose gives up the output because it cannot be stored.
-func (k *keeping) lose(err error) {
+func (k *backing) lose(err error) {
 	k.log.Fail(err)
 	if errors.Is(err, tasks.ErrFenced) {
 		k.sp.fence(k)
@@ -92,7 +92,7 @@ func (k *keeping) lose(err error) {
 }
 
 // flush stores everything that is in the log and not in the state. k.mu is held.
-func (k *keeping) flush(ctx context.Context) error {
+func (k *backing) flush(ctx context.Context) error {
 	for {
 		if more, err := k.store(ctx); err != nil || !more {
 			return err
@@ -102,7 +102,7 @@ func (k *keeping) flush(ctx context.Context) error {
 
 // store stores some extents, and reports whether there may be more. It does not store all at once, since a
 // tool that writes without pause must not keep others from k.mu, nor its log from being cut. k.mu is held.
-func (k *keeping) store(ctx context.Context) (more bool, err error) {
+func (k *backing) store(ctx context.Context) (more bool, err error) {
 	if err := k.settle(ctx); err != nil || k.over {
 		return false, err
 	}
@@ -130,7 +130,7 @@ func (k *keeping) store(ctx context.Context) (more bool, err error) {
 // again calls write, and calls it again if it is refused though this process still is the keeper: the reason
 // may be an unacknowledged write of this process, or a server that has just become the leader and does not
 // know yet what the one before has stored. k.mu is held.
-func (k *keeping) again(ctx context.Context, write func() error) error {
+func (k *backing) again(ctx context.Context, write func() error) error {
 	err := write()
 	if !errors.Is(err, tasks.ErrFenced) {
 		return err
@@ -146,7 +146,7 @@ func (k *keeping) again(ctx context.Context, write func() error) error {
 }
 
 // settle finds out whether an unacknowledged record was stored, since others may have seen it. k.mu is held.
-func (k *keeping) settle(ctx context.Context) error {
+func (k *backing) settle(ctx context.Context) error {
 	if !k.unsure {
 		return nil
 	}
@@ -168,7 +168,7 @@ func (k *keeping) settle(ctx context.Context) error {
 // mine reports whether this process is still, and remains, the keeper of a task that it has offered to
 // others. An unacknowledged offer may still be on its way: writing the record again makes the server refuse
 // it.
-func (k *keeping) mine(ctx context.Context) (bool, error) {
+func (k *backing) mine(ctx context.Context) (bool, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	r, err := k.sp.Read(ctx, k.id)
@@ -191,7 +191,7 @@ func (k *keeping) mine(ctx context.Context) (bool, error) {
 
 // put stores a later version of a task of this process. Everything in the log is stored before a terminal
 // one.
-func (k *keeping) put(ctx context.Context, t *tasks.Task) (err error) {
+func (k *backing) put(ctx context.Context, t *tasks.Task) (err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	ended := t.Status.Terminal()
@@ -227,7 +227,7 @@ func (k *keeping) put(ctx context.Context, t *tasks.Task) (err error) {
 }
 
 // write stores a record. k.mu is held.
-func (k *keeping) write(ctx context.Context, t *tasks.Task) error {
+func (k *backing) write(ctx context.Context, t *tasks.Task) error {
 	r, hidden := *k.record, k.record.Stored.Hidden
 	r.Task, r.Stored.Hidden = *t, false
 	r.put(k.sp.Keeper)
@@ -252,7 +252,7 @@ func (k *keeping) write(ctx context.Context, t *tasks.Task) error {
 
 // resume continues a task whose worker is gone: its output after what that worker has stored, and its
 // segments after their last number.
-func (k *keeping) resume(ctx context.Context) error {
+func (k *backing) resume(ctx context.Context) error {
 	r := k.record
 	if err := k.sp.Measure(ctx, r); err != nil || r.End == 0 {
 		return err

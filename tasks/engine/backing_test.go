@@ -49,14 +49,14 @@ func (p *pad) Read(context.Context, string) (*Record, error) {
 
 func (p *pad) Output(string, func() int64) Output { return nil }
 
-// keep makes a keeping that nobody writes by itself.
-func keep(t *testing.T, p *pad, pending int) *keeping {
+// keep makes a backing that nobody writes by itself.
+func keep(t *testing.T, p *pad, pending int) *backing {
 	s := New(nil, "nowhere", Options{})
-	sp := &Space{process: s.process, Store: p, live: map[string]*keeping{}, fenced: map[string]struct{}{}}
+	sp := &Space{process: s.process, Store: p, live: map[string]*backing{}, fenced: map[string]struct{}{}}
 	sp.ctx, sp.stop = context.WithCancel(t.Context())
 	log := partials.NewLog(&partials.LogOptions{MaxPending: pending})
 	task := tasks.Task{ID: "a", Status: mcp.TaskWorking, Log: log, Segments: partials.NewSegments(log)}
-	k := sp.keeping(&Record{Task: task, Stored: Stored{Keeper: s.Keeper}, Revision: 1})
+	k := sp.backing(&Record{Task: task, Stored: Stored{Keeper: s.Keeper}, Revision: 1})
 	p.read = Record{Task: task, Stored: Stored{Keeper: s.Keeper, Writer: s.Keeper}, Revision: 1}
 	log.Back(k)
 	return k
@@ -161,7 +161,7 @@ func TestDeadStateIsNamedEachMinute(t *testing.T) {
 		sp := &Space{process: &process{Options: Options{Log: zerolog.New(&log)}}}
 		sp.ctx, sp.stop = context.WithCancel(t.Context())
 		sp.all.Go(func() {
-			sp.every(RenewInterval, func(context.Context) error { return errors.New("start it with -js") }, "keeping the lease")
+			sp.every(RenewInterval, func(context.Context) error { return errors.New("start it with -js") }, "backing the lease")
 		})
 		time.Sleep(3 * time.Minute)
 		sp.Stop()
