@@ -62,6 +62,7 @@
 //	tools                   tools/list and tools/call
 //	tools/...               the kinds of tools, the config, processes, schemas, text, secrets
 //	internal/serve          a config becomes a running server
+//	internal/doctor         whether runnel can work here
 //	internal/cli            the command line, one file a command
 package main
 
