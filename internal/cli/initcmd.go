@@ -26,8 +26,9 @@ func (i *invocation) initCommand() *cobra.Command {
 		Use:   "init [DIRECTORY]",
 		Short: "Propose a runnel.yaml for a project, from its Makefile, package.json and the like",
 		Long: `Reads the files that say how a project is built and tested, and writes a runnel.yaml with a tool for each thing that a model may sensibly
-do: with a description, a time limit, progress where the program prints it, and a question to you before it deploys or deletes. It starts
-nothing and never overwrites a file. The file is shown, and trusted as it was written; after a change, run runnel trust.
+do: with a description, a time limit, progress where the program prints it, and a question to you before it deploys or deletes. Tests,
+linters and builds get a sandbox where this system has one, with the caches of their programs. It starts nothing of the project, asks only
+those programs where their caches are, and never overwrites a file. The file is shown, and trusted as it was written; after a change, run runnel trust.
 
 It knows ` + propose.Files + `.`,
 		Example: `  runnel init
@@ -65,7 +66,7 @@ func (i *invocation) init(cmd *cobra.Command, dir, file string, dryRun bool) err
 	if at, err := filepath.Abs(filepath.Dir(file)); err == nil && at == project {
 		project = "" // commands run in the directory of their config
 	}
-	text, from := propose.Propose(system.Dir(dir), project)
+	text, from := propose.Propose(system.Dir(dir), project, i.caches(cmd.Context()))
 	if len(from) == 0 {
 		return fmt.Errorf("nothing in %s says how it is built or tested (looked for %s)", term.Quote(dir), propose.Files)
 	}

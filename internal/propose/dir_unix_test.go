@@ -24,7 +24,7 @@ func TestPipesAreNoManifests(t *testing.T) {
 		}
 	}
 	for range 2 {
-		if text, files := Propose(system.Dir(dir), ""); len(files) > 0 || text != "" {
+		if text, files := Propose(system.Dir(dir), "", testCaches); len(files) > 0 || text != "" {
 			t.Errorf("%q:\n%s", files, text)
 		}
 	}
@@ -34,7 +34,7 @@ func TestPipesAreNoManifests(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "Makefile"), []byte("test:\n\tgo test\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, files := Propose(system.Dir(dir), ""); len(files) != 1 || files[0] != "Makefile" {
+	if _, files := Propose(system.Dir(dir), "", testCaches); len(files) != 1 || files[0] != "Makefile" {
 		t.Errorf("%q", files)
 	}
 }

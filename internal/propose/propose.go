@@ -36,10 +36,11 @@ const (
 
 // Propose returns the text of a runnel.yaml for a directory, and the files that it was made from; without
 // files the text is empty. path is the directory's path for a config that lies elsewhere, "" for one that
-// lies in it.
-func Propose(directory fs.FS, path string) (text string, files []string) {
+// lies in it. Tests, linters and builds get a sandbox with their caches, unless caches is nil.
+func Propose(directory fs.FS, path string, caches Caches) (text string, files []string) {
 	var b strings.Builder
 	taken := map[string]Tool{}
+	confined := false
 	for _, s := range sources {
 		file, list := s.read(dir{directory})
 		left := map[string][]string{}
@@ -69,6 +70,8 @@ func Propose(directory fs.FS, path string) (text string, files []string) {
 				fmt.Fprintf(&b, "\n  # %s\n", file)
 				files = append(files, file)
 			}
+			tool.confine(dir{directory}, s.runner, !s.usual, caches)
+			confined = confined || tool.Sandboxed
 			taken[tool.Name] = tool
 			bodies[tool.body] = true
 			written++
@@ -83,5 +86,10 @@ func Propose(directory fs.FS, path string) (text string, files []string) {
 	if len(files) == 0 {
 		return "", nil
 	}
-	return fmt.Sprintf("# Proposed by runnel init from %s. Read it: a model may run everything in this file.\n# Remove what it should not run, and improve descriptions that say little.\ntools:%s", strings.Join(files, ", "), b.String()), files
+	head := fmt.Sprintf("# Proposed by runnel init from %s. Read it: a model may run everything in this file.\n"+
+		"# Remove what it should not run, and improve descriptions that say little.\n", strings.Join(files, ", "))
+	if confined {
+		head += "# A tool with a sandbox has no network: fetch dependencies before, or see runnel help sandbox.\n"
+	}
+	return head + "tools:" + b.String(), files
 }

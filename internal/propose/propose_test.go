@@ -50,7 +50,7 @@ func TestWellKnownRepositories(t *testing.T) {
 				want = string(f.Data)
 				delete(files, config.FileName)
 			}
-			got, from := Propose(files, "")
+			got, from := Propose(files, "", testCaches)
 			if len(from) == 0 {
 				t.Fatal("nothing is proposed")
 			}
@@ -72,6 +72,9 @@ func TestWellKnownRepositories(t *testing.T) {
 		})
 	}
 }
+
+// testCaches are the caches that are proposed in tests: each is named for its program.
+func testCaches(program string) []string { return []string{"~/.cache/" + program} }
 
 // checkConfig is what config check does.
 func checkConfig(t *testing.T, text string) *config.Config {
@@ -148,7 +151,7 @@ func TestWhatOthersReach(t *testing.T) {
 			"all pack ci site", "build",
 		},
 	} {
-		text, _ := Propose(fstest.MapFS{name: &fstest.MapFile{Data: []byte(c.text), Mode: 0o644}}, "")
+		text, _ := Propose(fstest.MapFS{name: &fstest.MapFile{Data: []byte(c.text), Mode: 0o644}}, "", testCaches)
 		conf := checkConfig(t, text)
 		for _, tool := range strings.Fields(c.asks) {
 			if conf.Tools[tool].Confirm == "" {
@@ -206,7 +209,7 @@ func FuzzPropose(f *testing.F) {
 	f.Add(byte(1), "A0:\n \x000\n")
 	f.Add(byte(6), "services: {'a\"b': 1, é: {}, '1': {}}\n")
 	f.Fuzz(func(t *testing.T, which byte, content string) {
-		text, files := Propose(fstest.MapFS{names[int(which)%len(names)]: &fstest.MapFile{Data: []byte(content), Mode: 0o644}, "CMakeLists.txt": &fstest.MapFile{Mode: 0o644}}, "")
+		text, files := Propose(fstest.MapFS{names[int(which)%len(names)]: &fstest.MapFile{Data: []byte(content), Mode: 0o644}, "CMakeLists.txt": &fstest.MapFile{Mode: 0o644}}, "", testCaches)
 		if len(files) > 0 {
 			checkConfig(t, text)
 		}

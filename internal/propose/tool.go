@@ -18,6 +18,9 @@ type Tool struct {
 	Timeout     string
 	Confirm     bool // the user must confirm each call
 	ReadOnly    bool // it changes nothing, so a host may run it in parallel
+	Sandboxed   bool
+	Browser     bool     // its sandbox is for a browser
+	Write       []string // the caches that its sandbox lets it change, besides its directory
 
 	leftOut string // why the tool is only listed; "" = it is proposed
 	script  string // the name by which its runner knows it
@@ -82,6 +85,9 @@ func (t Tool) write(b *strings.Builder, dir string) {
 	}
 	if t.Timeout != "" {
 		line("timeout", t.Timeout)
+	}
+	if t.Sandboxed {
+		line("sandbox", t.sandbox())
 	}
 	switch {
 	case t.Confirm:

@@ -310,7 +310,7 @@ func TestCallsChangeNothing(t *testing.T) {
 			tree[string(archive[at[2]:at[3]])] = &fstest.MapFile{Data: archive[at[1]:end]}
 		}
 		delete(tree, "runnel.yaml")
-		texts["init "+filepath.Base(file)], _ = propose.Propose(tree, "/project")
+		texts["init "+filepath.Base(file)], _ = propose.Propose(tree, "/project", nil)
 	}
 	const calls = 50 // of each config
 	var sum int
