@@ -106,8 +106,8 @@ deploy: ## the compose file and the Kubernetes manifests, against the types of t
 fidelity: ## twenty servers answer through runnel wrap as they do directly, member by member (make race plays four)
 	RUNNEL_TEST_FIDELITY=all go test -count=1 -v -timeout 1h -run '^TestFidelity$$' ./internal/e2e
 
-fleet: ## on Linux, a fleet on three NATS servers: $(RUNNEL_FLEET_ROUNDS) times a worker, a front or a server is killed or cut off; then what states must do while servers die, for $(RUNNEL_FLEET_TIME)
-	RUNNEL_FLEET_ROUNDS=$(RUNNEL_FLEET_ROUNDS) RUNNEL_FLEET_SEED=$(RUNNEL_FLEET_SEED) go test -count=1 -v -timeout 24h -run '^TestFleetRounds$$' ./internal/e2e
+fleet: ## on Linux, a fleet on three NATS servers: $(RUNNEL_FLEET_ROUNDS) times a worker, a front or a server is killed or cut off; the same of fronts behind a balancer; then what states must do while servers die, for $(RUNNEL_FLEET_TIME)
+	RUNNEL_FLEET_ROUNDS=$(RUNNEL_FLEET_ROUNDS) RUNNEL_FLEET_SEED=$(RUNNEL_FLEET_SEED) go test -count=1 -v -timeout 24h -run '^Test(Fleet|Front)Rounds$$' ./internal/e2e
 	RUNNEL_FLEET_TIME=$(RUNNEL_FLEET_TIME) RUNNEL_FLEET_SEED=$(RUNNEL_FLEET_SEED) go test -race -count=1 -v -timeout 24h -run '^TestStateWhileNodesDie$$' ./tasks/nats
 
 fuzz: ## every fuzz target $(FUZZTIME), and $(RANDOM_SESSIONS) random sessions

@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -29,34 +30,20 @@ type balanced struct {
 	*httpServer // the balancer
 	fronts      [2]*httpServer
 	next        atomic.Int64
+	silent      [2]atomic.Int64 // when a front did not answer: for failTimeout it gets no requests
+	args, env   []string // of the fronts
 }
 
 func newBalanced(t *testing.T, env []string, args ...string) *balanced {
 	t.Helper()
-	b := &balanced{}
+	b := &balanced{args: args, env: env}
 	for i := range b.fronts {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
-		address := listener.Addr().String()
 		_ = listener.Close()
-		s := &httpServer{cmd: racedCommand(t, append(args, "--no-stdio", "--log-format", "json",
-			"--http", address, "--http-advertise", "http://"+address)...)}
-		s.cmd.Env, s.cmd.Stderr = append(s.cmd.Env, env...), &s.log
-		if err := s.cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			s.end()
-			late := time.AfterFunc(watchdog, func() { _ = s.cmd.Process.Kill() })
-			defer late.Stop()
-			if _ = s.cmd.Wait(); t.Failed() {
-				t.Logf("front %d:\n%s", i, &s.log)
-			}
-		})
-		s.await(t, &s.log)
-		b.fronts[i] = s
+		b.start(t, i, listener.Addr().String())
 	}
 	proxy := &httputil.ReverseProxy{
 		Transport: balancing{b}, FlushInterval: -1, ErrorLog: nil,
@@ -68,7 +55,45 @@ func newBalanced(t *testing.T, env []string, args ...string) *balanced {
 	return b
 }
 
+// start starts a front at an address.
+func (b *balanced) start(t *testing.T, i int, address string) {
+	t.Helper()
+	s := &httpServer{cmd: racedCommand(t, append(slices.Clone(b.args), "--no-stdio", "--log-format", "json",
+		"--http", address, "--http-advertise", "http://"+address)...)}
+	s.cmd.Env, s.cmd.Stderr = append(s.cmd.Env, b.env...), &s.log
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.end()
+		late := time.AfterFunc(watchdog, func() { _ = s.cmd.Process.Kill() })
+		defer late.Stop()
+		if _ = s.cmd.Wait(); t.Failed() {
+			t.Logf("front %d:\n%s", i, &s.log)
+		}
+	})
+	s.await(t, &s.log)
+	b.fronts[i] = s
+}
+
+// has opens a session, and returns the number of the front that has it.
+func (b *balanced) has(t *testing.T) (client *resumed, front int) {
+	opened := func() int { return strings.Count(b.fronts[0].log.String(), `"session opened"`) }
+	before := opened()
+	client, _ = b.open(t)
+	if opened() > before {
+		return client, 0
+	}
+	return client, 1
+}
+
 type balancing struct{ *balanced }
+
+// balancerPatience is how long a front may take to begin its answer: longer than the fronts wait for each other.
+const (
+	balancerPatience = 15 * time.Second
+	failTimeout      = time.Minute
+)
 
 func (b balancing) RoundTrip(r *http.Request) (response *http.Response, err error) {
 	var body []byte
@@ -78,10 +103,17 @@ func (b balancing) RoundTrip(r *http.Request) (response *http.Response, err erro
 		}
 	}
 	for range b.fronts {
-		front, _ := url.Parse(b.fronts[b.next.Add(1)%2].url)
+		i := b.next.Add(1) % 2
+		if time.Since(time.Unix(0, b.silent[i].Load())) < failTimeout {
+			i = 1 - i
+		}
+		front, _ := url.Parse(b.fronts[i].url)
 		r.URL.Scheme, r.URL.Host = front.Scheme, front.Host
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		response, err = (&http.Transport{DisableKeepAlives: true}).RoundTrip(r)
+		response, err = (&http.Transport{DisableKeepAlives: true, ResponseHeaderTimeout: balancerPatience}).RoundTrip(r)
+		if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() {
+			b.silent[i].Store(time.Now().UnixNano())
+		}
 		failed, ok := errors.AsType[*net.OpError](err)
 		if !ok || failed.Op != "dial" && r.Method != http.MethodGet {
 			break
@@ -357,14 +389,9 @@ func (b *balanced) asks(t *testing.T, method, name, members string) *bufio.Reade
 // killed kills the front that has a session. The client goes on at the other, and what it had subscribed to
 // is still subscribed to.
 func (b *balanced) killed(t *testing.T) {
-	opened := func() int { return strings.Count(b.fronts[0].log.String(), `"session opened"`) }
-	before := opened()
-	client, _ := b.open(t)
+	client, has := b.has(t)
 	lost := b.subscribe(t, client)
-	owner := b.fronts[1]
-	if opened() > before {
-		owner = b.fronts[0]
-	}
+	owner := b.fronts[has]
 	_ = owner.cmd.Process.Kill()
 	_ = owner.cmd.Wait()
 	standing := bufio.NewReader(client.send("GET", "").Body)

@@ -69,6 +69,7 @@ type resumed struct {
 	session   string
 	lastEvent string
 	response  *http.Response
+	patient   bool // it tries again when the server is busy, or the balancer gets no answer
 
 	text   strings.Builder // the output as partials brought it
 	seqs   []int           // their numbers
@@ -97,6 +98,10 @@ func (r *resumed) send(method, body string) *http.Response {
 		if err == nil && response.StatusCode == http.StatusOK {
 			r.t.Cleanup(func() { response.Body.Close() })
 			return response
+		}
+		if err == nil && r.patient && response.StatusCode >= 500 {
+			_ = response.Body.Close()
+			continue
 		}
 		if err == nil {
 			text, _ := io.ReadAll(response.Body)
