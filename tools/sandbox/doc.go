@@ -20,10 +20,15 @@
 // network either, sees the names of other processes, and can change the mode, the times and the owner of its
 // user's files outside.
 //
+// On macOS its own sandbox-exec starts the command, with the policy as a profile. On other systems there is
+// none, which is an error.
+//
 // Where things stand:
 //
 //	what a command may do unless its policy says else   Secrets, systemFiles (policy.go)
 //	the order in which the child gives up its rights     order.program (shim_linux.go)
 //	how a system call is written down                    program (program_linux.go)
+//	what a command was refused                           Policy.Denied (denial_linux.go)
+//	the policy as macOS takes it                         Policy.profile (profile.go)
 //	what this system can give                            Probe (probe_linux.go)
 package sandbox

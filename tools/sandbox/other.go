@@ -1,4 +1,4 @@
-//go:build !linux || !(amd64 || arm64)
+//go:build !darwin && (!linux || !(amd64 || arm64))
 
 package sandbox
 
@@ -10,7 +10,7 @@ import (
 )
 
 // errNone refuses a sandbox where there is none: a command never runs with more rights than its config says.
-var errNone = errors.New("sandbox: runnel has one on Linux only: without sandbox the command would run")
+var errNone = errors.New("sandbox: runnel has one on Linux and macOS only, not yet on this system: without sandbox the command would run")
 
 // Kernel is what this system can give: nothing.
 type Kernel struct{ Shim, Namespaces error }
@@ -19,7 +19,9 @@ type Kernel struct{ Shim, Namespaces error }
 func Probe(string) Kernel { return Kernel{errNone, errNone} }
 
 // String says that there is none.
-func (Kernel) String() string { return "none: runnel has one on Linux only" }
+func (Kernel) String() string {
+	return "none: runnel has one on Linux and macOS only, not yet on this system"
+}
 
 // Check fails.
 func (p *Policy) Check(string) error { return errNone }
