@@ -28,6 +28,7 @@
 //	what a command may do unless its policy says else   Secrets, systemFiles (policy.go)
 //	the order in which the child gives up its rights     order.program (shim_linux.go)
 //	how a system call is written down                    program (program_linux.go)
+//	a network of some hosts: the proxy's listener        handListener (listener_linux.go); package proxy serves it
 //	what a command was refused                           Policy.Denied (denial_linux.go)
 //	the policy as macOS takes it                         Policy.profile (profile.go)
 //	what this system can give                            Probe (probe_linux.go)
