@@ -71,10 +71,15 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"runnel/internal/cli"
 	"runnel/internal/system"
 )
+
+// sameSignal is how soon a second signal may come that is the first one again: timeout(1) sends one to its
+// command and then to the command's group, and a shell's job and its leader may both get one.
+const sameSignal = 500 * time.Millisecond
 
 func main() {
 	stdout := os.Stdout
@@ -96,8 +101,13 @@ func main() {
 	again := make(chan os.Signal, 1)
 	go func() { // the one that hears SIGINT and SIGTERM: the first ends what runs, the second leaves at once
 		first := <-signals
+		began := time.Now()
 		interrupt(system.SignalError(first.(syscall.Signal)))
-		again <- <-signals
+		second := <-signals
+		for time.Since(began) < sameSignal {
+			second = <-signals
+		}
+		again <- second
 	}()
 
 	p := &cli.Process{Env: os.Environ(), Stdin: os.Stdin, Stdout: stdout, Stderr: os.Stderr, Again: again, Hangups: hangups}

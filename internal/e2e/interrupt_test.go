@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -91,4 +92,34 @@ func TestExitCodeOfASignal(t *testing.T) {
 		}
 	}
 	people(t, "tasks", "cancel", id, "--state", state).is(t, exitFine, id+" cancelled\n", "")
+}
+
+// A signal that comes twice within a moment, as timeout(1) sends it, is one: the command gets the time to end by
+// itself.
+func TestASignalThatComesTwice(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	config := append(writeConfig(t, `tools: {work: {shell: "trap 'sleep 0.2; echo ended >> `+dir+`/ended; exit' TERM; echo begun; while :; do sleep 0.05; done"}}`),
+		"--state", t.TempDir())
+	const rounds = 6 // the system may make one signal of two
+	for range rounds {
+		cmd := programCommand(t, append([]string{"call", "work"}, config...)...)
+		cmd.Stdout = &trigger{text: "begun", do: func() {
+			_ = cmd.Process.Signal(syscall.SIGTERM)
+			time.Sleep(time.Millisecond)
+			_ = cmd.Process.Signal(syscall.SIGTERM)
+		}}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		watch := time.AfterFunc(watchdog, func() { _ = cmd.Process.Kill() })
+		_ = cmd.Wait()
+		watch.Stop()
+		if code := cmd.ProcessState.ExitCode(); code != 128+int(syscall.SIGTERM) {
+			t.Errorf("%v", cmd.ProcessState)
+		}
+	}
+	if text, err := os.ReadFile(dir + "/ended"); strings.Count(string(text), "ended\n") != rounds {
+		t.Errorf("%q, %v", text, err)
+	}
 }
