@@ -115,6 +115,8 @@ type Worker struct {
 	Labels  []string  `json:"labels,omitempty"` // KEY=VALUE, for people
 	Classes []string  `json:"classes"`
 	Slots   int       `json:"slots"`             // how many tasks it runs at once
+	Paused  []string  `json:"paused,omitempty"`  // classes of which it takes no tasks
+	Foreign bool      `json:"foreign,omitempty"` // the orders of another of its owners count, not those of the one that asks
 	Running []string  `json:"running,omitempty"` // their ids, "" for those of other owners
 	Tasks   []Taken   `json:"tasks,omitempty"`   // those of the owner that asks
 	Refused int       `json:"refused,omitempty"` // offers that it could not use

@@ -44,7 +44,7 @@ elsewhere, each change is printed.`,
 				workers, waiting, err := queue.Fleet(ctx, l.owner)
 				var paused []string
 				if err == nil {
-					paused, err = pausedClasses(ctx, queue, l.owner)
+					paused, err = pausedClasses(ctx, queue, l.owner, workers)
 				}
 				if err != nil || output.Word == "text" {
 					return fleetTable(workers, waiting, paused), err
@@ -83,6 +83,11 @@ elsewhere, each change is printed.`,
 		i.orderCommand("drain NAME", "Let the workers of a name finish what runs there, and end", drainWorkers),
 		i.orderCommand("pause CLASS", "Let no worker take calls of a class, until resume",
 			func(ctx context.Context, q tasks.Queue, owner, class string) error {
+				of := func(w tasks.Worker) bool { return slices.Contains(w.Classes, class) }
+				err := obeyed(ctx, q, owner, "takes class "+class, of)
+				if err != nil && !errors.Is(err, errNoWorker) { // one that comes later is to obey, too
+					return err
+				}
 				return q.Order(ctx, owner, pause(class))
 			}),
 		i.orderCommand("resume CLASS", "Let workers take calls of a paused class again",
@@ -95,14 +100,33 @@ elsewhere, each change is printed.`,
 
 // drainWorkers asks the workers of a name to end.
 func drainWorkers(ctx context.Context, q tasks.Queue, owner, name string) error {
-	workers, _, err := q.Fleet(ctx, owner)
-	if err == nil && !slices.ContainsFunc(workers, func(w tasks.Worker) bool { return w.Name == name }) {
-		err = fmt.Errorf("no worker is named %q: runnel fleet shows which there are", name)
-	}
+	err := obeyed(ctx, q, owner, fmt.Sprintf("is named %q", name), func(w tasks.Worker) bool { return w.Name == name })
 	if err != nil {
 		return err
 	}
 	return q.Order(ctx, owner, tasks.Order{What: tasks.OrderDrain, Name: name})
+}
+
+var errNoWorker = errors.New("runnel fleet shows which there are")
+
+// obeyed returns an error unless a worker is there that fits, and it obeys the owner: a worker of several
+// owners obeys the first of them. what says in words how one fits.
+func obeyed(ctx context.Context, q tasks.Queue, owner, what string, fits func(tasks.Worker) bool) error {
+	workers, _, err := q.Fleet(ctx, owner)
+	if err != nil {
+		return err
+	}
+	there := false
+	for _, w := range workers {
+		if fits(w) && !w.Foreign {
+			return nil
+		}
+		there = there || fits(w)
+	}
+	if there {
+		return fmt.Errorf("the worker that %s does not obey %s, but the first of its --owners: name that one with --owner", what, owner)
+	}
+	return fmt.Errorf("no worker %s: %w", what, errNoWorker)
 }
 
 // orderCommand is a command that asks the workers for something. They read it within 4 s.
@@ -150,15 +174,20 @@ func (i *invocation) openQueue(cmd *cobra.Command) (*local, tasks.Queue, error) 
 	return l, queue, nil
 }
 
-// pausedClasses returns the classes of which no worker takes calls.
-func pausedClasses(ctx context.Context, queue tasks.Queue, owner string) (classes []string, err error) {
+// pausedClasses returns the classes of which no worker takes calls: those that the owner has paused, and those
+// that the workers' first owner has.
+func pausedClasses(ctx context.Context, queue tasks.Queue, owner string, workers []tasks.Worker) (classes []string, err error) {
 	orders, err := queue.Orders(ctx, owner)
 	for _, o := range orders {
 		if o.What == tasks.OrderPause {
 			classes = append(classes, o.Name)
 		}
 	}
-	return classes, err
+	for _, w := range workers {
+		classes = append(classes, w.Paused...)
+	}
+	slices.Sort(classes)
+	return slices.Compact(classes), err
 }
 
 // queue returns the state if it has workers. l is nil without a state.

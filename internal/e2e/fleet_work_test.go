@@ -550,6 +550,37 @@ func TestFleetSaysWhatIsMissing(t *testing.T) {
 	}
 }
 
+// A worker of several owners obeys the first of them: another one is refused, and sees what the first has done.
+func TestFleetOrdersOfAnotherOwner(t *testing.T) {
+	t.Parallel()
+	c := newCrew(t, `
+tools:
+  build: {shell: 'true', runs: builds}
+`)
+	c.work("one", "--name", "blue", "--owners", "local,bob")
+	c.until(`(?m)^blue `, "fleet", "--owner", "bob")
+	for range 2 {
+		for _, order := range [][]string{{"drain", "blue"}, {"pause", "builds"}} {
+			if out := c.runs("fleet", order[0], order[1], "--owner", "bob"); !strings.Contains(out, "does not obey bob, but the first of its --owners") {
+				t.Errorf("%v: %s", order, out)
+			}
+		}
+		if out := c.runs("fleet", "--owner", "bob"); strings.Contains(out, "paused") || strings.Contains(out, "stopping") {
+			t.Errorf("%s", out)
+		}
+		if out := c.runs("fleet", "pause", "builds"); out != "" {
+			t.Errorf("%s", out)
+		}
+		c.until(`class builds is paused`, "fleet", "--owner", "bob")
+		_ = c.runs("fleet", "resume", "builds")
+		for deadline := time.Now().Add(watchdog); strings.Contains(c.runs("fleet", "--owner", "bob"), "paused"); time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("still paused")
+			}
+		}
+	}
+}
+
 // People drain a worker by its name: it ends when what runs there has ended, and one that comes after it works.
 // They pause a class, whose calls then wait, and resume it.
 func TestFleetOrders(t *testing.T) {
@@ -577,11 +608,14 @@ tools:
 	if err := c.ends(one, watchdog); err != nil {
 		t.Error(err)
 	}
-	reads := func(what string, times int) {
+	logs := []*syncBuffer{log}
+	reads := func(what string, times int, logs ...*syncBuffer) {
 		t.Helper()
-		for deadline := time.Now().Add(watchdog); strings.Count(log.String(), what) < times; time.Sleep(20 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatal(log)
+		for _, log := range logs { // of all workers: one that has not read it takes the task
+			for deadline := time.Now().Add(watchdog); strings.Count(log.String(), what) < times; time.Sleep(20 * time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatal(log)
+				}
 			}
 		}
 	}
@@ -590,13 +624,15 @@ tools:
 			t.Errorf("%s", out)
 		}
 		c.until(`class others is paused; runnel fleet resume others ends that`, "fleet")
-		reads(`"paused":["others"]`, n+1)
-		c.work("three", "--slots", "1")
+		reads(`"paused":["others"]`, n+1, logs...)
+		_, log := c.work("three", "--slots", "1", "--log-format", "json")
 		waits := c.offer("other")
 		c.offer("build")
 		c.until(fmt.Sprintf(`(?m)^%.8s +working`, waits), "tasks", "list")
 		_ = c.runs("fleet", "resume", "others")
 		c.file("others", fmt.Sprintf(`\A(\w+\n){%d}\z`, n+1))
-		reads(`"paused":[]`, n+1)
+		reads(`"paused":[]`, n+1, logs...)
+		reads(`"paused":[]`, 1, log)
+		logs = append(logs, log)
 	}
 }

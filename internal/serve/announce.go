@@ -107,6 +107,8 @@ func (w *worker) selfFor(owner string) *tasks.Worker {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	self := w.self
+	self.Paused = w.paused
+	self.Foreign = owner != w.first
 	for _, o := range w.running {
 		id := o.Task.ID
 		if o.Task.Owner != owner {
