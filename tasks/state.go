@@ -89,6 +89,14 @@ type History struct {
 	Log   int           // bytes of the end of each one's output, and of its result
 }
 
+// Leased is a State whose processes have leases, by which others know that they live.
+type Leased interface {
+	// Lapsed returns why this process's lease with an owner could not be renewed when it was last tried, nil
+	// if it was, or if the owner is unknown here: a state that takes no lease takes no task either, even if
+	// it still answers questions.
+	Lapsed(owner string) error
+}
+
 // Historian is a State that keeps such calls.
 type Historian interface {
 	History() History

@@ -17,14 +17,17 @@ const scrapeWait = 2 * time.Second
 
 // WatchFleet shows the workers of owners, and how many of their tasks wait for one. It asks the state at each
 // scrape.
-func (m *Metrics) WatchFleet(queue tasks.Queue, owners []string, log zerolog.Logger) {
+func (m *Metrics) WatchFleet(queue tasks.Queue, owners func() []string, log zerolog.Logger) {
 	m.set.RegisterMetricsWriter(func(w io.Writer) {
 		ctx, cancel := context.WithTimeout(context.Background(), scrapeWait)
 		defer cancel()
 		now := prometheus.NewSet()
-		for _, owner := range owners {
+		for _, owner := range owners() {
 			up := now.GetOrCreateGauge(fmt.Sprintf("runnel_fleet_up{owner=%q}", owner), nil)
 			workers, waiting, err := queue.Fleet(ctx, owner)
+			if leased, ok := queue.(tasks.Leased); ok && err == nil {
+				err = leased.Lapsed(owner)
+			}
 			if err != nil {
 				log.Warn().Err(err).Str("owner", owner).Msg("a scrape of the metrics found no workers")
 				continue

@@ -70,6 +70,28 @@ func (o *owners) serves(owner string) (httpserver.Served, error) {
 	return s.overHTTP(), nil
 }
 
+// maxWatched bounds the owners that a scrape of the metrics asks the state about, with two requests each.
+const maxWatched = 100
+
+// watched returns the owners whose fleet the metrics show: those that a client may come for, whether one has
+// come or not, so that what waits is shown also where no worker shows it.
+func (s *Setup) watched(conf *config.Config) (list []string) {
+	if s.owners != nil {
+		s.owners.mu.Lock()
+		list = slices.Collect(maps.Keys(s.owners.others))
+		s.owners.mu.Unlock()
+		if s.front.Tokens != nil {
+			list = append(list, s.front.Tokens.Get().Owners()...)
+		}
+	}
+	if len(list) == 0 || !conf.HTTP.NoStdio {
+		list = append(list, conf.Server.Owner)
+	}
+	slices.Sort(list)
+	list = slices.Compact(list)
+	return list[:min(len(list), maxWatched)]
+}
+
 // came records how many runnels a request to an owner has passed, if the owner has a server.
 func (o *owners) came(owner string, hops int) error {
 	o.mu.Lock()

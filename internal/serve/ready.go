@@ -44,6 +44,9 @@ func (r *readiness) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyWait)
 	defer cancel()
 	_, _, err := r.store.List(ctx, r.owner, "", 1)
+	if leased, ok := r.store.(tasks.Leased); ok && err == nil { // servers without a majority answer, and store nothing
+		err = leased.Lapsed(r.owner)
+	}
 	if r.at, r.err = time.Now(), nil; err != nil {
 		r.err = errors.New("the state does not answer")
 		r.log.Warn().Err(err).Msg("not ready: the state does not answer")

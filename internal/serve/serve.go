@@ -91,7 +91,7 @@ func (s *Setup) Connect(ctx context.Context, conf *config.Config, set *upstream.
 		m.Serve(ctx, string(conf.Metrics), s.front.Ready, log)
 		observer, s.front.Observe = m, m.Answered
 		if queue, ok := store.(tasks.Queue); ok {
-			m.WatchFleet(queue, []string{conf.Server.Owner}, log)
+			m.WatchFleet(queue, func() []string { return s.watched(conf) }, log)
 		}
 	}
 	defer set.Close()

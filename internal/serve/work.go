@@ -132,7 +132,7 @@ func (s *Setup) Work(ctx context.Context, o WorkOptions) error {
 		w.runners[owner] = s.newRunner(&theirs, store, m, log)
 	}
 	m.WatchWorker(w.takes)
-	m.WatchFleet(queue, o.Owners, log)
+	m.WatchFleet(queue, func() []string { return o.Owners }, log)
 	if conf.Metrics != "" {
 		serving, stop := context.WithCancel(context.WithoutCancel(ctx)) // tasks may go on when ctx has ended
 		defer stop()

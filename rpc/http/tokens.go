@@ -35,6 +35,15 @@ type tokenEntry struct {
 	owner string
 }
 
+// Owners returns the owners of the tokens, each once, sorted.
+func (t *Tokens) Owners() (owners []string) {
+	for _, e := range t.entries {
+		owners = append(owners, e.owner)
+	}
+	slices.Sort(owners)
+	return slices.Compact(owners)
+}
+
 // ErrNoTokens is returned by ReadTokens, with Tokens that admit no client, if the file has no token.
 var ErrNoTokens = errors.New("there is no token: write one \"TOKEN OWNER\" a line")
 

@@ -153,6 +153,17 @@ func (s *State) opened() []*Space {
 	return slices.Collect(maps.Values(s.spaces))
 }
 
+// Lapsed implements tasks.Leased.
+func (s *State) Lapsed(owner string) error {
+	s.mu.Lock()
+	sp := s.spaces[owner]
+	s.mu.Unlock()
+	if sp != nil && sp.unleased.Load() {
+		return errors.New("the lease of this runnel could not be renewed: the state takes nothing")
+	}
+	return nil
+}
+
 // Close releases the state. Everything that Put has returned for is already written.
 func (s *State) Close() error {
 	s.stop()

@@ -250,3 +250,25 @@ func TestLimitsInCluster(t *testing.T) {
 		return newState(t, url, limit), newState(t, url, limit)
 	})
 }
+
+// Servers without a majority answer questions, but store nothing: a runnel knows that its lease has lapsed.
+func TestNoMajority(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for leases: make race runs it")
+	}
+	t.Parallel()
+	servers := startCluster(t)
+	s := newState(t, servers[0].ClientURL(), func(o *Options) { o.Replicas = 3 })
+	statetest.Eventually(t, func() bool {
+		_, _, err := s.List(t.Context(), "a", "", 1)
+		return err == nil
+	})
+	if err := s.Lapsed("a"); err != nil {
+		t.Fatal(err)
+	}
+	for _, gone := range servers[1:] {
+		gone.Shutdown()
+		gone.WaitForShutdown()
+	}
+	statetest.Eventually(t, func() bool { return s.Lapsed("a") != nil })
+}
