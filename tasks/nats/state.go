@@ -147,6 +147,11 @@ func (c *connection) Connect(context.Context) error {
 	if err != nil {
 		return err
 	}
+	if version := nc.ConnectedServerVersion(); tooOld(version) {
+		url := nc.ConnectedUrlRedacted()
+		nc.Close()
+		return fmt.Errorf("the server at %s is NATS %s: 2.11 or later is needed", url, version)
+	}
 	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(ackTimeout))
 	if err != nil {
 		nc.Close()
@@ -154,6 +159,14 @@ func (c *connection) Connect(context.Context) error {
 	}
 	c.nc, c.js = nc, js
 	return nil
+}
+
+// tooOld reports whether a server of a version cannot hold a state: messages have a time to live since 2.11. An
+// older one would keep the streams, but without it.
+func tooOld(version string) bool {
+	var major, minor int
+	n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor)
+	return n == 2 && (major < 2 || major == 2 && minor < 11) // who says no version is believed
 }
 
 // dialer makes connections that close when a write takes too long. Otherwise each call would wait for its own

@@ -107,3 +107,11 @@ func TestOtherVersions(t *testing.T) {
 		}
 	}
 }
+
+func TestTooOld(t *testing.T) {
+	for version, want := range map[string]bool{"2.9.10": true, "2.10.29": true, "1.4.1": true, "2.11.0": false, "2.12.2": false, "2.12.0-dev": false, "3.0.0": false, "": false, "dev": false} {
+		if tooOld(version) != want {
+			t.Errorf("%q: %v", version, !want)
+		}
+	}
+}
