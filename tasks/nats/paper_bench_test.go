@@ -126,6 +126,7 @@ func BenchmarkWorkedCall(b *testing.B) {
 						b.Error(err)
 						return
 					}
+					run.Begin()
 					o.Done()
 					run.Delivered()
 				}

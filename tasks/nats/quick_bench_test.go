@@ -47,6 +47,7 @@ func BenchmarkQuick(b *testing.B) {
 				b.Error(err)
 				return
 			}
+			run.Begin()
 			o.Done()
 			run.Delivered()
 		}

@@ -73,6 +73,7 @@ func runWaiting(b *testing.B, n int) {
 					b.Log(err)
 					continue
 				}
+				run.Begin()
 				run.Delivered()
 				<-run.Ended()
 			}

@@ -34,9 +34,9 @@ func (r *Reach) complete() *Error {
 		if len(*r) > 1 {
 			key = fmt.Sprintf("network[%d]", i)
 		}
-		switch {
-		case text == reachAsk:
-		case text == reachNone || text == reachAll:
+		switch text {
+		case reachAsk:
+		case reachNone, reachAll:
 			if len(*r) > 1 {
 				return &Error{Key: key, Problem: text + " stands among others", Allowed: "it alone, or hosts and ask"}
 			}

@@ -178,7 +178,7 @@ func (p *Proxy) handler() http.Handler {
 				return
 			}
 			_, err = io.WriteString(child, "HTTP/1.1 200 Connection established\r\n\r\n")
-			if early, _ := buffered.Reader.Peek(buffered.Reader.Buffered()); err == nil && len(early) > 0 {
+			if early, _ := buffered.Peek(buffered.Reader.Buffered()); err == nil && len(early) > 0 {
 				_, err = host.Write(early)
 			}
 			if err == nil {

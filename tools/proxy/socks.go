@@ -32,7 +32,7 @@ const (
 
 // socks serves a connection whose first byte is that of SOCKS5, and closes it.
 func (p *Proxy) socks(ctx context.Context, child net.Conn) {
-	defer child.Close()
+	defer func() { _ = child.Close() }()
 	_ = child.SetDeadline(time.Now().Add(headerTime))
 	reply := func(code byte) { // "the server's bound address", which is not the child's business
 		_, _ = child.Write([]byte{socksVersion, code, replyReserved, addressV4, 0, 0, 0, 0, 0, 0})
@@ -55,7 +55,7 @@ func (p *Proxy) socks(ctx context.Context, child net.Conn) {
 		reply(code)
 		return
 	}
-	defer host.Close()
+	defer func() { _ = host.Close() }()
 	reply(replyReached)
 	join(ctx, child, host)
 }
