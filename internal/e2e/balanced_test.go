@@ -31,7 +31,7 @@ type balanced struct {
 	fronts      [2]*httpServer
 	next        atomic.Int64
 	silent      [2]atomic.Int64 // when a front did not answer: for failTimeout it gets no requests
-	args, env   []string // of the fronts
+	args, env   []string        // of the fronts
 }
 
 func newBalanced(t *testing.T, env []string, args ...string) *balanced {
