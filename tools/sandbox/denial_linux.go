@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,16 +17,19 @@ import (
 // maxDenied bounds what Denied returns, in bytes: a path in an output may be of any length.
 const maxDenied = 256
 
-// refusals is how programs spell EACCES, EPERM, EROFS and, for what a sandbox hides, ENOENT.
-var refusals = regexp.MustCompile(`(?i)permission denied|operation not permitted|read-only file system|no such file or directory`)
-
-// named are the paths that a line may name: between quotes, or between spaces and colons.
-var named = regexp.MustCompile(`'[^']+'|"[^"]+"|‘[^’]+’|[^\s:;,'"()\[\]]+`)
-
-// noNetwork is how programs say that they have none; the host or address that they name is in the group.
-var noNetwork = regexp.MustCompile(`(?i)could not resolve host(?:name)?:? "?([\w.-]+)|(?:eai_again|enotfound|lookup) ([\w.-]+)|` +
-	`dial \w+ (\S+): connect: network is unreachable|connect (?:enetunreach|eperm) (\S+)|connect to (?:host )?(\S+).*network is unreachable|` +
-	`network is unreachable|temporary failure in name resolution|network unreachable|socket: operation not permitted`)
+// denials are the expressions that find what was refused; compiled when a command has failed, not at each
+// start.
+var denials = sync.OnceValue(func() (found struct{ refusals, named, noNetwork *regexp.Regexp }) {
+	// How programs spell EACCES, EPERM, EROFS and, for what a sandbox hides, ENOENT.
+	found.refusals = regexp.MustCompile(`(?i)permission denied|operation not permitted|read-only file system|no such file or directory`)
+	// The paths that a line may name: between quotes, or between spaces and colons.
+	found.named = regexp.MustCompile(`'[^']+'|"[^"]+"|‘[^’]+’|[^\s:;,'"()\[\]]+`)
+	// How programs say that they have no network; the host or address that they name is in the group.
+	found.noNetwork = regexp.MustCompile(`(?i)could not resolve host(?:name)?:? "?([\w.-]+)|(?:eai_again|enotfound|lookup) ([\w.-]+)|` +
+		`dial \w+ (\S+): connect: network is unreachable|connect (?:enetunreach|eperm) (\S+)|connect to (?:host )?(\S+).*network is unreachable|` +
+		`network is unreachable|temporary failure in name resolution|network unreachable|socket: operation not permitted`)
+	return found
+})
 
 // Denied returns what the sandbox has refused to a command in dir, as far as the end of its output shows it,
 // such as "write to /etc/hosts"; "" if it shows nothing. Neither the system nor the command says who has
@@ -34,9 +38,9 @@ func (p *Policy) Denied(output, dir string) string {
 	lines := strings.Split(output, "\n")
 	slices.Reverse(lines) // the last is most likely the one that the command has failed of
 	for _, line := range lines {
-		if found := refusals.FindString(line); found != "" {
+		if found := denials().refusals.FindString(line); found != "" {
 			missing := strings.EqualFold(found, "no such file or directory")
-			paths := named.FindAllString(line, -1)
+			paths := denials().named.FindAllString(line, -1)
 			slices.Reverse(paths) // the first may be the program that says it
 			for _, path := range paths {
 				path = strings.Trim(path, `'"‘’`)
@@ -51,7 +55,7 @@ func (p *Policy) Denied(output, dir string) string {
 				}
 			}
 		}
-		if host := noNetwork.FindStringSubmatch(line); host != nil && !p.Network {
+		if host := denials().noNetwork.FindStringSubmatch(line); host != nil && !p.Network {
 			if address := cmp.Or(host[1:]...); address != "" && len(address) <= maxDenied {
 				return "connect to " + strings.Trim(address, `"',.`)
 			}

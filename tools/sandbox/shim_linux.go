@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"slices"
 	"syscall"
+	"time"
 
 	"runnel/tools/sandbox/shim"
 
@@ -138,6 +139,9 @@ func (o *order) wrap(cmd *exec.Cmd, program string) (s *Shim, err error) {
 	return s, nil
 }
 
+// startTime is how long a command may take to start in its sandbox: a busy machine takes a second or two.
+const startTime = time.Minute
+
 // Started returns when the command runs in its sandbox, and nil then. err is that of the start.
 func (s *Shim) Started(err error) error {
 	for _, f := range []*os.File{s.theirs, s.ruleset, s.hand} {
@@ -145,9 +149,12 @@ func (s *Shim) Started(err error) error {
 	}
 	var o shim.Order
 	if err == nil {
+		_ = s.status.SetReadDeadline(time.Now().Add(startTime))
 		_, err = s.status.Read(make([]byte, 1)) // until the command starts
 		if errors.Is(err, io.EOF) {
 			o, err = outcome(s.file)
+		} else if errors.Is(err, os.ErrDeadlineExceeded) {
+			err = fmt.Errorf("sandbox: the command has not started within %v", startTime)
 		}
 	}
 	_ = s.status.Close()

@@ -64,15 +64,23 @@ const (
 // syscall6 makes a system call; above ^uintptr(4095) the result is a negative error.
 func syscall6(number, a1, a2, a3, a4, a5, a6 uintptr) uintptr
 
+// None of the functions below may enter Go's runtime: in the child of fork its other threads are missing, and
+// whoever waits for them waits for ever. A function that looks whether its stack is large enough (nosplit: it
+// does not) enters the scheduler if it is to make room for another one. The race detector (norace) and the
+// checks of pointers that come with it (nocheckptr) are in the runtime, too.
+
+//go:nosplit
+//go:norace
 func call(number, a1, a2, a3 uintptr) uintptr { return syscall6(number, a1, a2, a3, 0, 0, 0) }
 
+//go:nosplit
+//go:norace
 func failed(result uintptr) bool { return result > ^uintptr(4095) }
 
 // This is in init, since every binary that can start a command must be able to be its shim.
 func init() {
 	if started() {
 		run()
-		exit(Failure)
 	}
 }
 
@@ -95,11 +103,15 @@ func started() bool {
 	return n == uintptr(len(line)) && string(line[:]) == Name+"\x00"
 }
 
-// run carries out the order. It returns when a step has failed.
+// run carries out the order. It exits when a step has failed.
+//
+//go:nosplit
+//go:norace
+//go:nocheckptr
 func run() {
 	size := call(sysLseek, OrderFile, 0, seekEnd)
 	if at := syscall6(sysMmap, Base, size, readWrite, sharedAndHere, OrderFile, 0); at != Base {
-		return
+		exit(Failure)
 	}
 	order := (*Order)(pointer(Base))
 	for i := range uintptr(order.Count) {
@@ -119,11 +131,12 @@ func run() {
 		case failed(result) && -result != step.Ignored:
 			order.Errno = uint32(-result)
 			order.Failed = uint32(i) + 1
-			return
+			exit(Failure)
 		case step.Result != 0:
 			*(*uint32)(pointer(step.Result)) = uint32(result)
 		}
 	}
+	exit(Failure)
 }
 
 // fork returns in a child. This process takes no signals from now on: the command has them, too, and the
@@ -132,6 +145,10 @@ func run() {
 //
 // The child is a copy of a program of Go with only one of its threads. It makes system calls and nothing
 // else, so it misses none of the others.
+//
+//go:nosplit
+//go:norace
+//go:nocheckptr
 func fork(order *Order) {
 	syscall6(sysSigprocmask, setMask, uintptr(unsafe.Pointer(&allSignals)), uintptr(unsafe.Pointer(&signals)), maskSize, 0, 0)
 	child := call(sysClone, childSignal, 0, 0)
@@ -157,6 +174,8 @@ func fork(order *Order) {
 	}
 }
 
+//go:nosplit
+//go:norace
 func exit(code uintptr) {
 	for {
 		call(sysExitGroup, code, 0, 0)
@@ -164,4 +183,8 @@ func exit(code uintptr) {
 }
 
 // pointer returns an address outside of Go's memory as a pointer.
+//
+//go:nosplit
+//go:norace
+//go:nocheckptr
 func pointer(address uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&address)) }
