@@ -157,3 +157,48 @@ tools:
 		}
 	}
 }
+
+// With ask in write, the user is asked after a write that the sandbox refused, and the next call may.
+func TestSandboxAsksToWrite(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	outside := t.TempDir()
+	s := process(t, racedCommand(t, writeConfig(t, fmt.Sprintf(`
+tools:
+  put: {shell: 'echo new > "$file"', input: {file: {type: string}}, sandbox: {write: [ask]}}
+  own: {shell: 'echo new > own.txt', sandbox: {write: [ask]}}
+  other: {shell: 'echo new > %s/other', sandbox: true}`, outside))...))
+	s.sendLine(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":%q,"capabilities":{"elicitation":{}},"clientInfo":{"name":"c","version":"1"}}}`, newestHandshake)
+	s.line()
+	s.sendLine(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	file := filepath.Join(outside, "x")
+	arguments := map[string]string{"put": fmt.Sprintf(`{"file":%q}`, file), "own": "{}", "other": "{}"}
+	for n, step := range []struct{ tool, answer, want string }{
+		{"own", "", "no output, exit code 0"},
+		{"put", `{"action":"accept","content":{"allow":"no"}}`, "blocked by the sandbox: write to " + file + "; allowed: "},
+		{"put", `{"action":"decline"}`, "blocked by the sandbox: write to " + file + "; allowed: "},
+		{"put", `{"action":"accept","content":{"allow":"for this session"}}`, "its user allows it from now on: call put again"},
+		{"put", "", "no output, exit code 0"},
+		{"put", "", "no output, exit code 0"},
+		{"other", "", "blocked by the sandbox: write to "},
+	} {
+		s.sendLine(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, n, step.tool, arguments[step.tool])
+		line := string(s.line())
+		if asked := strings.Contains(line, "elicitation/create"); asked != (step.answer != "") {
+			t.Fatalf("%+v: %s", step, line)
+		} else if asked {
+			var question struct {
+				ID     int
+				Params struct{ Message string }
+			}
+			if err := json.Unmarshal([]byte(line), &question); err != nil || question.Params.Message != "put wants to change "+outside+". Its sandbox does not allow that." {
+				t.Fatalf("%v: %s", err, line)
+			}
+			s.sendLine(`{"jsonrpc":"2.0","id":%d,"result":%s}`, question.ID, step.answer)
+			line = string(s.line())
+		}
+		if !strings.Contains(line, step.want) {
+			t.Errorf("%+v: %s", step, line)
+		}
+	}
+}

@@ -120,7 +120,7 @@ func (c *Command) run(ctx context.Context, in *tools.Call, out *tools.Output, sp
 	if variables != nil {
 		spec.Env = append(spec.Env, process.VariablesVariable+"="+variables.path)
 	}
-	if err := c.confine(spec, variables); err != nil {
+	if err := c.confine(in, spec, variables); err != nil {
 		return mcp.ErrorResult(err.Error())
 	}
 	proxy, endProxy := c.reach(ctx, in, spec)
@@ -147,7 +147,9 @@ func (c *Command) run(ctx context.Context, in *tools.Call, out *tools.Output, sp
 	}
 	o.bounds = refused(proxy, in.CanAsk())
 	if o.failed() {
-		o.bounds = cmp.Or(o.bounds, c.bounds(o.last()))
+		if o.bounds == "" {
+			o.bounds = cmp.Or(c.askToWrite(ctx, in, o.last()), c.bounds(o.last()))
+		}
 		o.most = in.MaxError(c.maxResult())
 		in.Said.Status = o.statusMessage()
 	}

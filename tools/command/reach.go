@@ -14,6 +14,7 @@ import (
 	"runnel/tools"
 	"runnel/tools/process"
 	"runnel/tools/proxy"
+	"runnel/tools/text"
 )
 
 // lookup returns the addresses of a name.
@@ -31,7 +32,9 @@ func (c *Command) reach(ctx context.Context, in *tools.Call, spec *process.Spec)
 	}
 	p.Lookup = c.lookup
 	if asks {
-		p.Ask = func(ctx context.Context, address string) bool { return c.grants(ctx, in, "connect to "+address) }
+		p.Ask = func(ctx context.Context, address string) bool {
+			return c.grants(ctx, in, "connect to "+address, grantForm)
+		}
 	}
 	spec.Env = append(spec.Env, vars...)
 	spec.Sandbox.Listening, end = p.Begin(ctx)
@@ -48,6 +51,13 @@ const (
 var grantForm = json.RawMessage(`{"type":"object","properties":{"allow":{"type":"string","title":"Allow it?",` +
 	`"enum":["` + grantCall + `","` + grantSession + `","` + grantNone + `"],"default":"` + grantCall + `"}},"required":["allow"]}`)
 
+// writeForm asks about a write, which the command has already failed of.
+var writeForm = json.RawMessage(`{"type":"object","properties":{"allow":{"type":"string","title":"Allow it?",` +
+	`"enum":["` + grantSession + `","` + grantNone + `"],"default":"` + grantSession + `"}},"required":["allow"]}`)
+
+// changing begins what is granted of a path.
+const changing = "change "
+
 // granted is what the user of a session has allowed for its rest: the tool's name, a space, and what it may do.
 type granted struct {
 	mu   sync.Mutex
@@ -56,13 +66,31 @@ type granted struct {
 
 type grantedKey struct{}
 
-// grants asks the user whether the command may do something that its sandbox does not allow, such as "connect
-// to HOST:PORT", unless that is known for the session.
-func (c *Command) grants(ctx context.Context, in *tools.Call, what string) bool {
+// grantsOf returns what the user of a call's session has granted.
+func (c *Command) grantsOf(in *tools.Call) *granted {
 	known := &granted{list: map[string]bool{}}
 	if caller := in.Caller(); caller != nil { // else a worker, whose callers have sessions elsewhere
 		known = caller.SessionValue(grantedKey{}, func() any { return known }).(*granted)
 	}
+	return known
+}
+
+// paths returns what a tool may change, beyond its sandbox.
+func (g *granted) paths(tool string) (list []string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for key := range g.list {
+		if path, ok := strings.CutPrefix(key, tool+" "+changing); ok {
+			list = append(list, path)
+		}
+	}
+	return list
+}
+
+// grants asks the user by a form whether the command may do something that its sandbox does not allow, such as
+// "connect to HOST:PORT", unless that is known for the session.
+func (c *Command) grants(ctx context.Context, in *tools.Call, what string, form json.RawMessage) bool {
+	known := c.grantsOf(in)
 	key := c.name + " " + what
 	known.mu.Lock()
 	allowed := known.list[key]
@@ -70,8 +98,8 @@ func (c *Command) grants(ctx context.Context, in *tools.Call, what string) bool 
 	if allowed {
 		return true
 	}
-	question := fmt.Sprintf("%s wants to %s. Its sandbox does not allow that.", c.name, what)
-	answer, err := in.Ask(ctx, tools.Question{Message: question, Schema: grantForm})
+	question := fmt.Sprintf("%s wants to %s. Its sandbox does not allow that.", c.name, text.Printable(what))
+	answer, err := in.Ask(ctx, tools.Question{Message: question, Schema: form})
 	if err != nil || answer.Action != mcp.ElicitAccept {
 		if err != nil && !errors.Is(err, tools.ErrCannotAsk) {
 			in.Log().Warn().Err(err).Str("taskId", in.TaskID).Msg("the user was not asked about a sandbox")

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -8,11 +9,12 @@ import (
 	"slices"
 	"strings"
 
+	"runnel/tools"
 	"runnel/tools/process"
 )
 
 // confine puts a call's command into its sandbox, with a temporary directory of its own.
-func (c *Command) confine(spec *process.Spec, variables *variablesFile) error {
+func (c *Command) confine(in *tools.Call, spec *process.Spec, variables *variablesFile) error {
 	if c.sandbox == nil {
 		return nil
 	}
@@ -25,7 +27,7 @@ func (c *Command) confine(spec *process.Spec, variables *variablesFile) error {
 		return fmt.Errorf("cannot start the command: %w", err)
 	}
 	p := *c.sandbox
-	p.Write = append(slices.Clone(p.Write), variables.folder())
+	p.Write = append(slices.Concat(p.Write, c.grantsOf(in).paths(c.name)), variables.folder())
 	spec.Sandbox = &p
 	spec.Env = append(spec.Env, "TMPDIR="+own)
 	return nil
@@ -49,6 +51,28 @@ func (c *Command) bounds(output []byte) string {
 		return fmt.Sprintf("blocked by the sandbox: %s; allowed: %s", denied, allowed)
 	}
 	return fmt.Sprintf("[in a sandbox; allowed: %s]", allowed)
+}
+
+// askToWrite asks the user about a write that the sandbox refused, and returns what the model should know; ""
+// if nothing has changed.
+func (c *Command) askToWrite(ctx context.Context, in *tools.Call, output []byte) string {
+	if in.Caller() == nil || !c.config.Sandbox.AsksToWrite() { // a worker's callers have sessions elsewhere
+		return ""
+	}
+	denied := c.sandbox.Denied(string(output), c.dir)
+	path, ok := strings.CutPrefix(denied, "write to ")
+	if !ok {
+		return ""
+	}
+	if _, err := os.Lstat(path); err != nil { // it would be made
+		path = filepath.Dir(path)
+	}
+	wider := *c.sandbox
+	wider.Write = append(slices.Clip(wider.Write), path)
+	if wider.Denied(string(output), c.dir) == denied || !c.grants(ctx, in, changing+path, writeForm) {
+		return ""
+	}
+	return fmt.Sprintf("blocked by the sandbox: %s; its user allows it from now on: call %s again", denied, c.name)
 }
 
 // Sandboxed reports whether the command runs in a sandbox here.

@@ -32,6 +32,9 @@ func (b *Base) SandboxOf(own *Sandbox) (*Sandbox, error) {
 	return &filled, nil
 }
 
+// AsksToWrite reports whether the user is asked about a write that is not allowed.
+func (s *Sandbox) AsksToWrite() bool { return s.Sandboxed() && slices.Contains(s.Write, reachAsk) }
+
 // Policy returns what a child may do that starts in dir, with the variables that it would inherit without a
 // sandbox; nil = all that runnel may. Relative paths are relative to dir. A mistake is an *Error.
 func (s *Sandbox) Policy(dir string, vars []string) (*sandbox.Policy, error) {
@@ -43,6 +46,8 @@ func (s *Sandbox) Policy(dir string, vars []string) (*sandbox.Policy, error) {
 	absolute := func(key string, paths []string) (list []string) {
 		for i, path := range paths {
 			switch {
+			case key == "write" && path == reachAsk:
+				continue
 			case inHome(path):
 				if !filepath.IsAbs(home) {
 					wrong = &Error{

@@ -9,7 +9,7 @@ import (
 // Sandbox is one "sandbox:" of a tool in the config file: what its command may do. Instead of the mapping,
 // true means an empty one, and false means no sandbox.
 type Sandbox struct {
-	Write       []string      `yaml:"write"`       // files and directories that it may change; default: its own directory
+	Write       []string      `yaml:"write"`       // files and directories that it may change, default its own directory; ask = the user is asked about others
 	Read        []string      `yaml:"read"`        // those that it may read, besides the system's; nil = all
 	Hide        []string      `yaml:"hide"`        // those that it may not read, besides the secrets of the home
 	Network     Reach         `yaml:"network"`     // none (default), all, ask, or hosts
@@ -44,8 +44,8 @@ func (s *Sandbox) String() string { return fmt.Sprint(s != nil && !s.Off) }
 // complete fills in the defaults.
 func (s *Sandbox) complete() *Error {
 	s.UnixSockets = cmp.Or(s.UnixSockets, "none")
-	if s.Write == nil {
-		s.Write = []string{"."}
+	if s.Write == nil || slices.Equal(s.Write, []string{reachAsk}) {
+		s.Write = append([]string{"."}, s.Write...)
 	}
 	if s.UnixSockets != "none" && s.UnixSockets != "all" {
 		return &Error{Key: "unixSockets", Problem: fmt.Sprintf("%q is unknown", s.UnixSockets), Allowed: "none, all"}

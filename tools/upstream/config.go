@@ -80,6 +80,8 @@ func define(name string, conf config.Upstream, env config.Base, log zerolog.Logg
 		return nil, &config.Error{Key: "sandbox", Problem: "is for a server that runnel starts", Allowed: "command instead of url"}
 	case conf.Sandbox != nil && slices.Contains(conf.Sandbox.Network, "ask"):
 		return nil, &config.Error{Key: "sandbox.network", Problem: "ask is for tools: a connection of a server belongs to no call", Allowed: "none, all, or hosts such as example.com:443"}
+	case conf.Sandbox.AsksToWrite():
+		return nil, &config.Error{Key: "sandbox.write", Problem: "ask is for tools: a write of a server belongs to no call", Allowed: "files and directories"}
 	case conf.URL == "" && len(conf.Headers) > 0:
 		return nil, &config.Error{Key: "headers", Problem: "are for a server at a url", Allowed: "env, for a command"}
 	case len(conf.Command) > 0 && conf.Command[0] == "":
