@@ -77,9 +77,9 @@ import (
 	"runnel/internal/system"
 )
 
-// sameSignal is how soon a second signal may come that is the first one again: timeout(1) sends one to its
-// command and then to the command's group, and a shell's job and its leader may both get one.
-const sameSignal = 500 * time.Millisecond
+// sameSignal is how long after the first signal a SIGTERM counts as the second: timeout(1) sends one to its
+// command and immediately another one to the command's group, and a call needs the time to cancel.
+const sameSignal = 2 * time.Second
 
 func main() {
 	stdout := os.Stdout
@@ -104,8 +104,8 @@ func main() {
 		began := time.Now()
 		interrupt(system.SignalError(first.(syscall.Signal)))
 		second := <-signals
-		for time.Since(began) < sameSignal {
-			second = <-signals
+		if second == syscall.SIGTERM {
+			time.Sleep(time.Until(began.Add(sameSignal)))
 		}
 		again <- second
 	}()
