@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -362,6 +363,7 @@ func TestWrappedIsNotChanged(t *testing.T) {
 				c.kept = nil
 				ask("tools/call", `"name":"steps",`+level, `"resource_link"`)
 				want(strings.Join(c.kept, ""), `"progressToken":"steps","progress":0.5,"total":3,"message":"one","x-own":1`, `"level":"debug","data":"first"`, `"level":"error","data":"second"`, `"progressToken":"steps","progress":2.5,"total":3`)
+				c.kept = slices.DeleteFunc(c.kept, func(line string) bool { return strings.Contains(line, `"running for `) }) // the machine is busy
 				if got := strings.Join(c.kept, ""); len(c.kept) != 4 || strings.Index(got, `"progress":0.5`) > strings.Index(got, "first") || strings.Index(got, "first") > strings.Index(got, "second") || strings.Index(got, "second") > strings.Index(got, `"progress":2.5`) {
 					t.Errorf("the order is %q", c.kept)
 				}
