@@ -22,7 +22,7 @@ type Queue interface {
 	Offer(ctx context.Context, owner, id string, o Offer) error
 	// Next waits for a task that waits for a worker of one of the classes, and returns it; the owners take
 	// turns, and an owner's tasks share its turns by their Priority. Only Take decides who runs the task:
-	// others may have ended it meanwhile.
+	// others may have ended it by then.
 	Next(ctx context.Context, owners, classes []string) (*Offered, error)
 	// Announce makes a worker known to an owner's runnels. They soon forget it unless it is announced again
 	// and again; with a nil w they forget it at once.

@@ -221,8 +221,8 @@ func (a *audience) handedOver(c *rpc.Caller) bool {
 	return c != nil && c.Version.Stateless && a.left.Load() && !c.Capabilities.Extends(mcp.ExtensionTasks)
 }
 
-// put opens a question when its turn comes, and closes it when it is answered or nobody can answer it any
-// more. If request is set, it also asks the client at once.
+// put opens a question when its turn comes, and closes it when it is answered or can no longer be
+// answered. If request is set, it also asks the client immediately.
 func (a *audience) put(ctx context.Context, q *run.Question, request func(context.Context) (json.RawMessage, error)) (response json.RawMessage, err error) {
 	select {
 	case a.turn <- struct{}{}:

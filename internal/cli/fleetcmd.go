@@ -100,7 +100,8 @@ elsewhere, each change is printed.`,
 
 // drainWorkers asks the workers of a name to end.
 func drainWorkers(ctx context.Context, q tasks.Queue, owner, name string) error {
-	err := obeyed(ctx, q, owner, fmt.Sprintf("is named %q", name), func(w tasks.Worker) bool { return w.Name == name })
+	named := func(w tasks.Worker) bool { return w.Name == name }
+	err := obeyed(ctx, q, owner, fmt.Sprintf("is named %q", name), named)
 	if err != nil {
 		return err
 	}
@@ -124,7 +125,8 @@ func obeyed(ctx context.Context, q tasks.Queue, owner, what string, fits func(ta
 		there = there || fits(w)
 	}
 	if there {
-		return fmt.Errorf("the worker that %s does not obey %s, but the first of its --owners: name that one with --owner", what, owner)
+		return fmt.Errorf("the worker that %s does not obey %s, but the first of its --owners: "+
+			"name that one with --owner", what, owner)
 	}
 	return fmt.Errorf("no worker %s: %w", what, errNoWorker)
 }
@@ -176,7 +178,9 @@ func (i *invocation) openQueue(cmd *cobra.Command) (*local, tasks.Queue, error) 
 
 // pausedClasses returns the classes of which no worker takes calls: those that the owner has paused, and those
 // that the workers' first owner has.
-func pausedClasses(ctx context.Context, queue tasks.Queue, owner string, workers []tasks.Worker) (classes []string, err error) {
+func pausedClasses(
+	ctx context.Context, queue tasks.Queue, owner string, workers []tasks.Worker,
+) (classes []string, err error) {
 	orders, err := queue.Orders(ctx, owner)
 	for _, o := range orders {
 		if o.What == tasks.OrderPause {

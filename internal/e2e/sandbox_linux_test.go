@@ -97,7 +97,7 @@ func TestSandboxedServersOfNpm(t *testing.T) {
 }
 
 // Under network: ask, the user is asked before another host is reached, in all eras: once, and the answer
-// counts for the call or for the session. Where nobody can be asked, the host is refused. (A host that was
+// counts for the call or for the session. A client that cannot ask is refused the host. (A host that was
 // allowed is not there: the proxy answers 502. One that was not is refused with 403.)
 func TestSandboxAsks(t *testing.T) {
 	t.Parallel()

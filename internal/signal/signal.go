@@ -81,7 +81,7 @@ func (b *Broadcast) Watch() (changed <-chan struct{}, stop func()) {
 
 // Send wakes all watchers without waiting for them.
 func (b *Broadcast) Send() {
-	if b.count.Load() == 0 { // whoever watches from now on reads what has changed already
+	if b.count.Load() == 0 { // a later watcher reads what has changed already
 		return
 	}
 	b.mu.Lock()

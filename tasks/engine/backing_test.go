@@ -49,7 +49,7 @@ func (p *pad) Read(context.Context, string) (*Record, error) {
 
 func (p *pad) Output(string, func() int64) Output { return nil }
 
-// keep makes a backing that nobody writes by itself.
+// keep makes a backing that no goroutine writes by itself.
 func keep(t *testing.T, p *pad, pending int) *backing {
 	s := New(nil, "nowhere", Options{})
 	sp := &Space{process: s.process, Store: p, live: map[string]*backing{}, fenced: map[string]struct{}{}}

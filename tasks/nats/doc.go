@@ -29,7 +29,7 @@
 // PREFIX-wake.OWNER.ID and PREFIX-ask.OWNER.KEEPER. Every message of a task has a time to live that ends a
 // minute after the task's own: the server sweeps.
 //
-// What a large fleet needs of its servers, on paper, is in the manual (runnel help fleet).
+// The manual has the calculation for a large fleet: servers, streams, bytes (runnel help fleet).
 //
 // Words, beside those of package engine:
 //

@@ -78,7 +78,7 @@ const (
 	// defaultShare is how many bytes the owner's tasks may take if neither the URL nor the account limits them:
 	// else one owner could fill the servers for all.
 	defaultShare = 10 << 30
-	// leastShare is the least that it is reduced to where the servers have less; below, there is no limit.
+	// leastShare is the smallest limit on servers with less room. With still less room, there is no limit.
 	leastShare = 256 << 20
 )
 

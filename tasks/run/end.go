@@ -229,7 +229,7 @@ func setAlarm(now func() time.Time, when time.Time, over func() bool, f func()) 
 	return t
 }
 
-// retryInterval is the time between two tries to store an end: somebody may make room on the disk meanwhile.
+// retryInterval is the time between two tries to store an end: the disk may have room by then.
 const retryInterval = 5 * time.Second
 
 // storeEnd stores the end of a task and returns the end that may be shown; ours reports whether this process

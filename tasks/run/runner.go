@@ -217,7 +217,7 @@ func (unobserved) Retrieved() {}
 
 func (unobserved) Refused(string) {}
 
-// counter is a sync.WaitGroup to which may be added while somebody waits: a WaitGroup may panic then.
+// counter is a sync.WaitGroup that may be added to during a wait: a WaitGroup may panic then.
 type counter struct {
 	count atomic.Int64
 	none  signal.Broadcast

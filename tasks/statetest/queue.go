@@ -237,8 +237,8 @@ func taken(t *testing.T, worker tasks.Queue, n int) map[tasks.Priority]int {
 	return count
 }
 
-// Of ten tasks that a worker takes six have a high priority, three a normal one and one a low one. Another
-// owner's high ones do not hold them up. Who follows a task is shown its place by priority.
+// A worker takes six tasks of high priority, three of normal and one of low in each ten. The high ones of
+// another owner do not delay them. A task's status shows its place by priority.
 func priorities(t *testing.T, front, worker tasks.Queue) {
 	a, b := NewRunner(t, run.Options{State: front, Owner: owner}), NewRunner(t, run.Options{State: front, Owner: "other"})
 	low := offer(t, a, tasks.Offer{Priority: tasks.PriorityLow})

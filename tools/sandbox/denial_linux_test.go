@@ -40,7 +40,7 @@ func TestDenied(t *testing.T) {
 		"sh: 1: cannot create H/mine/x: Permission denied":                                                              "",
 		"H/outside/file is fine":                                                                                        "",
 		"curl: (6) Could not resolve host: example.com":                                                                 "connect to example.com",
-		"npm error getaddrinfo EAI_AGAIN registry.npmjs.org":                                                            "connect to registry.npmjs.org",
+		"npm error getaddrinfo EAI_AGAIN packages.example.org":                                                          "connect to packages.example.org",
 		"Get \"http://a.b/\": dial tcp: lookup a.b on 8.8.8.8:53: dial udp 8.8.8.8:53: connect: network is unreachable": "connect to a.b",
 		"dial tcp 192.0.2.1:443: connect: network is unreachable":                                                       "connect to 192.0.2.1:443",
 		"ssh: connect to host 192.0.2.1 port 22: Network is unreachable":                                                "connect to 192.0.2.1",

@@ -26,7 +26,7 @@ type Order struct {
 	Steps uintptr // the address of the first
 	Count uint32
 
-	// What the shim writes.
+	// The shim writes these.
 	Failed uint32 // 1 + the step that has failed; 0 = none has
 	Errno  uint32 // why
 	Ended  uint32 // 1 = the command has ended, and Status says how
@@ -64,8 +64,8 @@ const (
 // syscall6 makes a system call; above ^uintptr(4095) the result is a negative error.
 func syscall6(number, a1, a2, a3, a4, a5, a6 uintptr) uintptr
 
-// None of the functions below may enter Go's runtime: in the child of fork its other threads are missing, and
-// whoever waits for them waits for ever. A function that looks whether its stack is large enough (nosplit: it
+// None of the functions below may enter Go's runtime: its other threads are missing in the child of fork, and
+// a wait for them never ends. A function that looks whether its stack is large enough (nosplit: it
 // does not) enters the scheduler if it is to make room for another one. The race detector (norace) and the
 // checks of pointers that come with it (nocheckptr) are in the runtime, too.
 
@@ -84,7 +84,7 @@ func init() {
 	}
 }
 
-// What the kernel reads and writes is in variables of the package, which never move.
+// The kernel reads and writes these variables. Those of a package never move.
 var (
 	commandLine = [...]byte{'/', 'p', 'r', 'o', 'c', '/', 's', 'e', 'l', 'f', '/', 'c', 'm', 'd', 'l', 'i', 'n', 'e', 0}
 	line        [len(Name) + 1]byte
