@@ -137,22 +137,8 @@ tools:
 		{"2", `{"action":"cancel"}`, "403 403 "},
 		{"1", "", "502 502 "},
 	} {
-		s.sendLine(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"get","arguments":{"port":%q}}}`, n, step.port)
-		line := string(s.line())
-		if asked := strings.Contains(line, "elicitation/create"); asked != (step.answer != "") {
-			t.Fatalf("%+v: %s", step, line)
-		} else if asked {
-			var question struct {
-				ID     int
-				Params struct{ Message string }
-			}
-			if err := json.Unmarshal([]byte(line), &question); err != nil || question.Params.Message != "get wants to connect to 127.0.0.1:"+step.port+". Its sandbox does not allow that." {
-				t.Fatalf("%v: %s", err, line)
-			}
-			s.sendLine(`{"jsonrpc":"2.0","id":%d,"result":%s}`, question.ID, step.answer)
-			line = string(s.line())
-		}
-		if !strings.Contains(line, step.want) {
+		question := "get wants to connect to 127.0.0.1:" + step.port + ". Its sandbox does not allow that."
+		if line := callAsked(t, s, n, "get", fmt.Sprintf(`{"port":%q}`, step.port), question, step.answer); !strings.Contains(line, step.want) {
 			t.Errorf("%+v: %s", step, line)
 		}
 	}
@@ -182,23 +168,31 @@ tools:
 		{"put", "", "no output, exit code 0"},
 		{"other", "", "blocked by the sandbox: write to "},
 	} {
-		s.sendLine(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, n, step.tool, arguments[step.tool])
-		line := string(s.line())
-		if asked := strings.Contains(line, "elicitation/create"); asked != (step.answer != "") {
-			t.Fatalf("%+v: %s", step, line)
-		} else if asked {
-			var question struct {
-				ID     int
-				Params struct{ Message string }
-			}
-			if err := json.Unmarshal([]byte(line), &question); err != nil || question.Params.Message != "put wants to change "+outside+". Its sandbox does not allow that." {
-				t.Fatalf("%v: %s", err, line)
-			}
-			s.sendLine(`{"jsonrpc":"2.0","id":%d,"result":%s}`, question.ID, step.answer)
-			line = string(s.line())
-		}
-		if !strings.Contains(line, step.want) {
+		question := "put wants to change " + outside + ". Its sandbox does not allow that."
+		if line := callAsked(t, s, n, step.tool, arguments[step.tool], question, step.answer); !strings.Contains(line, step.want) {
 			t.Errorf("%+v: %s", step, line)
 		}
 	}
+}
+
+// callAsked calls a tool and returns the line with its result. Before that, the user must be asked the
+// question, and answers; with an empty answer, nothing may be asked.
+func callAsked(t *testing.T, s *session, id int, tool, arguments, question, answer string) (line string) {
+	t.Helper()
+	s.sendLine(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, id, tool, arguments)
+	line = string(s.line())
+	if asked := strings.Contains(line, "elicitation/create"); asked != (answer != "") {
+		t.Fatalf("%s, answer %q: %s", tool, answer, line)
+	} else if !asked {
+		return line
+	}
+	var asked struct {
+		ID     int
+		Params struct{ Message string }
+	}
+	if err := json.Unmarshal([]byte(line), &asked); err != nil || asked.Params.Message != question {
+		t.Fatalf("%v: %s", err, line)
+	}
+	s.sendLine(`{"jsonrpc":"2.0","id":%d,"result":%s}`, asked.ID, answer)
+	return string(s.line())
 }
