@@ -1,14 +1,17 @@
 package feed
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 
 	"runnel/partials"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/tasks"
 )
 
 // Members that a version does not know are taken out of an item of content, and nothing else is changed,
@@ -46,6 +49,36 @@ func TestRelayedContent(t *testing.T) {
 		line = d.End(line)
 		if n := strings.Count(string(line), item); n != 2 && relays || n != 0 && !relays {
 			t.Errorf("relays %v: %s", relays, line)
+		}
+	}
+}
+
+// lines is a lane that keeps what is written.
+type lines struct{ written []string }
+
+func (l *lines) Write(_ context.Context, encode func(dst []byte) []byte) error {
+	l.written = append(l.written, string(encode(nil)))
+	return nil
+}
+
+// Progress of another server keeps its place among the server's other messages, which are not held back: it
+// waits for Begin only where a handle comes first.
+func TestRelayedProgressBeforeBegin(t *testing.T) {
+	caller := &rpc.Caller{Version: mcp.LookupVersion("2025-11-25")}
+	for _, handle := range []bool{false, true} {
+		lane := &lines{}
+		f := &Feed{Caller: caller, Handle: handle, ctx: t.Context(), origin: origin{Spelling: ByProgress, Token: json.RawMessage(`"mine"`), Relays: true}}
+		f.gate.Lane = lane
+		f.progress = f.origin.progress(caller)
+		for n := range 2 {
+			f.Report(tasks.Progress{Done: float64(n)}, json.RawMessage(`{"progress":`+strconv.Itoa(n)+`,"x":1}`))
+		}
+		got := strings.Join(lane.written, "")
+		if handle && (got != "" || len(f.passed) != 2) {
+			t.Errorf("before the handle: %s, and %d are kept", got, len(f.passed))
+		}
+		if !handle && !strings.Contains(got, `"progress":0,"x":1}}`+"\n") || !handle && len(lane.written) != 2 {
+			t.Errorf("written is %q", got)
 		}
 	}
 }

@@ -279,7 +279,8 @@ const maxPassed = 256
 
 // Report passes on the progress that the tool reports. It waits for its turn on the output, as long as the
 // call lasts. Of the progress from before Begin only the last is kept: a tool that had to wait there would
-// never finish in time for an immediate result. params are those of another server's notification.
+// never finish in time for an immediate result. params are those of another server's notification, which
+// keeps its place among that server's other messages: only a handle has to come before it.
 func (f *Feed) Report(p tasks.Progress, params json.RawMessage) {
 	if f.progress == nil {
 		return
@@ -290,7 +291,7 @@ func (f *Feed) Report(p tasks.Progress, params json.RawMessage) {
 		encode = func(dst []byte) []byte { return f.progress.Pass(dst, params, p.Done, p.Total, p.Message) }
 	}
 	f.mu.Lock()
-	begun := f.begun.IsSet()
+	begun := f.begun.IsSet() || pass && !f.Handle
 	switch {
 	case begun:
 	case pass && len(f.passed) < maxPassed:
