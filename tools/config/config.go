@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"runnel/tools/config/strict"
 )
 
 // Config holds the values of a config file. Flags and environment variables override them. Make one with
@@ -33,9 +35,7 @@ type Config struct {
 	Secrets       Secrets             `yaml:"secrets"`
 	Notify        *Notify             `yaml:"notify"`
 
-	file   string            // the file's name; "" = no file
-	lines  []string          // its text
-	places map[string]place  // of the values in the file, by their paths, such as tools.test.command[2]
+	source *strict.File      // where the values stand; nil = no file
 	set    map[string]string // the flags and variables that override values, such as --max-line, by the values' paths
 }
 
@@ -153,8 +153,8 @@ func (c *Config) Path(key string, getenv func(string) string) (string, error) {
 			return "", fmt.Errorf("%s %s: %s is not set to an absolute path", key, path, HomeVariable)
 		}
 		return filepath.Join(home, path[1:]), nil
-	case path != "" && !filepath.IsAbs(path) && c.file != "" && !c.Overridden(key):
-		return filepath.Join(filepath.Dir(c.file), path), nil
+	case path != "" && !filepath.IsAbs(path) && c.source.Name() != "" && !c.Overridden(key):
+		return filepath.Join(filepath.Dir(c.source.Name()), path), nil
 	}
 	return path, nil
 }
@@ -205,6 +205,9 @@ func (f *FailedExit) UnmarshalText(text []byte) error {
 	return oneOf((*string)(f), string(text), "failed", "completed")
 }
 
+// Kind implements strict.Kind.
+func (*Drain) Kind() string { return "a duration" }
+
 // Drain is a Duration, or -1: as long as it takes.
 type Drain time.Duration
 
@@ -238,7 +241,7 @@ func (c *Config) Set(path, from string, texts ...string) error {
 		if v.Kind() == reflect.Slice {
 			one = v.Index(i)
 		}
-		if err := setText(one, text); err != nil {
+		if err := strict.SetText(one, text); err != nil {
 			return err
 		}
 	}
@@ -286,10 +289,7 @@ func (c *Config) Origin(path string) string {
 	if from := c.set[path]; from != "" {
 		return from
 	}
-	if p, ok := c.places[path]; ok {
-		return fmt.Sprintf("%s:%d:%d", c.file, p.key.line, p.key.column)
-	}
-	return ""
+	return c.source.Place(path)
 }
 
 // Overridden reports whether a flag, --set or a variable sets the value at a path.
@@ -308,10 +308,10 @@ func (c *Config) MaxResult() Size {
 
 // Dir returns the absolute directory of the file, where its commands run; "" without a file.
 func (c *Config) Dir() string {
-	if c.file == "" {
+	if c.source.Name() == "" {
 		return ""
 	}
-	dir, _ := filepath.Abs(filepath.Dir(c.file)) // "" if there is no working directory: then runnel's own
+	dir, _ := filepath.Abs(filepath.Dir(c.source.Name())) // "" if there is no working directory: then runnel's own
 	return dir
 }
 
@@ -338,26 +338,14 @@ func (c *Config) Locate(path string, err error) error {
 	key := ""
 	if about, ok := errors.AsType[*Error](err); ok {
 		problem = about.Problem
-		hint = allow(about.Allowed)
+		hint = strict.Allow(about.Allowed)
 		key = about.Key
 	}
 	full := Join(path, key)
 	for at := full; at != ""; at = at[:max(strings.LastIndexAny(at, ".["), 0)] {
 		if from := c.set[at]; from != "" {
-			return errors.New(from + ": " + hinted(problem, hint))
+			return errors.New(from + ": " + strict.Hinted(problem, hint))
 		}
 	}
-	problem = about(full) + problem
-	try := full
-	for c.places[try] == (place{}) && len(try) > len(path) {
-		try = try[:max(strings.LastIndexAny(try, ".["), len(path))]
-	}
-	p, ok := c.places[try]
-	switch {
-	case !ok:
-		return errors.New(hinted(problem, hint))
-	case try == path || p.value == position{}: // it is about the whole value, or about a key
-		return c.mistake(p.key, problem, hint)
-	}
-	return c.mistake(p.value, problem, hint)
+	return c.source.Locate(path, full, problem, hint)
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf16"
+
+	"runnel/tools/config/strict"
 )
 
 const configFiles = "../../testdata/config"
@@ -208,7 +210,10 @@ func TestStateDir(t *testing.T) {
 		{"/etc/runnel.yaml", "tasks", nil, "/etc/tasks"},
 	} {
 		config := Default()
-		config.file, config.State.Dir = c.file, c.dir
+		config.State.Dir = c.dir
+		if c.file != "" {
+			config.source = strict.NewFile(c.file, nil)
+		}
 		got, err := config.StateDir(func(name string) string { return c.env[name] })
 		if got != c.want || (err != nil) != (c.want == "") {
 			t.Errorf("%+v: %q, %v", c, got, err)
@@ -219,7 +224,7 @@ func TestStateDir(t *testing.T) {
 	}
 	// A flag names a directory from where the user is, whatever file is read.
 	config := Default()
-	config.file = "/etc/runnel.yaml"
+	config.source = strict.NewFile("/etc/runnel.yaml", nil)
 	if err := config.Set("state.dir", "--state", "tasks"); err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +281,7 @@ func TestManyMistakes(t *testing.T) {
 		if err == nil {
 			t.Fatalf("%s: no mistake was found", name)
 		}
-		if told := err.Error(); len(told) > (maxMistakes+1)<<10 || !strings.Contains(told, "^") {
+		if told := err.Error(); len(told) > (strict.MaxMistakes+1)<<10 || !strings.Contains(told, "^") {
 			t.Errorf("%s: %d bytes: %.500s", name, len(told), told)
 		}
 	}
@@ -299,7 +304,7 @@ func TestLongLineIsCutAroundTheMistake(t *testing.T) {
 			t.Fatalf("%d lines: %s", len(lines), err)
 		}
 		source, mark := []rune(lines[1]), strings.Index(lines[2], "^")
-		if len(source) > maxSource+20 || mark < 0 || !strings.HasPrefix(string(source[mark:]), "nme: x") {
+		if len(source) > 220 || mark < 0 || !strings.HasPrefix(string(source[mark:]), "nme: x") {
 			t.Errorf("%s\n%s", lines[1], lines[2])
 		}
 	}

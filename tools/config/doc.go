@@ -1,9 +1,7 @@
-// Package config reads a config file into values, and keeps the places of the values in the file. It knows
-// nothing of tools.
+// Package config reads a config file into values. It knows nothing of tools.
 //
-//	text ─ Parse ─▶ bounds ─▶ the YAML library ─▶ decoder: tree ─▶ Config (structs, by the tag "yaml")
-//	                                               └▶ places ─ Locate(path, error) ─▶ FILE:LINE:COL
-//	flags, variables ─ Set ─▶ Config, in place of the file's values
+//	text ─ Parse ─▶ package strict ─▶ Config, and the places of its values ─ Locate(path, error) ─▶ FILE:LINE:COL
+//	flags, variables ─ Set, Override ─▶ Config, in place of the file's values
 //
 // Where things stand:
 //
@@ -11,9 +9,7 @@
 //	a default                                defaults.go, from constants of packages rpc, tasks and partials
 //	names of variables in env                base.go; a child gets their values from Environ (tools/process)
 //	RUNNEL_ variables that override a file   options.ReadEnvironment, Setup.ReadConfigs (internal/serve)
+//	what people write instead of a key       pasted.go
 //
 // It has no goroutines. Any number of goroutines may read a Config.
-//
-//	path   names a value in the file: tools.test.command[2]
-//	place  the positions of a key and its value: line and column, from 1
 package config

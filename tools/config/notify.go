@@ -28,8 +28,8 @@ const defaultAfter = Duration(30 * time.Second)
 // never is the word for no notices.
 const never = "never"
 
-// setShort reads the word that may replace the mapping.
-func (n *Notify) setShort(text string) error {
+// SetShort reads the word that may replace the mapping.
+func (n *Notify) SetShort(text string) error {
 	*n = Notify{Never: text == never}
 	if n.Never {
 		return nil
@@ -41,7 +41,7 @@ func (n *Notify) setShort(text string) error {
 	return nil
 }
 
-// String returns the word for it that setShort reads.
+// String returns the word for it that SetShort reads.
 func (n *Notify) String() string {
 	if n == nil || n.Never {
 		return never

@@ -3,18 +3,16 @@ package config
 import (
 	"bytes"
 	"encoding/json"
-	"reflect"
 	"strings"
+
+	"runnel/tools/config/strict"
 )
 
 // Override sets the value of any key, such as tools.test.timeout, which may be in a file or not. The text is
 // the value in YAML.
 func (c *Config) Override(key, text string) error {
 	over := *c // for its own places: errors have none in a file
-	over.file = ""
-	over.lines = nil
-	over.places = map[string]place{}
-	d := &decoder{config: &over, over: true}
+	over.source = strict.Nowhere()
 	var yaml bytes.Buffer
 	indent := ""
 	for name := range strings.SplitSeq(key, ".") {
@@ -22,21 +20,19 @@ func (c *Config) Override(key, text string) error {
 			return Wrong("KEY=VALUE, such as tasks.ttl=2h", "%q is not the key of a config", key)
 		}
 		yaml.WriteString(indent)
-		yaml.Write(appendString(nil, name))
+		yaml.Write(strict.AppendString(nil, name))
 		yaml.WriteByte(':')
 		indent = "\n" + strings.TrimPrefix(indent, "\n") + " "
 	}
 	if strings.ContainsAny(text, "\n\r") && !json.Valid([]byte(text)) { // it would not be on the key's line
-		text = string(appendString(nil, text))
+		text = string(strict.AppendString(nil, text))
 	}
 	yaml.WriteString(" " + text + "\n")
-	if err := d.decode(yaml.Bytes()); err != nil {
+	if err := over.source.Decode(yaml.Bytes(), &over, strict.Options{Over: true, Instead: instead, List: list}); err != nil {
 		return err
 	}
-	values := over.places
-	over.file = c.file
-	over.lines = c.lines
-	over.places = c.places
+	values := over.source.Paths()
+	over.source = c.source
 	*c = over
 	if c.set == nil {
 		c.set = map[string]string{}
@@ -47,11 +43,4 @@ func (c *Config) Override(key, text string) error {
 		}
 	}
 	return nil
-}
-
-// begin makes v a value of its own to decode into: that of an Override begins as the one that it changes.
-func (d *decoder) begin(v, was reflect.Value) {
-	if d.over && was.IsValid() {
-		v.Set(was)
-	}
 }

@@ -5,9 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v4"
-
 	"runnel/internal/shorten"
+	"runnel/tools/config/strict"
 	"runnel/tools/text"
 )
 
@@ -20,29 +19,34 @@ var synonyms = map[string]string{
 
 // instead returns a hint at what to write instead of an unknown key. For keys from other programs' configs,
 // it names runnel's key.
-func instead(path, key string, siblings []mapEntry, keys []string) (hint string) {
+func instead(path, key string, words map[string][]string, keys []string) (hint string) {
 	near := text.Nearest(key, keys)
 	switch {
 	case path == "" && (key == "mcpServers" || key == "servers"): // Claude, Cursor and most others; VS Code
 		return "servers belong under upstreams, each with its program and arguments in one list: upstreams: {NAME: {command: [PROGRAM, ARGUMENT]}}"
 	case key == "args" && (strings.HasPrefix(path, "tools.") || strings.HasPrefix(path, "upstreams.")):
-		words := map[string][]string{}
-		for _, e := range siblings {
-			if e.value.Kind == yaml.ScalarNode {
-				words[e.name] = []string{e.value.Value}
-			}
-			for _, n := range e.value.Content {
-				words[e.name] = append(words[e.name], n.Value)
-			}
-		}
 		return "the arguments follow the program in one list: command: " + wordList(append(words["command"], words["args"]...))
 	case slices.Contains(keys, synonyms[key]):
 		return "did you mean " + synonyms[key] + "?"
 	case len(near) > 0:
 		return "did you mean " + strings.Join(near, " or ") + "?"
 	}
-	return allow(strings.Join(keys, ", "))
+	return strict.Allow(strings.Join(keys, ", "))
 }
+
+// list returns the list to write in the place of a text.
+func list(path, text string) string {
+	switch {
+	case !strings.HasSuffix(path, ".command"):
+		return wordList([]string{text})
+	case strings.HasPrefix(path, "tools."):
+		return wordsOf(text) + ", or the key shell, if a shell is to read it"
+	}
+	return wordsOf(text)
+}
+
+// Rewrite returns the mapping to write in the place of a command.
+func (*Command) Rewrite(line string) string { return "{command: " + wordsOf(line) + "}" }
 
 // wordsOf returns a line as the YAML list of the words into which a shell would split it.
 func wordsOf(line string) string {

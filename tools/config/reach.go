@@ -18,8 +18,8 @@ const (
 	reachAsk  = "ask"
 )
 
-// setShort reads one word or one host.
-func (r *Reach) setShort(text string) error {
+// SetShort reads one word or one host.
+func (r *Reach) SetShort(text string) error {
 	*r = Reach{text}
 	return nil
 }

@@ -29,8 +29,8 @@ type SandboxLimits struct {
 	FileSize  Size     `yaml:"fileSize"`
 }
 
-// setShort reads the word that may replace the mapping.
-func (s *Sandbox) setShort(text string) error {
+// SetShort reads the word that may replace the mapping.
+func (s *Sandbox) SetShort(text string) error {
 	if text != "true" && text != "false" {
 		return Wrong("true, false, or a mapping with write, read, hide, network, unixSockets, env, limits", "%q is unknown", text)
 	}
@@ -38,7 +38,7 @@ func (s *Sandbox) setShort(text string) error {
 	return nil
 }
 
-// String returns the word for it that setShort reads.
+// String returns the word for it that SetShort reads.
 func (s *Sandbox) String() string { return fmt.Sprint(s != nil && !s.Off) }
 
 // complete fills in the defaults.

@@ -13,6 +13,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v4"
+
+	"runnel/tools/config/strict"
 )
 
 // schemaNode is what the tests read of the schema.
@@ -51,7 +53,7 @@ func compareSchema(t *testing.T, path string, n *schemaNode, v reflect.Value) {
 	if n.AdditionalProperties != false {
 		t.Errorf("%s: the schema allows unknown keys", path)
 	}
-	keys, fields := keysOf(v.Type())
+	keys, fields := strict.Keys(v.Type())
 	for _, key := range keys {
 		f, value := v.Type().Field(fields[key]), v.Field(fields[key])
 		p, at := n.Properties[key], Join(path, key)

@@ -27,6 +27,9 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// Kind implements strict.Kind.
+func (*Duration) Kind() string { return "a duration" }
+
 // MarshalText writes the duration as String does.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
@@ -66,6 +69,9 @@ func (s *Size) UnmarshalText(text []byte) error {
 	}
 	return Wrong("a number of bytes, or one with KiB, MiB or GiB, such as 64KiB", "%q is not a size", text)
 }
+
+// Kind implements strict.Kind.
+func (*Size) Kind() string { return "a size" }
 
 // MarshalText writes the size as String does.
 func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

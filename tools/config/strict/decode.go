@@ -1,24 +1,27 @@
-package config
+package strict
 
 import (
+	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
 )
 
-// decode decodes a text into the config.
-func (d *decoder) decode(text []byte) error {
+// Decode decodes a text of YAML into the struct that to points at. An empty text sets nothing. Its error
+// joins all mistakes, each with its place.
+func (f *File) Decode(text []byte, to any, o Options) error {
+	d := &decoder{File: f, options: o}
 	documents, err := d.parse(text)
 	if err != nil {
 		return err
 	}
 	if len(documents) > 0 {
-		d.value("", documents[0], reflect.ValueOf(d.config).Elem())
+		d.value("", documents[0], reflect.ValueOf(to).Elem())
 	}
 	if len(documents) > 1 {
 		d.fail("", documents[1], "a second document", "one document in a file")
@@ -26,7 +29,7 @@ func (d *decoder) decode(text []byte) error {
 	return JoinErrors(d.errs)
 }
 
-// value decodes a node into v, the value at a path such as tools.test.command; "" is the config itself.
+// value decodes a node into v, the value at a path such as tools.test.command; "" is the whole.
 func (d *decoder) value(path string, n *yaml.Node, v reflect.Value) {
 	n = d.enter(n)
 	defer d.leave()
@@ -36,16 +39,18 @@ func (d *decoder) value(path string, n *yaml.Node, v reflect.Value) {
 	switch {
 	case v.Kind() == reflect.Pointer:
 		p := reflect.New(v.Type().Elem())
-		d.begin(p.Elem(), v.Elem())
+		if d.options.Over && !v.IsNil() {
+			p.Elem().Set(v.Elem())
+		}
 		v.Set(p)
 		d.value(path, n, v.Elem())
-	case v.Type() == reflect.TypeFor[Object]():
+	case v.Type() == reflect.TypeFor[json.RawMessage]():
 		if n.Kind != yaml.MappingNode {
 			d.misplaced(path, n, "a mapping", "a mapping of names to JSON Schemas, or a JSON Schema of type object")
 			return
 		}
 		v.SetBytes(d.appendJSON(nil, path, n))
-	case n.Kind == yaml.ScalarNode && isShort(v):
+	case n.Kind == yaml.ScalarNode && v.Addr().Type().Implements(reflect.TypeFor[Short]()):
 		d.scalar(path, n, v)
 	case v.Kind() == reflect.Struct:
 		d.structure(path, n, v)
@@ -58,6 +63,20 @@ func (d *decoder) value(path string, n *yaml.Node, v reflect.Value) {
 	}
 }
 
+// words returns the texts of a mapping's values: of a list, those of its items.
+func words(list []mapEntry) map[string][]string {
+	words := map[string][]string{}
+	for _, e := range list {
+		if e.value.Kind == yaml.ScalarNode {
+			words[e.name] = []string{e.value.Value}
+		}
+		for _, n := range e.value.Content {
+			words[e.name] = append(words[e.name], n.Value)
+		}
+	}
+	return words
+}
+
 // misplaced records that a value has the wrong kind.
 func (d *decoder) misplaced(path string, n *yaml.Node, wanted, allowed string) {
 	d.fail(path, n, kind(n)+" where "+wanted+" belongs", allowed)
@@ -65,11 +84,11 @@ func (d *decoder) misplaced(path string, n *yaml.Node, wanted, allowed string) {
 
 func (d *decoder) structure(path string, n *yaml.Node, v reflect.Value) {
 	list, ok := d.entries(n)
-	if !ok && isText(n) && v.Type() == reflect.TypeFor[Command]() {
-		d.tell(path, n, "text where a mapping belongs", "write {command: "+wordsOf(n.Value)+"}")
+	if rewriter, is := v.Addr().Interface().(Rewriter); !ok && is && isText(n) {
+		d.tell(path, n, "text where a mapping belongs", "write "+rewriter.Rewrite(n.Value))
 		return
 	}
-	keys, fields := keysOf(v.Type())
+	keys, fields := Keys(v.Type())
 	if !ok {
 		d.misplaced(path, n, "a mapping", "a mapping with "+strings.Join(keys, ", "))
 		return
@@ -77,7 +96,7 @@ func (d *decoder) structure(path string, n *yaml.Node, v reflect.Value) {
 	for _, e := range list {
 		f, ok := fields[e.name]
 		if !ok {
-			d.tell(path, e.key, fmt.Sprintf("unknown key %.100q", e.name), instead(path, e.name, list, keys))
+			d.tell(path, e.key, fmt.Sprintf("unknown key %.100q", e.name), d.options.Instead(path, e.name, words(list), keys))
 			continue
 		}
 		at := Join(path, e.name)
@@ -88,7 +107,7 @@ func (d *decoder) structure(path string, n *yaml.Node, v reflect.Value) {
 
 // note records the places of a value and its key.
 func (d *decoder) note(path string, key, value *yaml.Node) {
-	d.config.places[path] = place{nodePosition(key), nodePosition(value)}
+	d.places[path] = place{nodePosition(key), nodePosition(value)}
 }
 
 func (d *decoder) mapping(path string, n *yaml.Node, v reflect.Value) {
@@ -98,7 +117,7 @@ func (d *decoder) mapping(path string, n *yaml.Node, v reflect.Value) {
 		return
 	}
 	items := reflect.MakeMap(v.Type())
-	if d.over {
+	if d.options.Over {
 		for each := v.MapRange(); each.Next(); {
 			items.SetMapIndex(each.Key(), each.Value())
 		}
@@ -106,7 +125,9 @@ func (d *decoder) mapping(path string, n *yaml.Node, v reflect.Value) {
 	v.Set(items)
 	for _, e := range list {
 		item := reflect.New(v.Type().Elem()).Elem()
-		d.begin(item, items.MapIndex(reflect.ValueOf(e.name)))
+		if was := items.MapIndex(reflect.ValueOf(e.name)); was.IsValid() {
+			item.Set(was)
+		}
 		at := Join(path, e.name)
 		d.note(at, e.key, e.value)
 		if isNull(e.value) && item.Kind() == reflect.String {
@@ -125,14 +146,7 @@ func (d *decoder) list(path string, n *yaml.Node, v reflect.Value) {
 		d.misplaced(path, n, "a list", "a list such as [a, b]")
 		return
 	default:
-		hint := "write " + wordList([]string{n.Value})
-		if strings.HasSuffix(path, ".command") {
-			hint = "write " + wordsOf(n.Value)
-			if strings.HasPrefix(path, "tools.") {
-				hint += ", or the key shell, if a shell is to read it"
-			}
-		}
-		d.tell(path, n, "text where a list belongs", hint)
+		d.tell(path, n, "text where a list belongs", "write "+d.options.List(path, n.Value))
 		return
 	}
 	v.Set(reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content)))
@@ -148,7 +162,7 @@ func (d *decoder) list(path string, n *yaml.Node, v reflect.Value) {
 }
 
 func (d *decoder) scalar(path string, n *yaml.Node, v reflect.Value) {
-	err := setText(v, n.Value)
+	err := SetText(v, n.Value)
 	wrong, _ := errors.AsType[*Error](err)
 	switch {
 	case n.Kind != yaml.ScalarNode:
@@ -175,7 +189,7 @@ func (d *decoder) appendJSON(dst []byte, path string, n *yaml.Node) []byte {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = append(appendString(dst, e.name), ':')
+			dst = append(AppendString(dst, e.name), ':')
 			at := Join(path, e.name)
 			d.note(at, e.key, e.value)
 			dst = d.appendJSON(dst, at, e.value)
@@ -195,7 +209,7 @@ func (d *decoder) appendJSON(dst []byte, path string, n *yaml.Node) []byte {
 		}
 		return append(dst, ']')
 	case isText(n):
-		return appendString(dst, n.Value)
+		return AppendString(dst, n.Value)
 	case json.Valid([]byte(n.Value)):
 		return append(dst, n.Value...)
 	}
@@ -209,13 +223,14 @@ func (d *decoder) appendJSON(dst []byte, path string, n *yaml.Node) []byte {
 	return append(dst, "null"...)
 }
 
-func appendString(dst []byte, s string) []byte {
+// AppendString appends a text as JSON, which is YAML, too.
+func AppendString(dst []byte, s string) []byte {
 	b, _ := json.Marshal(s) // never fails for a string
 	return append(dst, b...)
 }
 
-// keysOf returns the keys of a struct, in order, and the fields that they set.
-func keysOf(t reflect.Type) (keys []string, fields map[string]int) {
+// Keys returns the keys of a struct, in order, and the fields that they set.
+func Keys(t reflect.Type) (keys []string, fields map[string]int) {
 	fields = map[string]int{}
 	for i := range t.NumField() {
 		if key := t.Field(i).Tag.Get("yaml"); key != "" {
@@ -226,28 +241,47 @@ func keysOf(t reflect.Type) (keys []string, fields map[string]int) {
 	return keys, fields
 }
 
-// Parse reads the text of a config file over the defaults. It is strict: unknown keys and values of a wrong
-// type are errors. The error joins all of them, each with its place.
-//
-// The YAML library parses, and its tree is decoded here, for three reasons: an error names the place and what
-// is allowed there; text stays as it was written (in an argv, 1.10 is not 1.1, and yes is not true); and
-// errors that are found later need the places, too.
-func Parse(file string, text []byte) (*Config, error) {
-	c := Default()
-	c.places = map[string]place{}
-	c.file, c.lines = file, strings.Split(strings.ReplaceAll(string(text), "\r\n", "\n"), "\n")
-	if len(text) > MaxFile {
-		return nil, c.mistake(position{1, 1}, "the file is too large", allow(Size(MaxFile).String()+" at most"))
+// SetText sets a value from the text of a scalar, a flag or a variable.
+func SetText(v reflect.Value, text string) error {
+	if t, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
+		return t.UnmarshalText([]byte(text))
 	}
-	if err := (&decoder{config: c}).decode(text); err != nil {
-		return nil, err
+	if s, ok := v.Addr().Interface().(Short); ok {
+		return s.SetShort(text)
 	}
-	return c, nil
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		return SetText(v.Elem(), text)
+	case reflect.String:
+		v.SetString(text)
+	case reflect.Bool:
+		if text != "true" && text != "false" {
+			return Wrong("true, false", "%q is not a truth value", text)
+		}
+		v.SetBool(text == "true")
+	case reflect.Int:
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			return Wrong("such as 0 or 100", "%q is not a whole number", text)
+		}
+		v.SetInt(int64(n))
+	default:
+		panic("internal error: config type " + v.Type().String())
+	}
+	return nil
 }
 
-// MaxFile bounds the text that the library parses, in bytes.
-const MaxFile = 1 << 20
-
-// Read reads the text of a config file for Parse. It stops where Parse refuses the file as too large, since
-// /dev/zero never ends.
-func Read(r io.Reader) ([]byte, error) { return io.ReadAll(io.LimitReader(r, MaxFile+1)) }
+// wanted names the type of a value for a message.
+func wanted(v reflect.Value) string {
+	if k, ok := v.Addr().Interface().(Kind); ok {
+		return k.Kind()
+	}
+	switch v.Kind() {
+	case reflect.Bool:
+		return "a truth value"
+	case reflect.Int:
+		return "a whole number"
+	}
+	return "text"
+}

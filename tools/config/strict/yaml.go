@@ -1,4 +1,4 @@
-package config
+package strict
 
 import (
 	"bytes"
@@ -18,32 +18,32 @@ const (
 	maxDepth = 100     // more than any schema that people write
 )
 
-// decoder decodes one document (decode.go).
+// decoder decodes one text.
 type decoder struct {
-	config  *Config
-	over    bool // what the text does not name stays as it is: see Override
-	nodes   int  // read so far, including those of aliases
+	*File
+	options Options
+	nodes   int // read so far, including those of aliases
 	depth   int
 	unfolds bool // a limit was exceeded: nothing more is read
 	errs    []error
 }
 
 func (d *decoder) fail(path string, at *yaml.Node, problem, allowed string) {
-	d.tell(path, at, problem, allow(allowed))
+	d.tell(path, at, problem, Allow(allowed))
 }
 
-// maxMistakes is how many mistakes are reported. Nobody reads more, and the mistakes of a hostile file of 1
+// MaxMistakes is how many mistakes are reported. Nobody reads more, and the mistakes of a hostile file of 1
 // MiB might not fit into memory.
-const maxMistakes = 100
+const MaxMistakes = 100
 
-// tell records a mistake. After maxMistakes it only records that there are more.
+// tell records a mistake. After MaxMistakes it only records that there are more.
 func (d *decoder) tell(path string, at *yaml.Node, problem, hint string) {
 	problem = about(path) + problem
-	if len(d.errs) == maxMistakes {
-		problem, hint = fmt.Sprintf("there are more than %d mistakes", maxMistakes), ""
+	if len(d.errs) == MaxMistakes {
+		problem, hint = fmt.Sprintf("there are more than %d mistakes", MaxMistakes), ""
 	}
-	if len(d.errs) <= maxMistakes {
-		d.errs = append(d.errs, d.config.mistake(nodePosition(at), problem, hint))
+	if len(d.errs) <= MaxMistakes {
+		d.errs = append(d.errs, d.mistake(nodePosition(at), problem, hint))
 	}
 }
 
@@ -70,7 +70,7 @@ func (d *decoder) parse(text []byte) (documents []*yaml.Node, err error) {
 func (d *decoder) syntaxError(text []byte, err error) error {
 	wrong, ok := errors.AsType[*yaml.LoadError](err)
 	if !ok {
-		return d.config.mistake(position{1, 1}, err.Error(), "")
+		return d.mistake(position{1, 1}, err.Error(), "")
 	}
 	at, began := position{wrong.Mark.Line, wrong.Mark.Column}, position{wrong.ContextMark.Line, wrong.ContextMark.Column}
 	problem, hint := wrong.Message, ""
@@ -81,7 +81,7 @@ func (d *decoder) syntaxError(text []byte, err error) error {
 		at = position{1 + bytes.Count(before, []byte("\n")), 1 + utf8.RuneCount(before[line:])}
 	case began.line > 0:
 		problem += " " + wrong.ContextMsg
-		if at.line >= len(d.config.lines) {
+		if at.line >= len(d.lines) {
 			at = began
 		} else if began != at {
 			problem += fmt.Sprintf(" that began at %d:%d", began.line, began.column)
@@ -96,10 +96,10 @@ func (d *decoder) syntaxError(text []byte, err error) error {
 		hint = "put commas between the items, and close the bracket"
 	case strings.Contains(problem, "scanning a quoted scalar"):
 		hint = "close the quotes"
-	case at.line < len(d.config.lines) && startsWrong(problem):
+	case at.line < len(d.lines) && startsWrong(problem):
 		hint = "put text that begins with one of -*&%@`| in quotes; indent lines with spaces, not tabs"
 	}
-	return d.config.mistake(at, problem, hint)
+	return d.mistake(at, problem, hint)
 }
 
 // startsWrong reports whether the library's error is about a text whose first character has a meaning in YAML.
