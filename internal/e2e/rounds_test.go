@@ -126,9 +126,9 @@ func newFleet(t *testing.T, seed uint64) *fleet {
 	f.program = builtProgram(t)
 	f.env = append(environ(t), "RUNNEL_STATE="+f.cluster.URL()+"?replicas=3", noSleepAtExit)
 	// The lock holds as long as any process of the command lives: a process that finds it taken runs
-	// together with another one.
+	// together with another one. A command does not end while there is a file hold.N.
 	command := fmt.Sprintf(`exec 9>%[1]s/lock.$n; flock -n 9 || echo "overlap $n $$" >> %[1]s/runs; echo "begin $n $$" >> %[1]s/runs; `+
-		`i=0; while [ $i -lt $count ]; do printf "chunk %%06d\n" $i; i=$((i+1)); sleep %[2]s; done; echo "end $n $$" >> %[1]s/runs`, dir, fleetPace)
+		`i=0; while [ $i -lt $count ]; do printf "chunk %%06d\n" $i; i=$((i+1)); sleep %[2]s; done; while [ -e %[1]s/hold.$n ]; do sleep %[2]s; done; echo "end $n $$" >> %[1]s/runs`, dir, fleetPace)
 	const input = "input: {n: {type: integer}, count: {type: integer}}, runs: builds"
 	f.put("front.yaml", fmt.Sprintf("tasks: {immediateWait: 20ms}\ntools:\n  once: {%s}\n  again: {%[1]s, retry: 20}\n", input))
 	f.put("worker.yaml", fmt.Sprintf("tools:\n  once: {%s, shell: %q}\n  again: {%[1]s, shell: %[2]q}\n", input, command))
@@ -278,12 +278,18 @@ func (f *fleet) killOne(i int) {
 	f.startWorker(i)
 }
 
-// killTwice kills the worker of a task, and then the one that has taken it after that.
+// killTwice kills the worker of a task, and then the one that has taken it after that. The task runs until both
+// are dead: on a busy machine this driver may get no processor for seconds.
 func (f *fleet) killTwice(rng *rand.Rand) (mend func()) {
+	hold := fmt.Sprint("hold.", f.made)
+	f.put(hold, "")
 	f.spared = f.call(f.slots[rng.IntN(fleetFronts)], "again", 60)
 	f.killRunner(1, rng)
 	return func() {
 		f.killRunner(2, rng)
+		if err := os.Remove(filepath.Join(f.dir, hold)); err != nil {
+			f.t.Error(err)
+		}
 		f.faults[len(f.faults)-1].again = time.Now()
 	}
 }
@@ -296,13 +302,14 @@ func (f *fleet) killRunner(attempt int, rng *rand.Rand) {
 		if run.begun < attempt {
 			return fmt.Sprintf("%+v", run)
 		}
+		env, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", run.pid)) // empty if it has ended
 		for i, w := range f.workers {
-			if slices.Contains(processes(w.mark()), run.pid) {
+			if strings.Contains(string(env), w.mark()) {
 				f.killOne(i)
 				return ""
 			}
 		}
-		return fmt.Sprintf("%+v: nobody runs it", run)
+		return fmt.Sprintf("%+v: no worker runs it", run)
 	})
 }
 
