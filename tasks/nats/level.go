@@ -33,6 +33,7 @@ type turns struct {
 	taken int                  // how many tasks it has taken
 	heard int                  // how many times it has heard of high and low tasks
 	empty map[string]time.Time // the lines of these in which it found none, and when
+	shown map[string]bool      // for each line that it looks at: it has heard of a task there since the last look
 }
 
 // emptyTime is how long a worker believes that a line is empty of which it hears nothing: most fleets have
@@ -47,21 +48,28 @@ func (t *turns) order() []tasks.Priority {
 	return slices.Concat(levels[first:first+1], levels[:first], levels[first+1:])
 }
 
-// worthwhile reports whether a look at a line may find something. found needs heard.
-func (t *turns) worthwhile(line string) (heard int, ok bool) {
+// worthwhile reports whether a look at a line may find something, and whether a task was shown there since the
+// last one. found needs heard.
+func (t *turns) worthwhile(line string) (heard int, shown, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.heard, time.Since(t.empty[line]) > emptyTime
+	if t.shown == nil {
+		t.shown = map[string]bool{}
+	}
+	shown = t.shown[line]
+	t.shown[line] = false
+	return t.heard, shown, time.Since(t.empty[line]) > emptyTime
 }
 
-// found notes what a look at a line has found.
-func (t *turns) found(line string, task bool, heard int) {
+// found notes what a look at a line has found. One that found none though a task was shown says nothing: the
+// consumer may not know the task yet.
+func (t *turns) found(line string, task, shown bool, heard int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
 	case task:
 		t.taken++
-	case heard == t.heard && strings.Contains(line, "+"):
+	case !shown && heard == t.heard && strings.Contains(line, "+"):
 		if t.empty == nil {
 			t.empty = map[string]time.Time{}
 		}
@@ -73,6 +81,9 @@ func (t *turns) found(line string, task bool, heard int) {
 func (t *turns) hear(line string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if _, ours := t.shown[line]; ours {
+		t.shown[line] = true
+	}
 	if strings.Contains(line, "+") {
 		t.heard++
 		delete(t.empty, line)
