@@ -1,6 +1,7 @@
 // Runnel serves command line programs, Go functions and other MCP servers as tools over stdin and stdout.
 // They run as tasks, and stream their output while they run. This page shows the whole house; the doc.go of
-// each package shows its room.
+// each package shows its room, and ends with a table of where things stand. To find where something is
+// decided, look there first: grep -rn WORD --include=doc.go.
 //
 // # Five ideas
 //
@@ -10,11 +11,13 @@
 //
 // One log for each task, and many readers. A tool appends to the log of its task. Whatever leaves the process
 // is read from the log by a reader with a position of its own. A slow reader falls behind, and catches up
-// with larger batches; it costs no memory and slows no other.
+// with larger batches; it costs no memory. With a state on disk or on a server it slows no other, and the tool
+// waits for that state only; in memory the tool waits once its slowest reader lags by 1 MiB.
 //
 // A dialect is how partial results look on the wire. Their proposals (SEP-2679, SEP-1905, PR #383, SEP-2998)
 // differ in a method name, a counter, a key and an end mark. Each is one small file, without a goroutine, a
-// clock or I/O. A line gets its number when it is written, never before.
+// clock or I/O. A message gets its number when it is written, never before; only SEP-1905 numbers pieces of
+// output, when they are first sent or stored.
 //
 // An era is decided once. There are two: versions that open a session with initialize, and the stateless one.
 // They meet where a request is admitted; after that, code asks what the caller can do.
@@ -24,21 +27,23 @@
 //
 // # A call
 //
-//	stdin ─▶ rpc          a line is read (frame.go), checked (message.go), passes the jsonrpc2.Conn (conn.go)
+//	stdin ─▶ rpc          a line is read (frame.go) and checked (message.go); the jsonrpc2.Conn dispatches it (conn.go)
 //	         rpc          its request is admitted: era, method, a slot (request.go, incoming.go)
 //	         tools        the tool is found, its arguments are checked (service.go)
-//	         tasks/run    a Run starts, stored before its client gets a handle, the task's id (start.go)
-//	         tasks/feed   its output is opened for this client, in a dialect (spelling.go, feed.go)
+//	         tasks/run    a Run is made, stored before its client gets a handle, the task's id (start.go)
+//	         tasks/feed   its output is opened for this client, in a dialect (spelling.go, feed.go); then the Run begins
 //	         tools/...    the tool runs: a command, a Go function, another server
+//	         tools        the request waits for what comes first: the end, questions, a cancel, or too late (next, answer.go)
 //	         tasks/run    the Run ends: starting, running, draining, ending, ended (run.go, end.go)
-//	         tools        the answer: a result or, before that end, a handle or questions (answer.go)
-//	stdout ◀─ rpc         the answer is queued and written (incoming.go, writer.go)
+//	         tools        the answer: a result, questions, or a handle for what goes on (answer.go, handover.go)
+//	stdout ◀─ rpc         the answer is queued and written, past the Conn (incoming.go, writer.go)
 //
 // # A chunk
 //
 //	pipe ─▶ tools/process the output of a child is read
-//	        tools/command bytes become text (tools/text), and what must not be shown is masked (tools/secrets)
+//	        tools/command bytes become text (tools/text), without what must not be shown (tools/secrets): textStream (record.go)
 //	        partials      the text is appended to the log, which wakes its readers (log.go)
+//	        tasks/feed    a goroutine of the call waits in partials.Deliver, and asks the writer for a turn (deliver.go)
 //	        rpc           the writer pulls: each reader that waits encodes in turn (writer.go)
 //	        partials      Reader.Next, then Dialect.Encode, which numbers them (sep2679.go and others)
 //	stdout ◀─ rpc         they are written; the state, the store of tasks, takes it from the log, too (backing.go)

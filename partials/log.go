@@ -15,7 +15,9 @@ var errClosed = errors.New("the task's log is closed")
 
 // LogOptions configure a Log. The zero value works, and so does nil.
 type LogOptions struct {
-	MaxPending int // how many bytes the slowest reader may lag before Append waits; 0 = DefaultMaxPending
+	// MaxPending is how many bytes the slowest reader may lag before Append waits or, with a backing, how many
+	// that may lack; 0 = DefaultMaxPending.
+	MaxPending int
 	Retain     int // bytes that memory keeps for later readers, beyond what present ones need; 0 = 8 MiB
 	// Memory is shared by logs without a backing: the more of them are long, the less each keeps. nil = not
 	// shared.

@@ -221,7 +221,7 @@ func created(d *delivery) any {
 	d.Silence()
 	return rpc.After{
 		Result: run.Created(),
-		Do:     func() { run.Deliver(func(context.Context) { d.Begin() }) },
+		Do:     func() { run.Deliver(func(context.Context) { d.ShowStatuses() }) },
 		Drop:   drop(run),
 	}
 }

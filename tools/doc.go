@@ -62,6 +62,7 @@
 //	a call takes too long              service.patience (answer.go), service.handOver (handover.go)
 //	a running call gets a handle       Run.Promote of package run: service.answerSoon (answer.go), service.handOver (handover.go), service.recentOf (app.go)
 //	a question reaches the client      audience.ask (ask.go); as the answer to a call: service.park (answer.go)
+//	the answer to a question returns   service.resume (answer.go), parking.claim (parked.go), View.Answer of package run
 //	a worker asks the client           audience.Asked (relay.go)
 //	which dialect carries the output   Choose of package feed
 //	a lost stream is resumed           Resumer of package feed

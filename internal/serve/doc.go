@@ -30,5 +30,6 @@
 //	a state must have workers                       Setup.openState (state.go)
 //	a worker takes tasks                            worker.take, worker.begin (work.go)
 //	a server ends                                   Setup.Connect (serve.go), stopTasks (server.go)
+//	stdin ends, and with it the children            Server.Serve of package rpc, OnStop: stopTasks (server.go), Runner.Close, process.Child
 //	a config file that was only found needs trust   trust.Files (internal/trust)
 package serve

@@ -62,8 +62,8 @@ func (l *lines) Write(_ context.Context, encode func(dst []byte) []byte) error {
 }
 
 // Progress of another server keeps its place among the server's other messages, which are not held back: it
-// waits for Begin only where a handle comes first.
-func TestRelayedProgressBeforeBegin(t *testing.T) {
+// waits only where a handle comes first.
+func TestRelayedProgressKeepsItsPlace(t *testing.T) {
 	caller := &rpc.Caller{Version: mcp.LookupVersion("2025-11-25")}
 	for _, handle := range []bool{false, true} {
 		lane := &lines{}

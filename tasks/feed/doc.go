@@ -8,7 +8,9 @@
 // Words:
 //
 //	feed       all that a client is sent about a call through one request, but for the answer
-//	spelling   the dialect that carries the output
+//	spelling   which dialect carries the output; the dialect itself is of package partials
+//	origin     what the lines of one feed have in common: task, spelling, token, request
+//	gate       what all output and progress passes on its way to the writer; Silence closes it
 //	mark       what a line says of its place, so that another connection can continue after it
 //
 // Goroutines: one per started Feed writes the output, and another sends signs of life, if its client asked
@@ -16,4 +18,15 @@
 // encoded on the writer's goroutine (see package partials).
 //
 // Locks: Feed.mu is taken on the writer's goroutine, so nothing waits under it.
+//
+// Where things stand:
+//
+//	which dialect carries the output     Choose (spelling.go)
+//	who has a feed                       a delivery of package tools, one for each request of a call (audience.go there)
+//	nothing comes before the handle      Feed.Report, Feed.Status (feed.go)
+//	nothing comes after the answer       Feed.Silence (feed.go)
+//	a client hears that a call lives     Feed.sendHeartbeats (feed.go)
+//	a mark is made, and read             mark.go
+//	a lost stream is resumed             Resumer (resume.go)
+//	what a version's content lacks       Content (spelling.go)
 package feed

@@ -22,9 +22,9 @@ import (
 //	Start    what must come before, such as a handle, has been queued; a goroutine writes all of the output
 //	Silence  no more output or progress is written; statuses still come
 //
-// A call that was answered with a task whose client polls goes from Open to Silence and Begin: of such a call
-// only statuses are sent. Open, Start, Mark, First, Pos and EndPartials belong to the goroutine that answers
-// the call.
+// A call that was answered with a task whose client polls goes from Open to Silence and then ShowStatuses: of
+// such a call only statuses are sent. Package tools has a Feed in each delivery, one for each request of a
+// call. Open, Start, Mark, First, Pos and EndPartials belong to the goroutine that answers the call.
 type Feed struct {
 	Caller   *rpc.Caller // nil: nothing is sent
 	Spelling Spelling
@@ -50,12 +50,12 @@ type Feed struct {
 	started   bool
 	elsewhere bool // the result does not answer this request
 
-	mu      sync.Mutex // also taken on the writer's goroutine, so nothing may wait under it
-	begun   signal.Latch
-	toldEnd bool                    // the end was written, with what the result has beyond the output
-	held    []mcp.Task              // statuses from before begun
-	early   func(dst []byte) []byte // encodes the last progress from before begun; nil if there is none
-	passed  []json.RawMessage       // another server's progress from before begun
+	mu       sync.Mutex // also taken on the writer's goroutine, so nothing may wait under it
+	released signal.Latch
+	toldEnd  bool                    // the end was written, with what the result has beyond the output
+	held     []mcp.Task              // statuses from before release
+	early    func(dst []byte) []byte // encodes the last progress from before release; nil if there is none
+	passed   []json.RawMessage       // another server's progress from before release
 }
 
 // Options say how output is delivered.
@@ -130,7 +130,7 @@ func (f *Feed) Start() {
 		return
 	}
 	f.started = true
-	early := f.begin()
+	early := f.release()
 	if f.output == nil {
 		f.Run.Delivered()
 		return
@@ -190,25 +190,26 @@ func (f *Feed) Silence() {
 	}
 }
 
-// Await waits for Begin: before the handle, the client does not know the task.
+// Await waits for release: before the handle, the client does not know the task.
 func (f *Feed) Await(ctx context.Context) error {
 	select {
-	case <-f.begun.Done():
+	case <-f.released.Done():
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
-// Begin sends the statuses that were held back, and those that come later as they come. Start does that, too;
-// a feed that is silent needs it for its statuses. The progress from before is dropped: tasks have none.
-func (f *Feed) Begin() { f.begin() }
+// ShowStatuses sends the statuses that were held back, and those that come later as they come. Start does that,
+// too; a feed that is silent needs it for its statuses. The progress from before is dropped: tasks have none.
+func (f *Feed) ShowStatuses() { f.release() }
 
-// begin is Begin, and returns the function that encodes the last progress from before; nil if there is none.
-func (f *Feed) begin() (early func(dst []byte) []byte) {
+// release is ShowStatuses, and returns the function that encodes the last progress from before; nil if there
+// is none.
+func (f *Feed) release() (early func(dst []byte) []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.begun.Set()
+	f.released.Set()
 	for _, t := range f.held {
 		f.notify(t)
 	}
@@ -229,7 +230,7 @@ func (f *Feed) Status(t mcp.Task) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.begun.IsSet() {
+	if f.released.IsSet() {
 		f.notify(t)
 	} else {
 		f.held = append(f.held, t)
@@ -274,11 +275,11 @@ func (f *Feed) First(complete bool) (mark string) {
 	return f.marked.mark(f.marked.Count(), 1) // as if one line after the end of the output were written
 }
 
-// maxPassed bounds the progress of another server that is kept before Begin.
+// maxPassed bounds the progress of another server that is kept before release.
 const maxPassed = 256
 
 // Report passes on the progress that the tool reports. It waits for its turn on the output, as long as the
-// call lasts. Of the progress from before Begin only the last is kept: a tool that had to wait there would
+// call lasts. Of the progress from before release only the last is kept: a tool that had to wait there would
 // never finish in time for an immediate result. params are those of another server's notification, which
 // keeps its place among that server's other messages: only a handle has to come before it.
 func (f *Feed) Report(p tasks.Progress, params json.RawMessage) {
@@ -291,7 +292,7 @@ func (f *Feed) Report(p tasks.Progress, params json.RawMessage) {
 		encode = func(dst []byte) []byte { return f.progress.Pass(dst, params, p.Done, p.Total, p.Message) }
 	}
 	f.mu.Lock()
-	begun := f.begun.IsSet() || pass && !f.Handle
+	begun := f.released.IsSet() || pass && !f.Handle
 	switch {
 	case begun:
 	case pass && len(f.passed) < maxPassed:

@@ -7,4 +7,12 @@
 //
 // It has no lock. Its only goroutines are those of View.Relay of package run, for a tasks/result that waits;
 // they end with the request.
+//
+// Where things stand:
+//
+//	a client has shown that it can do tasks     Used (client.go)
+//	a method needs the tasks extension          NeedTasks (stateless.go)
+//	tasks/result waits, and asks                handshake.go, View.Relay of package run
+//	tasks/update brings answers                 stateless.go, then Runner.Answer of package run
+//	tasks/list pages                            handshake.go
 package methods

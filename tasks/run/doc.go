@@ -4,7 +4,7 @@
 // task is stored, and in what the client gets. The terms are the specification's: the receiver (runnel) runs
 // a task for the requestor (the client).
 //
-//	Runner.Start ─▶ Run ─▶ Work ─ writes ─▶ Log ─ Deliver ─▶ the client
+//	Runner.Make ──▶ Run ─▶ Work ─ writes ─▶ Log ─ Deliver ─▶ the client
 //	                 │                       │
 //	                 │ finish: drained,      │ Back
 //	                 ▼ stored, announced     ▼
@@ -22,7 +22,7 @@
 //
 // Goroutines:
 //
-//   - One for each Run, from Start until the work has returned; Runner.Close cancels it. A Run that hands its
+//   - One for each Run, from Run.Begin until the work has returned; Runner.Close cancels it. A Run that hands its
 //     task to another process (detach.go) follows it from then on, until the task's end or Runner.Close.
 //   - One for each followed task of another process (follow.go), until the task's end, its last follower's
 //     release, or Runner.Close.

@@ -13,16 +13,17 @@ import (
 	"runnel/tools/secrets"
 )
 
-// Run is a task that this process runs, from its start to its end. Runner.Start and Runner.Take return it,
-// and pass it to the work. Two facts say where it stands, and decide what may happen to it: its phase and its
-// place. Both are fields of its View, and change only while View.mu is held.
+// Run is a task that this process runs, from its start to its end. Runner.Make and Runner.Take return it; then
+// its caller opens what reads its output (a Feed of package feed), and calls Begin. Two facts say where it
+// stands, and decide what may happen to it: its phase and its place. Both are fields of its View, which is all
+// that others see of a task, and change only while View.mu is held.
 //
 //	phase     what happens in it                                       ends with
 //	starting  the task is stored, and what reads its output opens      Begin
 //	running   the work runs                                            workReturned
 //	draining  the deliveries write the last of the output (work.go) claimEnd
 //	ending    the terminal status is being stored and announced        announceEnd
-//	ended
+//	ended     a client that waits gets its answer now
 //
 // A run that ends before its work returns goes from running to ending; its work returns later (worked). All
 // ends of a task that runs here go through finish. The first one claims the end, even while the work runs,

@@ -24,5 +24,6 @@
 //	which arguments a tool accepts                        parseInputs (inputs.go)
 //	how a command ended, and the result that says so      record.outcome, outcome.result (outcome.go)
 //	output becomes structured content                     outcome.structured (outcome.go)
+//	secrets are masked in output                          textStream.Write (record.go)
 //	progress is found in output                           progressMarks.scan (progressmarks.go)
 package command
