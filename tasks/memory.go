@@ -150,8 +150,10 @@ func (m *Memory) Newest(_ context.Context, owner, before string, n int) (page []
 func (m *Memory) Delete(_ context.Context, owner, id string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if s := m.tasks[id]; s != nil && s.Owner == owner {
-		m.remove(s)
+	for _, one := range []string{id, FilesID(id)} {
+		if s := m.tasks[one]; s != nil && s.Owner == owner {
+			m.remove(s)
+		}
 	}
 	return nil
 }

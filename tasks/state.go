@@ -31,7 +31,7 @@ type State interface {
 	// Newest returns up to n of an owner's tasks, newest first: if before is not "", only those older than
 	// that task. It fails with ErrCursor if that task is unknown. The tasks are as List returns them.
 	Newest(ctx context.Context, owner, before string, n int) ([]Task, error)
-	// Delete deletes a task. A state deletes expired tasks by itself.
+	// Delete deletes a task and its files (FilesID). A state deletes expired tasks by itself.
 	Delete(ctx context.Context, owner, id string) error
 	// SetVariables merges a patch (MergeVariables) into the variables of a task that has not ended, wherever
 	// it runs, and returns them all. It fails with ErrEnded, or with a *rpc.Error if the patch cannot be

@@ -23,7 +23,7 @@ func (s *State) Find(ctx context.Context, owner, prefix string, most int) (ids [
 			return nil, err
 		}
 		for i := range page {
-			if strings.HasPrefix(page[i].ID, prefix) {
+			if strings.HasPrefix(page[i].ID, prefix) && !tasks.IsFiles(page[i].ID) {
 				ids = append(ids, page[i].ID)
 			}
 		}
@@ -46,7 +46,9 @@ func (s *State) Forget(ctx context.Context, owner string, ended time.Time, force
 		if err != nil {
 			return gone, kept, err
 		}
-		page = slices.DeleteFunc(page, func(t tasks.Task) bool { return !t.Status.Terminal() || t.UpdatedAt.After(ended) })
+		page = slices.DeleteFunc(page, func(t tasks.Task) bool {
+			return !t.Status.Terminal() || t.UpdatedAt.After(ended) || tasks.IsFiles(t.ID)
+		})
 		ids := make([]string, len(page))
 		for i := range page {
 			ids[i] = page[i].ID

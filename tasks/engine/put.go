@@ -71,11 +71,16 @@ func (s *State) Delete(ctx context.Context, owner, id string) error {
 	if err != nil {
 		return err
 	}
-	if k := sp.kept(id); k != nil {
-		k.log.Unback() // nothing more of it is written
-		sp.forget(id)
+	for _, one := range []string{id, tasks.FilesID(id)} {
+		if k := sp.kept(one); k != nil {
+			k.log.Unback() // nothing more of it is written
+			sp.forget(one)
+		}
+		if err := sp.Delete(ctx, one); err != nil {
+			return err
+		}
 	}
-	return sp.Delete(ctx, id)
+	return nil
 }
 
 // SetVariables implements tasks.State. Variables are stored beside the record, which only its keeper changes;

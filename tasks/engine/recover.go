@@ -29,7 +29,7 @@ func (sp *Space) recover(ctx context.Context, m Mark, stale map[Mark]time.Time) 
 	case hidden: // nobody has its handle. It was ended first, because its process may have come back and given it one
 		return sp.Delete(ctx, m.ID)
 	}
-	if r.Stored.Offer == nil {
+	if r.Stored.Offer == nil && !tasks.IsFiles(m.ID) {
 		sp.Recovered(&r.Task)
 	}
 	sp.Log.Info().Str("taskId", m.ID).Str("owner", sp.Owner).Str("tool", r.Tool).Msg("task recovered: its runnel is gone")

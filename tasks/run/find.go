@@ -48,6 +48,9 @@ func (r *Runner) get(ctx context.Context, id string, stored func(ctx context.Con
 	if v := r.view(id); v != nil {
 		return v.live(), nil
 	}
+	if tasks.IsFiles(id) {
+		return tasks.Task{}, tasks.ErrNotFound
+	}
 	t, err := stored(ctx, r.o.Owner, id)
 	showNotes(&t)
 	if err == nil && t.Status == mcp.TaskWorking { // in another process
@@ -56,9 +59,11 @@ func (r *Runner) get(ctx context.Context, id string, stored func(ctx context.Con
 	return t, err
 }
 
-// List returns a page of the owner's tasks, as State.List does.
+// List returns a page of the owner's tasks, as State.List does. The page may be shorter than n although there
+// are more: tasks that keep files of others are left out.
 func (r *Runner) List(ctx context.Context, cursor string, n int) ([]tasks.Task, string, error) {
 	page, next, err := r.o.State.List(ctx, r.o.Owner, cursor, n)
+	page = slices.DeleteFunc(page, func(t tasks.Task) bool { return tasks.IsFiles(t.ID) })
 	for i := range page {
 		if v := r.view(page[i].ID); v != nil {
 			page[i] = v.live()
@@ -227,7 +232,7 @@ func (r *Runner) lastIDs(ctx context.Context, n int, before string, wanted func(
 			if v := r.view(before); v != nil {
 				some[i] = v.live()
 			}
-			if wanted(&some[i]) {
+			if !tasks.IsFiles(before) && wanted(&some[i]) {
 				ids = append(ids, before)
 			}
 		}

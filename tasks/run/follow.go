@@ -25,6 +25,9 @@ const watchRetry = 400 * time.Millisecond
 // Follow returns the view of a task: that of this process, or a new one that follows the task. The view is
 // nil if the task has ended and its end is stored. The caller must call release when done.
 func (r *Runner) Follow(ctx context.Context, id string) (v *View, release func(), err error) {
+	if tasks.IsFiles(id) {
+		return nil, func() {}, tasks.ErrNotFound
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if v = r.viewLocked(id); v == nil {

@@ -16,7 +16,7 @@ func (s *State) Find(ctx context.Context, owner, prefix string, most int) ([]str
 	if err != nil {
 		return nil, err
 	}
-	ids, err := column[string](d.query(ctx, "SELECT id FROM task WHERE owner = ? AND substr(id, 1, length(?2)) = ?2 AND "+d.o.visible()+" ORDER BY number LIMIT ?",
+	ids, err := column[string](d.query(ctx, "SELECT id FROM task WHERE owner = ? AND substr(id, 1, length(?2)) = ?2 AND id NOT GLOB '*-files' AND "+d.o.visible()+" ORDER BY number LIMIT ?",
 		owner, prefix, d.o.Now().UnixNano(), most))
 	return ids, explain(err)
 }
@@ -29,10 +29,13 @@ func (s *State) Forget(ctx context.Context, owner string, ended time.Time, force
 		return nil, 0, err
 	}
 	var found []row
+	files := map[string]int64{} // the numbers of tasks that keep files of others
 	err = d.each(ctx, func(scan func(...any) error) error {
 		var fetched bool // or a call, which has its answer
 		r, err := scanTask(scan, &fetched)
-		if fetched || force {
+		if tasks.IsFiles(r.ID) {
+			files[r.ID] = r.number
+		} else if fetched || force {
 			found = append(found, r)
 		} else {
 			kept++
@@ -47,6 +50,9 @@ func (s *State) Forget(ctx context.Context, owner string, ended time.Time, force
 		var numbers []string
 		for i := range some {
 			numbers = append(numbers, strconv.FormatInt(some[i].number, 10))
+			if n, has := files[tasks.FilesID(some[i].ID)]; has {
+				numbers = append(numbers, strconv.FormatInt(n, 10))
+			}
 		}
 		for n := 1; n > 0; {
 			if n, err = d.drop(ctx, named, "["+strings.Join(numbers, ",")+"]"); err != nil {

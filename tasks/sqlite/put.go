@@ -207,14 +207,16 @@ func (s *State) Delete(_ context.Context, owner, id string) error {
 	if err != nil {
 		return err
 	}
-	d.mu.Lock()
-	k := d.live[id]
-	d.mu.Unlock()
-	if k != nil && k.owner == owner {
-		k.log.Unback() // nothing more will be written of it
-		d.forget(id)
+	for _, one := range []string{id, tasks.FilesID(id)} {
+		d.mu.Lock()
+		k := d.live[one]
+		d.mu.Unlock()
+		if k != nil && k.owner == owner {
+			k.log.Unback() // nothing more will be written of it
+			d.forget(one)
+		}
 	}
 	// Deleting a long log takes a while: that is the sweeper's work.
 	defer d.w.callSweeper()
-	return s.exec("UPDATE task SET expires = 0, keeper = NULL WHERE id = ? AND owner = ?", id, owner)
+	return s.exec("UPDATE task SET expires = 0, keeper = NULL WHERE id IN (?, ?) AND owner = ?", id, tasks.FilesID(id), owner)
 }

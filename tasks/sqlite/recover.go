@@ -93,7 +93,7 @@ func (d *database) recover(keeper string) error {
 		}
 		if ended > 0 {
 			d.o.Log.Info().Str("taskId", r.ID).Str("owner", r.Owner).Str("tool", r.Tool).Msg("task recovered: its runnel is gone")
-			if !r.hidden { // its client waits for no notice
+			if !r.hidden && !tasks.IsFiles(r.ID) { // its client waits for no notice
 				d.o.Recovered(&r.Task)
 			}
 		}

@@ -63,6 +63,8 @@ func TestState(t *testing.T) {
 	statetest.Run(t, func(t *testing.T) tasks.State { return openStore(t, Options{}) })
 }
 
+func TestForget(t *testing.T) { statetest.Forget(t, openStore(t, Options{})) }
+
 func TestShared(t *testing.T) {
 	t.Parallel()
 	statetest.RunShared(t, func(t *testing.T) (here, there tasks.State) {

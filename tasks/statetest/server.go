@@ -108,6 +108,7 @@ type Forgetter interface {
 // Forget shows that ended tasks are pruned if their results were fetched, and the others only by force.
 func Forget(t *testing.T, s Forgetter) {
 	t.Helper()
+	pruned(t, s)
 	for _, id := range []string{"a", "b", "c"} {
 		Put(t, s, Ended(Working(id, "line\n"), mcp.TaskCompleted, "done"))
 	}

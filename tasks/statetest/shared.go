@@ -32,6 +32,7 @@ func RunShared(t *testing.T, open func(t *testing.T) (here, there tasks.State)) 
 		"big result":               bigResult,
 		"many tasks":               manyTasks,
 		"expires":                  expires,
+		"files":                    filesElsewhere,
 	} {
 		t.Run(name, func(t *testing.T) {
 			here, there := open(t)

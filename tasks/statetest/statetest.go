@@ -31,6 +31,7 @@ func Run(t *testing.T, open func(t *testing.T) tasks.State) {
 		"ends without a handle":     endsHidden,
 		"hears who asks":            asks,
 		"sessions":                  sessions,
+		"files":                     keepsFiles,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
 	}
