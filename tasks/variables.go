@@ -74,7 +74,7 @@ func mergeVariables(current, patch json.RawMessage) (json.RawMessage, error) {
 	encoded, err := json.Marshal(merged)
 	if err == nil && len(encoded) > maxVariables { // progress and times go first: people and questions need the rest
 		maps.DeleteFunc(merged, func(name string, _ json.RawMessage) bool {
-			return strings.HasPrefix(name, NotePrefix) && !strings.HasPrefix(name, QuestionPrefix) && !strings.HasPrefix(name, AnswerPrefix)
+			return strings.HasPrefix(name, NotePrefix) && !strings.HasPrefix(name, QuestionPrefix) && !strings.HasPrefix(name, AnswerPrefix) && !strings.HasPrefix(name, InputPrefix)
 		})
 		encoded, err = json.Marshal(merged)
 	}
@@ -136,6 +136,7 @@ func checkVariables(patch json.RawMessage) error {
 //	runnel/progress      set by the process that runs the task: its progress
 //	runnel/times         set by the process that runs the task: when its output came
 //	runnel/place         there from the start: where the process that made the task works (run.Options.Place)
+//	runnel/input/KEY     set by a follower: input for a task that takes some, which the process that runs it deletes
 //	runnel/handed        set by the process that made the task: the client of an Attached offer has got its id
 //
 // Every process sets progress, times and place for the tasks that it runs, so that others see them, now or
@@ -145,6 +146,7 @@ const (
 	NotePrefix     = "runnel/"
 	QuestionPrefix = NotePrefix + "question/"
 	AnswerPrefix   = NotePrefix + "answer/"
+	InputPrefix    = NotePrefix + "input/"
 	PlaceNote      = NotePrefix + "place"
 	HandedNote     = NotePrefix + "handed"
 )

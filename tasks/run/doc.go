@@ -31,6 +31,7 @@
 //   - While a task runs, one looks from time to time at its output and its progress (times.go).
 //   - In a process that has taken a task, or is one of several fronts, each open question has one that waits
 //     for its answer (publish.go).
+//   - A task that takes input has one that takes what other processes send (input.go), until it ends.
 //   - While this process runs a task that others can see, one looks for their requests (requests.go), and one
 //     ends each task that they want ended. These, and those that Runner.Go starts, end with Runner.Close.
 //   - A state on disk has its own (package sqlite).
@@ -52,6 +53,7 @@
 //	a task is handed to a worker            Run.Offer (detach.go); which worker runs it: State.Take
 //	another process asks for a cancel       Runner.cancelElsewhere (follow.go) there, Runner.watchRequests (requests.go) here
 //	questions and progress from elsewhere   publish.go and times.go where the task runs, notes.go where it is followed
+//	input reaches a task                    View.Send (input.go); from elsewhere as notes, Run.takeNotes
 //	a worker takes an offer                 Take of package tools, Runner.Take (detach.go), State.Take
 //	a lease is lost                         Runner.watchRequests (requests.go) ends the run
 //	the end that others stored counts       Runner.fencedEnd (end.go)

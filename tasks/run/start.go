@@ -185,8 +185,11 @@ func (r *Run) promote(ctx context.Context, worked bool) error {
 		r.runner.unhide(r.id)
 	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.kept = handle
+	r.mu.Unlock()
+	if r.input.Load() != nil {
+		r.receiveNotes()
+	}
 	return nil
 }
 

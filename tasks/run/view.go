@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"runnel/internal/signal"
 	"runnel/partials"
@@ -29,6 +30,8 @@ type View struct {
 	task  tasks.Task
 	shown string      // the last line of output, as it was last shown
 	open  []*Question // the questions that are open, oldest first
+
+	input atomic.Pointer[inputs] // of a Run that takes some (input.go); set once
 
 	answered map[string]bool // keys of questions that this process has answered for a task elsewhere (notes.go)
 

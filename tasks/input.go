@@ -1,0 +1,25 @@
+package tasks
+
+import "errors"
+
+// Input is what is typed into a running task, in one piece.
+// A View of package run sends it; the work receives it in the order in which it was sent.
+type Input struct {
+	Data   []byte `json:"data,omitempty"`
+	EOF    bool   `json:"eof,omitempty"`    // nothing follows: after Data, the input ends
+	Person bool   `json:"person,omitempty"` // a person has typed it, not a model: it may be a password
+
+	// The size of the terminal that the input comes from; 0 = as it was.
+	Columns int `json:"columns,omitempty"`
+	Rows    int `json:"rows,omitempty"`
+}
+
+// MaxInput is how much input a task that does not read it may have waiting, in bytes.
+const MaxInput = 64 << 10
+
+// These are errors of sending input.
+var (
+	ErrNoInput   = errors.New("it reads no input: only a tool with interactive: true or stdin: open does")
+	ErrInputFull = errors.New("the program has not read the last input: 64 KiB wait for it")
+	ErrInputEnd  = errors.New("its input has ended")
+)

@@ -1,0 +1,238 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"runnel/internal/pause"
+	"runnel/internal/signal"
+	"runnel/rpc/rawjson"
+	"runnel/tasks"
+)
+
+// Input comes from clients of this process (View.Send), and from other processes on the same state, which
+// store it as notes of the task. Those are named so that they sort in the order in which they were sent; the
+// process that runs the task takes each once, and deletes it.
+
+// inputs is the input that waits for the work of a run.
+type inputs struct {
+	mu      sync.Mutex
+	waiting []tasks.Input
+	size    int           // of all Data, at most tasks.MaxInput
+	ended   bool          // after an Input with EOF
+	more    signal.Wake
+
+	receiving sync.Once // done when takeNotes has been started
+}
+
+// inputCost is what a piece without data counts, in bytes: a resize waits, too.
+const inputCost = 64
+
+// put appends input, or returns why it cannot.
+func (q *inputs) put(in tasks.Input) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	cost := len(in.Data) + inputCost
+	switch {
+	case q.ended:
+		return tasks.ErrInputEnd
+	case q.size+cost > tasks.MaxInput+inputCost: // one full piece fits
+		return tasks.ErrInputFull
+	}
+	q.waiting = append(q.waiting, in)
+	q.size += cost
+	q.ended = in.EOF
+	q.more.Send()
+	return nil
+}
+
+// next waits for the next piece of input.
+func (q *inputs) next(ctx context.Context) (tasks.Input, error) {
+	for {
+		q.mu.Lock()
+		if len(q.waiting) > 0 {
+			in := q.waiting[0]
+			q.waiting = q.waiting[1:]
+			q.size -= len(in.Data) + inputCost
+			q.mu.Unlock()
+			return in, nil
+		}
+		ended := q.ended
+		q.mu.Unlock()
+		if ended {
+			return tasks.Input{}, io.EOF
+		}
+		select {
+		case <-q.more:
+		case <-ctx.Done():
+			return tasks.Input{}, context.Cause(ctx)
+		}
+	}
+}
+
+// OpenInput lets clients send input, before the work begins.
+func (r *Run) OpenInput() {
+	r.input.Store(&inputs{more: signal.NewWake()})
+	r.mu.Lock()
+	stored := r.kept == handle
+	r.mu.Unlock()
+	if stored {
+		r.receiveNotes()
+	}
+}
+
+// NextInput waits for the next piece of input. It fails with io.EOF after the last one, and with the cause of
+// ctx. OpenInput comes first.
+func (r *Run) NextInput(ctx context.Context) (tasks.Input, error) { return r.input.Load().next(ctx) }
+
+// Send sends input to the task, wherever it runs. It does not wait for the program to read it. The error is
+// one of package tasks if the task takes no input, or no more of it.
+func (v *View) Send(ctx context.Context, in tasks.Input) error {
+	switch {
+	case v.past(draining):
+		return tasks.ErrEnded
+	case len(in.Data) > tasks.MaxInput:
+		return fmt.Errorf("%d bytes are too much for one input: the limit is %d", len(in.Data), tasks.MaxInput)
+	case v.away():
+		return v.sendAway(ctx, in)
+	}
+	q := v.input.Load()
+	if q == nil {
+		return tasks.ErrNoInput
+	}
+	return q.put(in)
+}
+
+// inputMark names the note by which a task shows that it takes input.
+func inputMark(attempt int) string { return tasks.InputPrefix + ofAttempt(attempt, "open") }
+
+// lastSent is the time in the name of the last note of input that this process has stored: two in the same
+// nanosecond keep their order.
+var lastSent struct {
+	sync.Mutex
+	at int64
+}
+
+// inputNote is a name for the next note of input.
+func inputNote(attempt int) string {
+	lastSent.Lock()
+	defer lastSent.Unlock()
+	lastSent.at = max(lastSent.at+1, time.Now().UnixNano())
+	return fmt.Sprintf("%s%020d-%08x", inputNotes(attempt), lastSent.at, rand.Uint32())
+}
+
+// inputNotes begins the names of the notes of input.
+func inputNotes(attempt int) string { return tasks.InputPrefix + ofAttempt(attempt, "piece-") }
+
+// sendAway stores input for the process that runs the task.
+func (v *View) sendAway(ctx context.Context, in tasks.Input) error {
+	t, err := v.runner.o.State.Head(ctx, v.runner.o.Owner, v.id)
+	switch {
+	case err != nil:
+		return err
+	case t.Status.Terminal():
+		return tasks.ErrEnded
+	case !tasks.HasNotes(t.Variables) || rawjson.Member(t.Variables, inputMark(t.Attempt)) == nil:
+		return tasks.ErrNoInput
+	}
+	size := 0
+	for _, waiting := range readInputs(t.Variables, t.Attempt) {
+		size += len(waiting.Data)
+		if waiting.EOF {
+			return tasks.ErrInputEnd
+		}
+	}
+	if size+len(in.Data) > tasks.MaxInput {
+		return tasks.ErrInputFull
+	}
+	_, err = v.setNotes(ctx, map[string]any{inputNote(t.Attempt): in})
+	return err
+}
+
+// noted is input that a note holds.
+type noted struct {
+	name string
+	tasks.Input
+}
+
+// readInputs returns the input among a task's variables, in the order in which it was sent.
+func readInputs(variables json.RawMessage, attempt int) (list []noted) {
+	if !tasks.HasNotes(variables) {
+		return nil
+	}
+	for it := rawjson.Over(variables); it.Next(); {
+		n := noted{name: string(it.Name)}
+		if strings.HasPrefix(n.name, inputNotes(attempt)) && json.Unmarshal(it.Value, &n.Input) == nil {
+			list = append(list, n)
+		}
+	}
+	slices.SortFunc(list, func(a, b noted) int { return strings.Compare(a.name, b.name) })
+	return list
+}
+
+// receiveNotes shows other processes that the task takes input, and starts a goroutine that takes what they
+// send, until the run ends. The task is stored.
+func (r *Run) receiveNotes() {
+	r.input.Load().receiving.Do(func() {
+		r.runner.Go(func(ctx context.Context) {
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			defer context.AfterFunc(r.ctx, cancel)()
+			err := r.takeNotes(ctx)
+			if err != nil && ctx.Err() == nil && !errors.Is(err, tasks.ErrNotFound) { // a state in memory has no other processes
+				r.runner.o.Log.Warn().Err(err).Str("taskId", r.id).Msg("input from other processes is not received")
+			}
+		})
+	})
+}
+
+// takeNotes takes the input that other processes have stored, piece by piece, until ctx ends.
+func (r *Run) takeNotes(ctx context.Context) error {
+	if _, err := r.setNotes(ctx, map[string]any{inputMark(r.Task().Attempt): true}); err != nil {
+		return err
+	}
+	var t tasks.Task
+	err := r.runner.retryWatch(ctx, r.id, func() (err error) {
+		t, err = r.runner.o.State.Get(ctx, r.runner.o.Owner, r.id)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	t.Log.Follow()
+	t.Segments.Follow()
+	q := r.input.Load()
+	taken := map[string]bool{} // variables that were read before a note was deleted may still come
+	for {
+		forget := map[string]any{}
+		for _, piece := range readInputs(t.Variables, t.Attempt) {
+			if !taken[piece.name] {
+				err := q.put(piece.Input)
+				for errors.Is(err, tasks.ErrInputFull) && pause.For(ctx, inputRetry) {
+					err = q.put(piece.Input)
+				}
+				taken[piece.name] = true
+			}
+			forget[piece.name] = nil
+		}
+		if len(forget) > 0 {
+			if _, err := r.setNotes(ctx, forget); err != nil {
+				return err
+			}
+		}
+		if err := r.runner.watchStored(ctx, &t); err != nil {
+			return err
+		}
+	}
+}
+
+// inputRetry is how long a full queue is left alone.
+const inputRetry = 20 * time.Millisecond
