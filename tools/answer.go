@@ -59,7 +59,7 @@ func (s *service) answer(ctx context.Context, e *entry, p *mcp.CallToolParams, d
 	if canTask(d.Caller, e) {
 		return s.answerSoon(ctx, e, p, d)
 	}
-	return s.answerInTime(ctx, e, p, d, s.patience(d.Caller, e))
+	return s.answerInTime(ctx, e, p, d, s.patience(ctx, d, e))
 }
 
 // answerSoon answers a client that can take a task with one if the work takes longer than ImmediateWait.
@@ -96,7 +96,7 @@ func (s *service) answerSoon(ctx context.Context, e *entry, p *mcp.CallToolParam
 	case run.Promote(ctx) == nil:
 		return created(d), nil
 	default: // the limit of live tasks is reached
-		return s.answerInTime(ctx, e, p, d, s.patience(d.Caller, e))
+		return s.answerInTime(ctx, e, p, d, s.patience(ctx, d, e))
 	}
 }
 
@@ -194,9 +194,17 @@ func isDone(c <-chan struct{}) bool {
 }
 
 // patience returns a channel that receives when a client that cannot take a task has waited long enough; nil:
-// never.
-func (s *service) patience(c *rpc.Caller, e *entry) <-chan time.Time {
-	wait := s.syncWait(c)
+// never. A call that takes input is handed over as soon as its output settles, since its model types only then.
+func (s *service) patience(ctx context.Context, d *delivery, e *entry) <-chan time.Time {
+	wait := s.syncWait(d.Caller)
+	if s.typed(e) && s.canResume(d.Caller) {
+		late := make(chan time.Time, 1)
+		go func() { // ends with the request, or when the output has settled
+			settle(ctx, &d.Run.View, 0, firstSettle)
+			late <- time.Now()
+		}()
+		return late
+	}
 	if wait == 0 || e.traits.bounded {
 		return nil
 	}

@@ -33,6 +33,12 @@ func (s *service) fallbackTools() []*entry {
 				`"context":{"type":"integer","minimum":0,"description":"lines around each match"}`, `"task_id"`, false, s.getTaskResult),
 		fallback("list_tasks", "List the background tasks, the newest first: id, tool, status, age, last line of output.",
 			`"all":{"type":"boolean","default":false,"description":"also the tasks of other sessions"},"cursor":{"type":"string","description":"from where the page before ended"}`, "", true, s.listTasks),
+		fallback(sendToTask, "Type into a running task: a terminal or a program that reads stdin. Answers with the new output once it has been quiet for a moment; without input, it only looks.",
+			taskID+`,"text":{"type":"string","description":"what to type, as it is: end it with a newline to press Enter"},`+
+				`"keys":{"type":"array","items":{"type":"string"},"description":"keys to press after the text: Enter, Tab, Escape, Up, C-c, M-x, F1, PageDown, ..."},`+
+				`"eof":{"type":"boolean","default":false,"description":"the input ends here: stdin is closed, a terminal gets C-d"},`+
+				`"wait_ms":{"type":"integer","minimum":0,"default":5000,"description":"how long to wait for output and for its end, in milliseconds, 45000 at most"}`,
+			`"task_id"`, false, s.sendToTask),
 		fallback("cancel_task", "Stop a background task.", taskID, `"task_id"`, false, s.cancelTask),
 	}
 }
@@ -51,8 +57,8 @@ func fallback(name, description, properties, required string, shown bool, call f
 		}
 		return result, err
 	}))
-	e.extra, e.shown = true, shown
-	e.named = name == "get_task_result" || name == "cancel_task"
+	e.extra, e.shown, e.always = true, shown, name == sendToTask
+	e.named = name == "get_task_result" || name == "cancel_task" || name == sendToTask
 	return e
 }
 

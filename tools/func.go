@@ -18,6 +18,8 @@ type Function struct {
 	Tool mcp.Tool // its entry in tools/list; may be changed until the tool is added to a Registry
 
 	Do func(ctx context.Context, in *Call, out *Output) (*mcp.CallToolResult, error) // runs the tool: see Tool.Call
+
+	input bool
 }
 
 // Func makes a tool from a Go function. The input schema comes from In, a struct: `json:"name,omitempty"`
@@ -79,6 +81,18 @@ func (f *Function) Streams() *Function {
 	f.Tool.Execution = &execution
 	return f
 }
+
+// TakesInput tells clients that the function reads [Call.Input]: send_to_task is listed, and sends it.
+func (f *Function) TakesInput() *Function {
+	f.input = true
+	return f
+}
+
+// Traits implements Kind.
+func (f *Function) Traits() Traits { return Traits{TakesInput: f.input} }
+
+// Replace implements Kind.
+func (f *Function) Replace(Tool) {}
 
 // Describe implements Tool.
 func (f *Function) Describe() mcp.Tool { return f.Tool }

@@ -69,7 +69,10 @@ func (s *service) handOver(ctx context.Context, e *entry, d *delivery) *mcp.Call
 // howToResume tells a model how to continue a call that is handed over, with what it can call.
 func (s *service) howToResume(c *rpc.Caller, run *run.Run) string {
 	running := fmt.Sprintf("%s is still running, as task %s.", run.Task().Tool, run.ID())
-	switch {
+	switch e := s.registry.lookup(run.Task().Tool); {
+	case e != nil && s.typed(e):
+		return fmt.Sprintf("%s It reads what you type: call %s with {\"task_id\": %q, \"text\": \"...\\n\"}; without text, that waits for what it writes.",
+			running, s.registry.fallbackName(sendToTask), run.ID())
 	case s.fallbackListed(c):
 		return fmt.Sprintf("%s Call %s with {\"task_id\": %q} to wait for what comes next and for the result; %s stops it.",
 			running, s.poller(c), run.ID(), s.registry.fallbackName("cancel_task"))

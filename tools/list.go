@@ -102,7 +102,7 @@ func (r *Registry) list(k listKey, cursor string) (rpc.Encoded, error) {
 	}
 	for size := 0; i < len(r.tools); i++ {
 		e := r.tools[i]
-		if e.extra && !k.extra || e.forApp && k.app == "" {
+		if e.extra && !k.extra && !e.always || e.forApp && k.app == "" {
 			continue
 		}
 		encoded := []byte(k.secrets.JSON(listed(k.version, e.withMeta(k.app, k.load))))

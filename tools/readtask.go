@@ -33,10 +33,10 @@ const maxGrep = 10 * time.Second
 
 var errGrep = fmt.Errorf("searching the output takes more than %v: use a simpler grep, or after and tail without it", maxGrep)
 
-// wait returns how long get_task_result waits.
-func (p *fallbackParams) wait() time.Duration {
+// wait returns how long a call waits; standard is for one that does not say.
+func (p *fallbackParams) wait(standard time.Duration) time.Duration {
 	if p.WaitMs == nil {
-		return defaultWait
+		return standard
 	}
 	return time.Duration(min(*p.WaitMs, float64(maxWait.Milliseconds()))) * time.Millisecond
 }
@@ -47,7 +47,7 @@ func (s *service) getTaskResult(ctx context.Context, in *Call, p *fallbackParams
 	if err != nil {
 		return nil, err
 	}
-	wait := p.wait()
+	wait := p.wait(defaultWait)
 	if p.After != nil && lines == nil { // a page that is full does not become longer
 		t, err := s.awaitTask(ctx, p.TaskID, 0)
 		if err == nil && t.Log.Size()-position(p.After, &t) >= int64(s.mostOf(in.caller, &t)) {

@@ -50,7 +50,7 @@ func (r *Registry) Add(t Tool) error {
 		return err
 	}
 	r.own = append(r.own, e)
-	if err != nil { // a fallback tool makes room
+	if err != nil || e.traits.TakesInput { // a fallback tool makes room, or is needed now
 		r.arrange()
 	}
 	return nil
@@ -104,8 +104,9 @@ func (r *Registry) arrange() (changed bool, leftOut []Tool) {
 	for r.before = ""; slices.ContainsFunc(r.fallback, taken); {
 		r.before += fallbackPrefix
 	}
+	typed := slices.ContainsFunc(r.tools, func(e *entry) bool { return e.traits.TakesInput })
 	for _, e := range r.fallback {
-		if e.extra {
+		if e.extra && (typed || !e.always) {
 			renamed := *e
 			renamed.spec.Name = r.before + e.spec.Name
 			_ = r.insert(&renamed) // its name is free
@@ -202,7 +203,8 @@ type entry struct {
 	traits Traits
 	schema *schema.Checker // nil: the arguments are checked elsewhere
 	joined bool            // see Join
-	extra  bool            // a fallback tool: clients that can use tasks do not see it
+	extra  bool            // a fallback tool: clients that can use tasks do not see it, unless always
+	always bool            // see service.typed
 	named  bool            // a sentence of a result names it: see howToResume and leftOut
 	forApp bool            // only the app's page calls it
 	shown  bool            // clients that show apps show the page beside its calls

@@ -23,11 +23,16 @@ type fallbackParams struct {
 	Tool      string          `json:"tool"`
 	Arguments json.RawMessage `json:"arguments"`
 	TaskID    string          `json:"task_id"`
+	WaitMs    *float64        `json:"wait_ms"`
 	Cursor    string          `json:"cursor"`
 	All       bool            `json:"all"`
 
+	// Only send_to_task has these.
+	Text string   `json:"text"`
+	Keys []string `json:"keys"`
+	EOF  bool     `json:"eof"`
+
 	// Only get_task_result has these.
-	WaitMs  *float64 `json:"wait_ms"`
 	After   *float64 `json:"after"`
 	Tail    float64  `json:"tail"`
 	Grep    string   `json:"grep"`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -44,13 +45,14 @@ type Kind interface {
 
 // Traits are what a Kind says about itself. A Tool that is not a Kind has the zero value.
 type Traits struct {
-	Grace     time.Duration // how long a call may take to end after it is stopped
-	Detached  bool          // a call runs in another process, and outlives this one
-	MayDetach bool          // the same if Call.Outlives
-	Confirms  bool          // a call may have to wait for its user before it starts
-	Relays    bool          // a call is another server's: its progress and its result pass as they are
-	AtOnce    int           // how many calls run at once, the others wait; 0 = no limit
-	bounded   bool          // a call ends soon: it is never handed over
+	Grace      time.Duration // how long a call may take to end after it is stopped
+	Detached   bool          // a call runs in another process, and outlives this one
+	MayDetach  bool          // the same if Call.Outlives
+	Confirms   bool          // a call may have to wait for its user before it starts
+	Relays     bool          // a call is another server's: its progress and its result pass as they are
+	TakesInput bool          // a call reads Call.Input
+	AtOnce     int           // how many calls run at once, the others wait; 0 = no limit
+	bounded    bool          // a call ends soon: it is never handed over
 
 	// This says how the output of a running call is shown: see text.Shaper.
 	MaxResult  int // bytes; 0 = what suits the client
@@ -152,6 +154,15 @@ func howToRead(poller, taskID string, after int64) string {
 		how = fmt.Sprintf("call %s with {\"task_id\": %q, \"after\": %d} (tail and grep pick lines), or ", poller, taskID, after) + how
 	}
 	return how
+}
+
+// Input waits for the next piece of input that a client sends to the call while it runs. It fails with io.EOF
+// after the last one, and with the cause of ctx. Only a tool whose Traits say TakesInput gets any.
+func (c *Call) Input(ctx context.Context) (tasks.Input, error) {
+	if c.run == nil { // in a test
+		return tasks.Input{}, io.EOF
+	}
+	return c.run.NextInput(ctx)
 }
 
 // polls reports whether the client's list has get_task_result.

@@ -24,6 +24,8 @@ import (
 	"runnel/tools/process"
 	"runnel/tools/sandbox"
 	"runnel/tools/schema"
+
+	"github.com/creack/pty"
 )
 
 // Command is a tool that runs a program and streams what it prints.
@@ -133,11 +135,13 @@ func (c *Command) run(ctx context.Context, in *tools.Call, out *tools.Output, sp
 	}
 	out.Log().SetLimit(int64(*c.config.MaxOutput))
 	r := newRecord(ctx, &c.config, out, in.MaxResult(c.maxResult()))
+	endInput := c.feed(ctx, in, p)
 	ending := p.Run(ctx, &r.stdout, &r.stderr, process.Limits{
 		Timeout: time.Duration(c.config.Timeout),
 		Idle:    time.Duration(c.config.IdleTimeout),
 		Grace:   time.Duration(*c.config.Grace),
 	})
+	endInput()
 	r.stdout.finish()
 	r.stderr.finish()
 	o := r.outcome(ending, time.Since(began))
@@ -198,7 +202,10 @@ func shown(values []string) string {
 
 // prepare fills in the placeholders and finds the program.
 func (c *Command) prepare(args arguments) (s *process.Spec, err error) {
-	s = &process.Spec{Dir: c.dir, Env: slices.Clip(c.env()), Pty: c.config.Pty, Stderr: c.config.Stderr, Script: c.config.Shell != ""}
+	s = &process.Spec{Dir: c.dir, Env: slices.Clip(c.env()), Open: c.config.TakesInput(), Pty: c.config.Pty, Stderr: c.config.Stderr, Script: c.config.Shell != ""}
+	if columns, rows, ok := c.config.TerminalSize(); ok {
+		s.Size = pty.Winsize{Rows: uint16(rows), Cols: uint16(columns)}
+	}
 	if s.Argv, err = c.in.expand(c.argv, args); err != nil {
 		return nil, err
 	}
@@ -289,7 +296,8 @@ func (c *Command) Traits() tools.Traits {
 	return tools.Traits{
 		Grace:      time.Duration(*c.config.Grace),
 		Detached:   c.config.Detach == config.DetachAlways || c.OnWorkers(),
-		MayDetach:  c.config.Detach == config.DetachAuto && !c.OnWorkers(),
+		MayDetach:  c.config.Detach == config.DetachAuto && !c.OnWorkers() && !c.config.TakesInput(), // who types into it has this session
+		TakesInput: c.config.TakesInput(),
 		Confirms:   c.asks != nil,
 		AtOnce:     c.config.MaxConcurrent,
 		MaxResult:  c.maxResult(),

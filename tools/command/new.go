@@ -185,7 +185,7 @@ func (c *Command) buildShell() error {
 // buildTexts parses the other templates and checks the pattern of progress.
 func (c *Command) buildTexts() error {
 	var stdin, confirm error
-	if c.config.Stdin != "" {
+	if c.config.Stdin != "" && c.config.Stdin != config.StdinOpen {
 		c.stdin, stdin = c.in.template("stdin", c.config.Stdin)
 	}
 	if c.config.Confirm != "" {
@@ -201,7 +201,10 @@ func (c *Command) environment(vars []string) []string {
 		drop = c.in.names // runnel's own variables must not look like arguments of the call
 	}
 	env := process.Environ(c.config.Sandbox.Variables(vars), c.dir, c.config.Env, drop...)
-	if _, ok := process.LookupEnv(env, "TERM"); c.config.Pty && !ok {
+	switch _, ok := process.LookupEnv(env, "TERM"); {
+	case c.config.Interactive && c.config.Env["TERM"] == "": // runnel is the terminal, whatever its own is
+		env = append(env, "TERM=xterm-256color")
+	case c.config.Pty && !ok:
 		env = append(env, "TERM=xterm-256color")
 	}
 	return env

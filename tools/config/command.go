@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 
 	"runnel/rpc/mcp"
@@ -29,7 +30,7 @@ type Command struct {
 
 	Dir   string            `yaml:"dir"`   // relative to the config file's directory, which is the default
 	Env   map[string]string `yaml:"env"`   // added to runnel's own environment
-	Stdin string            `yaml:"stdin"` // with placeholders; default: the null device
+	Stdin string            `yaml:"stdin"` // with placeholders, or StdinOpen; default: the null device
 
 	Timeout     Duration  `yaml:"timeout"`     // the longest run; 0 = no limit
 	IdleTimeout Duration  `yaml:"idleTimeout"` // the longest time without output; 0 = no limit
@@ -38,10 +39,13 @@ type Command struct {
 
 	Stderr   string `yaml:"stderr"`   // merge (default), separate, discard
 	Pty      bool   `yaml:"pty"`      // give the command a terminal; its stderr is merged
+	Size     string `yaml:"size"`     // of the terminal, as COLUMNSxROWS; default 120x40 if interactive, else 80x24
 	ANSI     string `yaml:"ansi"`     // strip (default), keep
 	Encoding string `yaml:"encoding"` // of the output, as in text.NewDecoder; default auto
 	Output   string `yaml:"output"`   // text (default), lines
 	Progress string `yaml:"progress"` // regexp with one group (percent) or two (done, total)
+
+	Interactive bool `yaml:"interactive"` // the terminal is for input, too, which comes while the command runs; implies pty
 
 	Task          mcp.TaskSupport `yaml:"task"`          // optional (default), required, forbidden
 	MaxConcurrent int             `yaml:"maxConcurrent"` // calls that run at once; 0 = no limit
@@ -111,6 +115,24 @@ const (
 // limitRetry is more often than anybody needs.
 const limitRetry = 100
 
+// StdinOpen is the value of Command.Stdin for a pipe that stays open for what comes while the command runs.
+const StdinOpen = "open"
+
+// TakesInput reports whether the command reads what comes while it runs.
+func (c *Command) TakesInput() bool { return c.Interactive || c.Stdin == StdinOpen }
+
+// maxTerminal is the most columns, and rows, of a terminal: a screen of that size takes some 30 MB.
+const maxTerminal = 500
+
+// TerminalSize returns the size of the command's terminal. ok: Size is valid.
+func (c *Command) TerminalSize() (columns, rows int, ok bool) {
+	width, height, _ := strings.Cut(c.Size, "x")
+	columns, wrong := strconv.Atoi(width)
+	rows, wrongRows := strconv.Atoi(height)
+	fits := func(n int) bool { return 2 <= n && n <= maxTerminal }
+	return columns, rows, wrong == nil && wrongRows == nil && fits(columns) && fits(rows)
+}
+
 // IsClass reports whether a text is a valid name for a class of workers.
 func IsClass(s string) bool {
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -132,6 +154,10 @@ func (c *Command) Complete() (err error) {
 		check(MinMaxResult <= *c.MaxResult && *c.MaxResult <= limitMaxResult, "maxResult", c.MaxResult.String()+" is out of range", MinMaxResult.String()+" to "+limitMaxResult.String())
 	}
 	c.fillDefaults()
+	_, _, sized := c.TerminalSize()
+	check(sized, "size", fmt.Sprintf("%q is not a size of a terminal", c.Size), "columns x rows, such as 120x40, each from 2 to 500")
+	check(!c.Interactive || c.Stdin == "", "stdin", "is impossible with interactive: the command reads its terminal", "no stdin")
+	check(!c.TakesInput() || c.Task != mcp.TaskForbidden, "task", "is impossible with interactive and with stdin: open, since input goes to a task", "task: optional")
 	word("stderr", &c.Stderr, "merge", "separate", "discard")
 	word("ansi", &c.ANSI, "strip", "keep")
 	word("output", &c.Output, "text", "lines")

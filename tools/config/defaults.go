@@ -42,11 +42,22 @@ func Default() *Config {
 // DefaultMaxOutput is the default of Command.MaxOutput.
 const DefaultMaxOutput = Size(256 << 20)
 
+// DefaultInputIdle is the default of Command.IdleTimeout for a command that takes input: a model forgets it.
+const DefaultInputIdle = Duration(30 * time.Minute)
+
 // DefaultQueueTimeout is the default of Command.QueueTimeout, equal to the default ttl of a task.
 const DefaultQueueTimeout = Duration(time.Hour)
 
 // fillDefaults sets the keys that a command's config leaves out.
 func (c *Command) fillDefaults() {
+	c.Pty = c.Pty || c.Interactive
+	if c.Interactive {
+		c.Size = cmp.Or(c.Size, "120x40")
+	}
+	c.Size = cmp.Or(c.Size, "80x24")
+	if c.TakesInput() {
+		c.IdleTimeout = cmp.Or(c.IdleTimeout, DefaultInputIdle)
+	}
 	if c.Structured == StructuredJSON && !c.Pty {
 		c.Stderr = cmp.Or(c.Stderr, "separate") // a warning on stderr would not be JSON
 	}

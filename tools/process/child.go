@@ -23,8 +23,6 @@ const (
 	// grace can be long, so a client that calls and cancels again and again could otherwise have any number
 	// of them.
 	maxDying = 128
-
-	terminalRows, terminalColumns = 24, 80
 )
 
 // dying counts the commands that were stopped but are not gone yet.
@@ -37,9 +35,11 @@ type Spec struct {
 	Dir    string
 	Env    []string
 	Stdin  *string // nil = the null device
+	Open   bool    // stdin is a pipe, or the terminal if there is one, that Child.Write writes to
 	Stderr string  // merge, separate, discard
 	Pty    bool
-	Script bool // Argv is that of Shell
+	Size   pty.Winsize // of the terminal
+	Script bool        // Argv is that of Shell
 
 	Sandbox *sandbox.Policy // what it may do; nil = all that this program may
 }
@@ -49,7 +49,9 @@ type Spec struct {
 type Child struct {
 	family family
 	input  string
-	stdin  *os.File
+	writes bool     // stdin is for Write
+	pty    bool     // stdout is a terminal
+	stdin  *os.File // nil if there is none, or if it is the terminal
 	stdout *os.File
 	stderr *os.File // nil unless separate
 
@@ -63,7 +65,7 @@ type Child struct {
 
 // Start starts a child as the leader of a new group. The guard knows the group before Start returns.
 func Start(s *Spec) (*Child, error) {
-	p := &Child{exited: make(chan struct{})}
+	p := &Child{exited: make(chan struct{}), writes: s.Open, pty: s.Pty}
 	if s.Stdin != nil {
 		p.input = *s.Stdin
 	}
@@ -160,14 +162,17 @@ func (p *Child) open(cmd *exec.Cmd, s *Spec) (theirs []*os.File, err error) {
 		}
 		return read, write
 	}
-	if s.Stdin != nil {
+	if s.Stdin != nil || s.Open && !s.Pty {
 		var in *os.File
 		in, p.stdin = pipe(os.Pipe)
 		cmd.Stdin, theirs = in, append(theirs, in)
 	}
 	var out *os.File
 	if s.Pty {
-		p.stdout, out = pipe(openTerminal)
+		p.stdout, out = pipe(func() (runnel, child *os.File, err error) { return openTerminal(&s.Size) })
+		if s.Open {
+			cmd.Stdin = out
+		}
 	} else {
 		p.stdout, out = pipe(system.Pipe)
 	}
@@ -183,10 +188,10 @@ func (p *Child) open(cmd *exec.Cmd, s *Spec) (theirs []*os.File, err error) {
 	return theirs, err
 }
 
-func openTerminal() (runnel, child *os.File, err error) {
+func openTerminal(size *pty.Winsize) (runnel, child *os.File, err error) {
 	runnel, child, err = pty.Open()
 	if err == nil {
-		err = pty.Setsize(runnel, &pty.Winsize{Rows: terminalRows, Cols: terminalColumns})
+		err = pty.Setsize(runnel, size)
 	}
 	return runnel, child, err
 }
@@ -233,7 +238,7 @@ func (p *Child) Run(ctx context.Context, stdout, stderr io.Writer, l Limits) End
 	if p.stderr != nil {
 		pumps.Go(func() { p.output.pump(p.stderr, stderr) })
 	}
-	if p.stdin != nil {
+	if p.stdin != nil && !p.writes {
 		pumps.Go(p.feed)
 	}
 

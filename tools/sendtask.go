@@ -1,0 +1,127 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+	"runnel/tasks/run"
+	"runnel/tools/terminal"
+	"runnel/tools/text"
+)
+
+const sendToTask = "send_to_task"
+
+const (
+	// sendWait is how long send_to_task waits unless it says so: most programs answer sooner, and one that does
+	// not prints something while it works.
+	sendWait = 5 * time.Second
+	// quiet is how long output has to pause until it counts as settled: longer than a program takes between
+	// the echo of a line and its answer, on a machine that is busy. Where another process runs the task, this
+	// one looks for its output some two times a second.
+	quiet     = 300 * time.Millisecond
+	quietAway = time.Second
+	// firstSettle is how long a new program has until its first output settles.
+	firstSettle = 10 * time.Second
+)
+
+// sendToTask sends input to a task, and answers with what the task then prints.
+func (s *service) sendToTask(ctx context.Context, in *Call, p *fallbackParams) (*mcp.CallToolResult, error) {
+	v, release, err := s.runner.Follow(ctx, p.TaskID)
+	if errors.Is(err, tasks.ErrNotFound) {
+		return nil, errNoTask(p.TaskID)
+	} else if err != nil {
+		return nil, err
+	}
+	defer release()
+	typed, err := terminal.Keys(p.Keys, false)
+	if err != nil {
+		return nil, err
+	}
+	input := tasks.Input{Data: append([]byte(p.Text), typed...), EOF: p.EOF}
+	sends := len(input.Data) > 0 || input.EOF
+	wait := p.wait(sendWait)
+	began := time.Now()
+	if v != nil {
+		from := v.Log().Size()
+		if sends {
+			err = v.Send(ctx, input)
+		} else if readsOf(in.caller).place(p.TaskID).next < from {
+			from = 0 // there is something new already: only its end is awaited
+		}
+		if err == nil {
+			settle(ctx, v, from, wait)
+		}
+	}
+	switch {
+	case v == nil && sends, errors.Is(err, tasks.ErrEnded):
+		return nil, fmt.Errorf("task %s has ended, and reads nothing more: call %s for its result", p.TaskID, s.registry.fallbackName("get_task_result"))
+	case err != nil:
+		return nil, fmt.Errorf("task %s: %w", p.TaskID, err)
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	}
+	t, err := s.runner.Get(ctx, p.TaskID)
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.news(ctx, in.caller, &t, readsOf(in.caller).place(t.ID))
+	if err != nil {
+		return nil, err
+	}
+	readsOf(in.caller).set(t.ID, r.place)
+	switch {
+	case t.Status.Terminal() || t.Status == mcp.TaskInputRequired:
+		r.text = endLine(r.text) + "[" + s.statusLine(&t, false) + "]"
+	case r.text == "":
+		r.text = fmt.Sprintf("[nothing new in %s, %s]", text.Seconds(time.Since(began)), t.Status)
+	}
+	result := aboutTask(r.text, taskMeta{TaskID: t.ID, Status: t.Status, Next: r.place.next})
+	result.Content = append(result.Content, r.content...)
+	if t.Status.Terminal() {
+		s.runner.RecordRetrieved(t.ID)
+		result.IsError = isError(&t)
+	}
+	return result, nil
+}
+
+// typed reports whether models type into calls of a tool. send_to_task is listed for all clients then, as those
+// with tasks have no other way.
+func (s *service) typed(e *entry) bool { return e.traits.TakesInput && s.o.FallbackTools != "never" }
+
+// endLine ends the last line of a text, if it has any.
+func endLine(s string) string {
+	if s != "" && !strings.HasSuffix(s, "\n") {
+		s += "\n"
+	}
+	return s
+}
+
+// settle waits until a task has written something after a position and then nothing for a moment, until it has
+// ended, or until the limit is over.
+func settle(ctx context.Context, v *run.View, from int64, limit time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	pause := quiet
+	if isDone(v.Detached()) {
+		pause = quietAway
+	}
+	err := v.Log().Grown(ctx, from)
+	for err == nil {
+		size := v.Log().Size()
+		wait, stop := context.WithTimeout(ctx, pause)
+		err = v.Log().Grown(wait, size)
+		stop()
+	}
+	if errors.Is(err, io.EOF) { // the end follows
+		select {
+		case <-v.Ended():
+		case <-ctx.Done():
+		}
+	}
+}

@@ -1,0 +1,2 @@
+// Package terminal is the terminal of a command: what its keys send.
+package terminal
