@@ -52,7 +52,7 @@ func Unanswered(t *testing.T, state *engine.State) {
 	if got := statetest.Get(t, state, "a"); got.Status != mcp.TaskCompleted || statetest.ReadAll(t, got.Log) != "line\n" {
 		t.Errorf("%s %s, %q", got.Status, got.StatusMessage, statetest.ReadAll(t, got.Log))
 	}
-	if marks, err := hears.Marks(t.Context()); err != nil || len(marks) > 0 {
+	if marks, err := hears.Marks(t.Context(), ""); err != nil || len(marks) > 0 {
 		t.Errorf("left: %v, %v", marks, err)
 	}
 }

@@ -97,8 +97,11 @@ func mark(id string, hidden bool) string {
 	return "live:" + id
 }
 
+// Sweeps implements engine.Store. An owner has few processes here: workers need NATS.
+func (sp *space) Sweeps(context.Context, bool) (bool, error) { return true, nil }
+
 // Marks implements engine.Store.
-func (sp *space) Marks(ctx context.Context) (marks []engine.Mark, err error) {
+func (sp *space) Marks(ctx context.Context, _ string) (marks []engine.Mark, err error) {
 	list, err := sp.query(ctx, span{partition: "live"})
 	for _, i := range list {
 		kind, id, _ := strings.Cut(textOf(i, "sk"), ":")

@@ -34,6 +34,7 @@
 //	an owner is opened once, and no other waits for it             State.Space (state.go)
 //	only its keeper writes or ends a task                          the record's keeper: Store.Write, End, Append, Take refuse the others
 //	a lease is renewed                                             Space.Renew (lease.go), which calls Store.Lease of the engine
+//	one process of an owner sweeps for all                         Space.SweepInTurn (lease.go); Store.Sweeps says which
 //	a process counts as gone                                       its lease has run out, and is not renewed: Space.Sweep (lease.go)
 //	this process has lost its lease, or one of its tasks           Space.Renew (lease.go), backing.lose (backing.go); reported by State.Heed (heed.go)
 //	the tasks of a process that is gone are ended                  Space.recover (recover.go)

@@ -81,10 +81,27 @@ func (sp *Space) findFenced(ctx context.Context, mine []*backing) error {
 	return nil
 }
 
-// Sweep ends the tasks of processes that are gone. Several processes may sweep at once: the engine lets one
-// of them end each task. One that could not renew its own lease ends none: the others may have been unable to
-// renew theirs, too.
-func (sp *Space) Sweep(ctx context.Context) error {
+// SweepInTurn is called at intervals. One of an owner's processes sweeps for all; the others look after their own
+// tasks alone, so that what the servers do for it does not grow with the square of the processes.
+func (sp *Space) SweepInTurn(ctx context.Context) error {
+	if sp.unleased.Load() { // see sweep
+		return sp.sweep(ctx, false)
+	}
+	all, err := sp.Sweeps(ctx, !sp.failed.Load())
+	if err == nil {
+		err = sp.sweep(ctx, all)
+	}
+	sp.failed.Store(err != nil)
+	return err
+}
+
+// Sweep ends the tasks of processes that are gone, also if it is another process's turn: the engine lets one of
+// them end each task.
+func (sp *Space) Sweep(ctx context.Context) error { return sp.sweep(ctx, true) }
+
+// sweep looks after all tasks of the owner, or after those of this process alone. A process that could not renew
+// its own lease does nothing: the others may have been unable to renew theirs, too.
+func (sp *Space) sweep(ctx context.Context, all bool) error {
 	sp.sweeping.Lock()
 	defer sp.sweeping.Unlock()
 	before := sp.missed
@@ -95,12 +112,20 @@ func (sp *Space) Sweep(ctx context.Context) error {
 	if err := cmp.Or(sp.Tidy(ctx), sp.undo(ctx)); err != nil {
 		return err
 	}
-	mine := sp.mine()
-	marks, err := sp.Marks(ctx) // before the leases, so that the process of each mark has a lease
+	mine, keeper := sp.mine(), sp.Keeper
+	if all {
+		keeper = ""
+	}
+	marks, err := sp.Marks(ctx, keeper) // before the leases, so that the process of each mark has a lease
 	if err != nil {
 		return err
 	}
-	alive, err := sp.Alive(ctx)
+	var alive []string
+	if all {
+		alive, err = sp.Alive(ctx)
+	} else {
+		alive, err = sp.aliveFronts(ctx, mine)
+	}
 	if err != nil {
 		return err
 	}
@@ -145,7 +170,10 @@ func (sp *Space) Sweep(ctx context.Context) error {
 		err = cmp.Or(err, failed) // the others are still ended
 	}
 	if sp.Queue != nil {
-		err = cmp.Or(err, sp.leaveWithFront(ctx, gone), sp.tend(ctx, stale))
+		err = cmp.Or(err, sp.leaveWithFront(ctx, gone))
+	}
+	if sp.Queue != nil && all {
+		err = cmp.Or(err, sp.tend(ctx, stale))
 	}
 	sp.missed = missed
 	sp.strays = strays

@@ -129,11 +129,29 @@ func (sp *Space) endLeft(ctx context.Context, r *Record) (bool, error) {
 	if r.front() == "" || !r.Waits() || sp.Now().Sub(time.Unix(0, r.Stored.Offer.Since)) < LeaseTTL {
 		return false, nil
 	}
-	alive, err := sp.Alive(ctx)
-	if err != nil || slices.Contains(alive, r.front()) {
+	if lives, err := sp.Queue.Lives(ctx, r.front()); err != nil || lives {
 		return false, err
 	}
 	return true, sp.endUnkept(ctx, r, mcp.TaskCancelled, "the runnel that made the call had ended")
+}
+
+// aliveFronts returns those of the fronts of some tasks of this process that have a lease.
+func (sp *Space) aliveFronts(ctx context.Context, mine []*backing) (alive []string, err error) {
+	looked := map[string]bool{"": true}
+	for _, k := range mine {
+		if looked[k.front] {
+			continue
+		}
+		looked[k.front] = true
+		lives, err := sp.Queue.Lives(ctx, k.front)
+		if err != nil {
+			return nil, err
+		}
+		if lives {
+			alive = append(alive, k.front)
+		}
+	}
+	return alive, nil
 }
 
 // leaveWithFront asks for the end of the tasks of this process whose front has ended.

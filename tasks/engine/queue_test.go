@@ -28,14 +28,15 @@ func (c *crowd) Disconnect()                   {}
 func (c *crowd) Open(_ context.Context, _ *Space) (Store, Queue, error) {
 	return c, c, nil
 }
-func (c *crowd) Lease(context.Context) error                  { return nil }
-func (c *crowd) Leave(context.Context)                        {}
-func (c *crowd) Tidy(context.Context) error                   { return nil }
-func (c *crowd) Marks(context.Context) ([]Mark, error)        { return nil, nil }
-func (c *crowd) Alive(context.Context) ([]string, error)      { return nil, nil }
-func (c *crowd) Waiting(context.Context) ([]string, error)    { return nil, nil }
-func (c *crowd) Output(string, func() int64) Output           { return nil }
-func (c *crowd) Extent(context.Context, *Record, int64) error { return nil }
+func (c *crowd) Lease(context.Context) error                   { return nil }
+func (c *crowd) Leave(context.Context)                         {}
+func (c *crowd) Tidy(context.Context) error                    { return nil }
+func (c *crowd) Sweeps(context.Context, bool) (bool, error)    { return true, nil }
+func (c *crowd) Marks(context.Context, string) ([]Mark, error) { return nil, nil }
+func (c *crowd) Alive(context.Context) ([]string, error)       { return nil, nil }
+func (c *crowd) Waiting(context.Context) ([]string, error)     { return nil, nil }
+func (c *crowd) Output(string, func() int64) Output            { return nil }
+func (c *crowd) Extent(context.Context, *Record, int64) error  { return nil }
 func (c *crowd) Hear(context.Context, string) (Hearing, error) {
 	return silence{}, nil
 }

@@ -36,6 +36,7 @@ type Space struct {
 	renewed    time.Time           // when the lease was last stored
 
 	unleased atomic.Bool // the lease could not be renewed the last time
+	failed   atomic.Bool // the last sweep has failed
 
 	clearing chan struct{}        // capacity 1: full while a refused task is deleted
 	sweeping sync.Mutex           // held across I/O, before clearing

@@ -214,7 +214,7 @@ func (s *State) openSpace(ctx context.Context, owner string) (*Space, error) {
 		return nil, err
 	}
 	sp.all.Go(func() { sp.every(RenewInterval, sp.Renew, "backing the lease of this runnel") })
-	sp.all.Go(func() { sp.every(sweepInterval, sp.Sweep, "looking for tasks of runnels that are gone") })
+	sp.all.Go(func() { sp.every(sweepInterval, sp.SweepInTurn, "looking for tasks of runnels that are gone") })
 	return sp, nil
 }
 

@@ -22,9 +22,14 @@ type Store interface {
 	// Leave ends the lease of this process.
 	Leave(ctx context.Context)
 
-	// Marks returns which process keeps which task that has not ended, including hidden ones. A mark may
-	// exist before its record, and after it.
-	Marks(ctx context.Context) ([]Mark, error)
+	// Sweeps reports whether this process sweeps for all of the owner's, which it does for LeaseTTL from now on
+	// if no other one does. One that is not able, because its last sweep has failed, leaves that to another one.
+	// Where an owner has few processes, all of them may sweep.
+	Sweeps(ctx context.Context, able bool) (bool, error)
+
+	// Marks returns which process keeps which task that has not ended, including hidden ones: those of one
+	// keeper (or more), or all if it is empty. A mark may exist before its record, and after it.
+	Marks(ctx context.Context, keeper string) ([]Mark, error)
 	// Unmark removes a mark that no record knows.
 	Unmark(ctx context.Context, m Mark) error
 	// Tidy is called from time to time. It forgets what has expired, if the server does not do it by itself,
@@ -159,6 +164,8 @@ const (
 // is a hint, and the record decides: a lost hint is shown again, and a superfluous one leads to a task that
 // does not wait.
 type Queue interface {
+	// Lives reports whether a process has a lease that has not run out.
+	Lives(ctx context.Context, keeper string) (bool, error)
 	// Waiting returns the ids of the tasks that are marked as waiting.
 	Waiting(ctx context.Context) ([]string, error)
 	// PutWaiting marks a task as waiting, stores its record, which says so, sets r.Revision, and removes the

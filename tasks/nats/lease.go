@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"runnel/tasks"
 	"runnel/tasks/engine"
 )
 
@@ -29,9 +31,43 @@ func (sp *space) Lease(ctx context.Context) error {
 	return renew()
 }
 
+// sweeper is the subject of the lease of the process that sweeps for all: its body is the process's name.
+func (sp *space) sweeper() string { return sp.alive + "sweep.lease" }
+
+// Sweeps implements engine.Store.
+func (sp *space) Sweeps(ctx context.Context, able bool) (bool, error) {
+	if !able && sp.sweeps.Swap(false) {
+		if err := sp.leases.Purge(ctx, jetstream.WithPurgeSubject(sp.sweeper())); err != nil {
+			return false, unreachable(err)
+		}
+		return false, nil
+	}
+	now, err := sp.lastOf(ctx, sp.leaseName, sp.sweeper())
+	if err != nil {
+		return false, err
+	}
+	var revision uint64
+	if len(now) > 0 {
+		if revision = now[0].Sequence; string(now[0].Data) != sp.Keeper {
+			sp.sweeps.Store(false)
+			return false, nil
+		}
+	}
+	m := &nats.Msg{Subject: sp.sweeper(), Header: rollup, Data: []byte(sp.Keeper)}
+	_, err = sp.publish(ctx, m, jetstream.WithExpectLastSequencePerSubject(revision), jetstream.WithMsgTTL(engine.LeaseTTL))
+	sp.sweeps.Store(err == nil)
+	if errors.Is(err, tasks.ErrFenced) { // another process was faster, or the acknowledgement was lost
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // Leave implements engine.Store.
 func (sp *space) Leave(ctx context.Context) {
 	_ = sp.asked.Unsubscribe()
+	if sp.sweeps.Load() {
+		_ = sp.leases.Purge(ctx, jetstream.WithPurgeSubject(sp.sweeper()))
+	}
 	_ = sp.leases.Purge(ctx, jetstream.WithPurgeSubject(sp.lease(sp.Keeper))) // otherwise it expires by itself
 }
 
@@ -42,6 +78,12 @@ func (sp *space) Alive(ctx context.Context) ([]string, error) {
 		leases[i] = strings.TrimPrefix(leases[i], sp.alive)
 	}
 	return leases, err
+}
+
+// Lives implements engine.Queue.
+func (sp *space) Lives(ctx context.Context, keeper string) (bool, error) {
+	leases, err := sp.subjects(ctx, sp.leaseName, sp.lease(keeper))
+	return len(leases) > 0, err
 }
 
 // marks returns the pattern for the marks of a task, or of all ("*"): PREFIX.OWNER.live.ID.KEEPER. No task
@@ -55,9 +97,9 @@ func (sp *space) marks(id, keeper string, hidden bool) string {
 }
 
 // Marks implements engine.Store.
-func (sp *space) Marks(ctx context.Context) (marks []engine.Mark, err error) {
+func (sp *space) Marks(ctx context.Context, keeper string) (marks []engine.Mark, err error) {
 	for _, hidden := range []bool{false, true} {
-		subjects, err := sp.subjects(ctx, sp.name, sp.marks("*", "*", hidden))
+		subjects, err := sp.subjects(ctx, sp.name, sp.marks("*", cmp.Or(keeper, "*"), hidden))
 		if err != nil {
 			return nil, err
 		}

@@ -43,6 +43,7 @@ type space struct {
 
 	maxBytes     int64       // of the stream; negative = no limit
 	keeps        atomic.Bool // this process has run tasks
+	sweeps       atomic.Bool // this process sweeps for all
 	hearsWorkers atomic.Bool // it hears when a task is shown to workers
 }
 

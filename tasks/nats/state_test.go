@@ -136,6 +136,12 @@ func (sp *space) unlease(t *testing.T) {
 	if err := sp.leases.Purge(t.Context(), purge(sp.lease(sp.Keeper))); err != nil {
 		t.Fatal(err)
 	}
+	if !sp.sweeps.Load() {
+		return
+	}
+	if err := sp.leases.Purge(t.Context(), purge(sp.sweeper())); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // While the server is away output waits, and nothing is lost or stored twice when it comes back.

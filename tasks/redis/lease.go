@@ -39,8 +39,11 @@ func (sp *space) Alive(ctx context.Context) ([]string, error) {
 	return answer.AsStrSlice()
 }
 
+// Sweeps implements engine.Store. An owner has few processes here: workers need NATS.
+func (sp *space) Sweeps(context.Context, bool) (bool, error) { return true, nil }
+
 // Marks implements engine.Store.
-func (sp *space) Marks(ctx context.Context) (marks []engine.Mark, err error) {
+func (sp *space) Marks(ctx context.Context, _ string) (marks []engine.Mark, err error) {
 	for _, key := range []string{"live", "hidden"} {
 		answer, err := sp.read(ctx, func(b rueidis.Builder) rueidis.Completed { return b.Hgetall().Key(sp.root + key).Build() })
 		if err != nil {
