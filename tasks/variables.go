@@ -135,13 +135,14 @@ func checkVariables(patch json.RawMessage) error {
 //	runnel/answer/KEY    set by a follower: the first answer counts
 //	runnel/progress      set by the process that runs the task: its progress
 //	runnel/times         set by the process that runs the task: when its output came
+//	runnel/matches       set by the process that runs the task: what its tool has found in its output
 //	runnel/place         there from the start: where the process that made the task works (run.Options.Place)
 //	runnel/input/KEY     set by a follower: input for a task that takes some, which the process that runs it deletes
 //	runnel/handed        set by the process that made the task: the client of an Attached offer has got its id
 //
-// Every process sets progress, times and place for the tasks that it runs, so that others see them, now or
-// later. From a task's second attempt on, KEY, progress and times begin with "attempt-N-": a worker that was
-// believed dead may still write, and is ignored. Package run reads and writes them.
+// Every process sets progress, times, matches and place for the tasks that it runs, so that others see them,
+// now or later. From a task's second attempt on, KEY, progress, times and matches begin with "attempt-N-": a
+// worker that was believed dead may still write, and is ignored. Package run reads and writes them.
 const (
 	NotePrefix     = "runnel/"
 	QuestionPrefix = NotePrefix + "question/"

@@ -89,7 +89,7 @@ func (s *service) answerSoon(ctx context.Context, e *entry, p *mcp.CallToolParam
 		}
 	}
 	switch {
-	case what == isWorked: // it ends as soon as its output has been written
+	case what == isReached: // it ends as soon as its output has been written
 		return s.answerInTime(ctx, e, p, d, nil)
 	case what != isLate:
 		return s.say(ctx, e, what, questions, p, d)
@@ -100,26 +100,33 @@ func (s *service) answerSoon(ctx context.Context, e *entry, p *mcp.CallToolParam
 	}
 }
 
-// answerInTime answers a client that waits for the result, until it is late. Then the call is handed over, if
-// possible.
+// answerInTime answers a client that waits for the result, until the tool is ready or it is late. Then the
+// call is handed over, if possible.
 func (s *service) answerInTime(ctx context.Context, e *entry, p *mcp.CallToolParams, d *delivery, late <-chan time.Time) (any, error) {
 	d.Start()
-	what, questions := next(ctx, d, nil, late)
-	if what == isLate {
+	ready := d.Run.BecomesReady()
+	for {
+		what, questions := next(ctx, d, ready, late)
+		switch what {
+		case isReached:
+			ready = nil
+		case isLate:
+			late = nil
+		default:
+			return s.say(ctx, e, what, questions, p, d)
+		}
 		if result := s.handOver(ctx, e, d); result != nil {
 			return rpc.After{Result: dressResult(d.Caller.Version, result), Drop: drop(d.Run)}, nil
 		}
-		what, questions = next[any](ctx, d, nil, nil)
 	}
-	return s.say(ctx, e, what, questions, p, d)
 }
 
 // event is the first thing that happens to a call while its request waits.
 type event int
 
 const (
-	isEnded event = iota
-	isWorked
+	isEnded   event = iota
+	isReached       // what the caller waits for: the work is done, or the tool is ready
 	isAsked
 	isCancelled
 	isLate
@@ -131,7 +138,7 @@ const (
 const together = 25 * time.Millisecond
 
 // next waits for the first event, and returns it with the questions if it is isAsked.
-func next[T any](ctx context.Context, d *delivery, worked <-chan struct{}, late <-chan T) (event, map[string]mcp.InputRequest) {
+func next[T any](ctx context.Context, d *delivery, reached <-chan struct{}, late <-chan T) (event, map[string]mcp.InputRequest) {
 	var changed <-chan struct{} // nil: questions are sent to the client as requests
 	if d.Caller.Version.Stateless {
 		var stop func()
@@ -152,8 +159,11 @@ func next[T any](ctx context.Context, d *delivery, worked <-chan struct{}, late 
 		select {
 		case <-ended:
 			return isEnded, nil
-		case <-worked:
-			return isWorked, nil
+		case <-reached:
+			if isDone(ended) { // both at the same time
+				return isEnded, nil
+			}
+			return isReached, nil
 		case <-changed:
 		case <-ctx.Done():
 			return isCancelled, nil
@@ -161,8 +171,8 @@ func next[T any](ctx context.Context, d *delivery, worked <-chan struct{}, late 
 			switch { // both at the same time
 			case ctx.Err() != nil:
 				return isCancelled, nil
-			case isDone(worked):
-				return isWorked, nil
+			case isDone(reached):
+				return isReached, nil
 			}
 			return isLate, nil
 		}

@@ -77,7 +77,7 @@ func (s *service) callTask(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.
 		return nil, err
 	}
 	if slices.Contains(p.Task.ResponseModes, mcp.ModeImmediate) && !d.audience.apart {
-		if what, _ := next(ctx, d, run.Worked(), time.After(s.o.ImmediateWait)); what == isWorked || what == isEnded {
+		if what, _ := next(ctx, d, run.Worked(), time.After(s.o.ImmediateWait)); what == isReached || what == isEnded {
 			defer s.runner.RecordRetrieved(run.ID())
 			return d.immediate()
 		}

@@ -4,22 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
 	"runnel/tasks/feed"
-	"runnel/tasks/run"
+	"runnel/tasks/methods"
 	"runnel/tools/schema"
 )
 
-// handOver answers a plain call whose tool is still running before the host gives up on it: it says how to
-// continue, with the output so far. It returns nil if the client could not continue or the task cannot be
-// kept; then the call keeps waiting.
+// handOver answers a plain call whose tool is still running, because it is ready or the host would give up on
+// it: it says how to continue, with the output so far. It returns nil if the task cannot be kept; then the
+// call keeps waiting. So does a call that is not ready and whose client could not continue. One that is ready
+// has what it waited for: it is answered, and its task lasts as long as the session.
 func (s *service) handOver(ctx context.Context, e *entry, d *delivery) *mcp.CallToolResult {
 	c, run := d.Caller, d.Run
-	if !s.canResume(c) {
+	if run.Task().Matches.Ready == nil && !s.canResume(c) {
 		return nil
 	}
 	if err := run.Promote(ctx); err != nil {
@@ -33,12 +35,12 @@ func (s *service) handOver(ctx context.Context, e *entry, d *delivery) *mcp.Call
 	if d.Spelling == feed.PR383 || d.Spelling == feed.SEP2998 {
 		d.EndPartials()
 	}
+	t := run.Task()
 	var output string
-	var place taskPlace
+	place := taskPlace{seen: t.Matches}
 	if d.Spelling == feed.PR383 {
 		place.next = d.Pos() // everything before was sent
 	} else {
-		t := run.Task()
 		shaper := s.shaper(c, &t, 0)
 		var err error
 		if place.next, err = shapeLog(ctx, shaper, &t, 0); err != nil {
@@ -48,10 +50,17 @@ func (s *service) handOver(ctx context.Context, e *entry, d *delivery) *mcp.Call
 	}
 	readsOf(c).set(run.ID(), place)
 	// The sentence comes first: most hosts show their model only the beginning of a long text.
-	sentence := s.howToResume(c, run)
+	sentence := s.howToResume(c, &t)
+	if matches := t.Matches; len(matches.Named) > 0 {
+		matches.Ready = nil // the sentence says it
+		sentence += "\n" + found(matches, tasks.Matches{}, s.mostOf(c, &t))
+	}
 	content := []mcp.ContentBlock{mcp.Text(sentence)}
 	if output != "" {
-		content = []mcp.ContentBlock{mcp.Text(sentence + " Its output so far:\n"), mcp.Text(output)}
+		if !strings.HasSuffix(sentence, "\n") {
+			sentence += " "
+		}
+		content = []mcp.ContentBlock{mcp.Text(sentence + "Its output so far:\n"), mcp.Text(output)}
 	}
 	task := taskMeta{TaskID: run.ID(), Status: mcp.TaskWorking, Next: place.next}
 	result := tasks.WithRelated(&mcp.CallToolResult{Content: content}, run.ID())
@@ -67,15 +76,22 @@ func (s *service) handOver(ctx context.Context, e *entry, d *delivery) *mcp.Call
 }
 
 // howToResume tells a model how to continue a call that is handed over, with what it can call.
-func (s *service) howToResume(c *rpc.Caller, run *run.Run) string {
-	running := fmt.Sprintf("%s is still running, as task %s.", run.Task().Tool, run.ID())
-	switch e := s.registry.lookup(run.Task().Tool); {
+func (s *service) howToResume(c *rpc.Caller, t *tasks.Task) string {
+	running := fmt.Sprintf("%s is still running, as task %s.", t.Tool, t.ID)
+	if t.Matches.Ready != nil {
+		running = fmt.Sprintf("%s: %s\nIt goes on, as task %s.", t.Tool, t.Matches.Ready, t.ID)
+	}
+	switch e := s.registry.lookup(t.Tool); {
+	case !c.InputOpen():
+		return running + " It ends now, with its session: the client has closed the input."
 	case e != nil && s.typed(e):
 		return fmt.Sprintf("%s It reads what you type: call %s with {\"task_id\": %q, \"text\": \"...\\n\"}; without text, that waits for what it writes.",
-			running, s.registry.fallbackName(sendToTask), run.ID())
+			running, s.registry.fallbackName(sendToTask), t.ID)
 	case s.fallbackListed(c):
 		return fmt.Sprintf("%s Call %s with {\"task_id\": %q} to wait for what comes next and for the result; %s stops it.",
-			running, s.poller(c), run.ID(), s.registry.fallbackName("cancel_task"))
+			running, s.poller(c), t.ID, s.registry.fallbackName("cancel_task"))
+	case !methods.CanUse(c):
+		return running + " It ends with this session."
 	case c.Version.Stateless: // the tasks extension has no tasks/result
 		return running + " Its host waits for the result with tasks/get, and stops it with tasks/cancel."
 	default:

@@ -68,9 +68,13 @@ func (s *service) listTasks(ctx context.Context, _ *Call, p *fallbackParams) (*m
 	return r, nil
 }
 
-// lastLineOf returns the last line of a task's output or, if it has none, its status message.
+// lastLineOf returns what a running task has found in its output or, if that is nothing, its last line or, if
+// it has none, its status message.
 func lastLineOf(ctx context.Context, t *tasks.Task) string {
 	line := t.LastLine(ctx)
+	if matches := t.Matches.Message(); matches != "" && !t.Status.Terminal() {
+		line = matches
+	}
 	if line == "" || t.Status == mcp.TaskInputRequired {
 		line, _, _ = strings.Cut(t.StatusMessage, "\n")
 	}

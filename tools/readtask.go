@@ -74,12 +74,14 @@ func (s *service) getTaskResult(ctx context.Context, in *Call, p *fallbackParams
 	if err != nil {
 		return nil, err
 	}
+	news := found(t.Matches, readsOf(in.caller).place(t.ID).seen, s.mostOf(in.caller, &t))
+	r.place.seen = t.Matches
 	readsOf(in.caller).set(t.ID, r.place)
 	if r.text != "" && !strings.HasSuffix(r.text, "\n") {
 		r.text += "\n"
 	}
 	meta := taskMeta{TaskID: t.ID, Status: t.Status, Next: r.place.next}
-	result := aboutTask(r.text+"["+s.statusLine(&t, r.more)+"]", meta)
+	result := aboutTask(news+r.text+"["+s.statusLine(&t, r.more)+"]", meta)
 	result.Content = append(result.Content, r.content...)
 	in.Said.Passed = true // an image of the task's result passes as it does in the result
 	if t.Status.Terminal() {
@@ -88,6 +90,15 @@ func (s *service) getTaskResult(ctx context.Context, in *Call, p *fallbackParams
 	}
 	result.Meta = tasks.WithVariables(result.Meta, &t, result.Size())
 	return result, nil
+}
+
+// found returns what the tool has found in its output since an earlier time, a line for each match.
+func found(now, before tasks.Matches, most int) string {
+	news := now.News(before)
+	if len(news) <= most/2 {
+		return news
+	}
+	return shorten.Cut(news, most/2) + "…\n"
 }
 
 // position returns the position in a task's log that a client gives: none is beyond the end.

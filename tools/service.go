@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 
 	"github.com/rs/zerolog"
 
@@ -86,6 +87,9 @@ func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec ru
 	spec.Arguments = arguments
 	spec.Unrecorded = e.extra || e.forApp
 	spec.Client = d.audience
+	if e.traits.Serves && spec.TTL == 0 {
+		spec.TTL = math.MaxInt64
+	}
 	d.Relays = e.traits.Relays
 	outlives := s.outlives(d.Caller, e, spec.Handle)
 	d.audience.apart = outlives || e.traits.Detached

@@ -7,6 +7,7 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/tasks"
 	"runnel/tools/text"
 )
 
@@ -59,8 +60,9 @@ type reads struct {
 // taskPlace is where the reading of a task continues.
 type taskPlace struct {
 	next  int64
-	ended bool     // the rest of the result, beyond the output, was shown as well
-	gap   text.Gap // what the last answer left out that did not show all
+	seen  tasks.Matches // what was shown of what the tool has found in its output
+	ended bool          // the rest of the result, beyond the output, was shown as well
+	gap   text.Gap      // what the last answer left out that did not show all
 }
 
 type readsKey struct{}

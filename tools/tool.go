@@ -49,6 +49,7 @@ type Traits struct {
 	Detached   bool          // a call runs in another process, and outlives this one
 	MayDetach  bool          // the same if Call.Outlives
 	Confirms   bool          // a call may have to wait for its user before it starts
+	Serves     bool          // a call may go on after it is ready (Call.Ready): its task gets the longest ttl, unless its client asks for one
 	Relays     bool          // a call is another server's: its progress and its result pass as they are
 	TakesInput bool          // a call reads Call.Input
 	AtOnce     int           // how many calls run at once, the others wait; 0 = no limit
@@ -178,6 +179,24 @@ func (c *Call) Start(ctx context.Context, tool string, arguments json.RawMessage
 // plain call becomes a task that can be found. The id is "" if there is none.
 func (c *Call) Recent(ctx context.Context, tool string, arguments json.RawMessage) (id string, err error) {
 	return c.server.recentOf(ctx, c.caller, tool, arguments)
+}
+
+// Ready reports that the tool has done what its caller waits for and goes on, as a server that listens: line
+// shows it, some time after the start of the tool. The call is answered then, with the output so far, and its
+// task goes on. Only the first call counts.
+func (c *Call) Ready(after time.Duration, line string) {
+	if c.run != nil {
+		c.run.Ready(after, line)
+	}
+}
+
+// Match reports a line of the output that its caller should see, under a name. It is an event of the task: its
+// status shows the line, and what reads the task next. limit is how many lines of that name are told; further
+// ones are counted.
+func (c *Call) Match(name, line string, limit int) {
+	if c.run != nil {
+		c.run.Match(name, line, limit)
+	}
 }
 
 // Outlives reports whether the call should continue without this process once it is a task, because its

@@ -78,7 +78,12 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 		outcome.Result.Content = append(tasks.LastOutput(context.Background(), r.log), outcome.Result.Content...)
 	}
 	t.Status = status
-	t.StatusMessage = tasks.Clip(r.secrets.String(message))
+	if message == "" && t.Matches.Message() != "" {
+		message = t.Matches.Message()
+	} else {
+		message = r.secrets.String(message)
+	}
+	t.StatusMessage = tasks.Clip(message)
 	t.Outcome = outcome
 	t.UpdatedAt = time.Now()
 	ours := true
@@ -115,7 +120,7 @@ func (r *Run) claimEnd(status mcp.TaskStatus) (first, isAway bool) {
 		panic("internal error: " + err.Error())
 	}
 	r.phase.set(ending)
-	for _, t := range []*time.Timer{r.sampler.timer, r.hideTimer} {
+	for _, t := range []*time.Timer{r.sampler.timer, r.hideTimer, r.matching.timer} {
 		if t != nil {
 			t.Stop()
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"runnel/rpc/mcp"
@@ -81,7 +82,7 @@ const LinePace = time.Second
 // Status returns the task as it is now, with a message that says what it is doing.
 func (v *View) Status(message string) mcp.Task {
 	t := v.show(message)
-	t.StatusMessage = tasks.Clip(message)
+	t.StatusMessage = statusMessage(&t, message)
 	return t.Wire(v.runner.o.PollInterval)
 }
 
@@ -99,8 +100,17 @@ func (v *View) live() tasks.Task {
 // keeps its own message.
 func showLine(t *tasks.Task, line string) {
 	if !t.Waiting {
-		t.StatusMessage = tasks.Clip(line)
+		t.StatusMessage = statusMessage(t, line)
 	}
+}
+
+// statusMessage returns a message after what the tool has found in its output, since a list shows the first
+// line alone.
+func statusMessage(t *tasks.Task, message string) string {
+	if matches := t.Matches.Message(); matches != "" {
+		message = strings.TrimSuffix(matches+"\n"+message, "\n")
+	}
+	return tasks.Clip(message)
 }
 
 // show returns the task as it is now. If line differs from the one that was last shown, lastUpdatedAt

@@ -42,6 +42,7 @@ func (r *Runner) Follow(ctx context.Context, id string) (v *View, release func()
 			t.Segments.Follow()
 			showNotes(&t)
 			v = &View{id: id, runner: r, task: t, log: t.Log, segments: t.Segments}
+			v.setMatches(t.Matches)
 			v.ctx, v.cancel = context.WithCancelCause(r.ctx)
 			v.phase.set(running)
 			v.place.set(away)
@@ -103,16 +104,19 @@ func (v *View) watchUntilEnd(client Client) (tasks.Task, error) {
 		if t.UpdatedAt.Before(v.task.UpdatedAt) {
 			t.UpdatedAt = v.task.UpdatedAt // this process has seen newer output
 		}
-		t.Progress, t.Times = v.task.Progress, v.task.Times // the state keeps those as notes
+		t.Progress, t.Times, t.Matches = v.task.Progress, v.task.Times, v.task.Matches // the state keeps those as notes
 		if !t.Status.Terminal() {
 			v.task = t
 		}
 		v.mu.Unlock()
+		asked, progress, matched := v.applyNotes(t.Variables)
 		if t.Status.Terminal() {
+			t.Matches = v.Task().Matches
 			return t, nil
 		}
-		asked, progress := v.applyNotes(t.Variables)
-		if t.Status != before.Status || t.Waiting != before.Waiting || t.Waiting && t.StatusMessage != before.StatusMessage {
+		if matched {
+			v.announceMatches(client)
+		} else if t.Status != before.Status || t.Waiting != before.Waiting || t.Waiting && t.StatusMessage != before.StatusMessage {
 			client.Status(t.Wire(v.runner.o.PollInterval))
 			v.changes.Send()
 		}

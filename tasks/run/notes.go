@@ -19,6 +19,8 @@ func progressNote(attempt int) string { return tasks.NotePrefix + ofAttempt(atte
 
 func timesNote(attempt int) string { return tasks.NotePrefix + ofAttempt(attempt, "times") }
 
+func matchesNote(attempt int) string { return tasks.NotePrefix + ofAttempt(attempt, "matches") }
+
 // ofAttempt is the name, or the key, under which an attempt of a task sets a note.
 func ofAttempt(attempt int, name string) string {
 	if attempt > 1 {
@@ -45,6 +47,7 @@ type notes struct {
 	answers   map[string]answerNote
 	progress  tasks.Progress
 	times     tasks.Times
+	matches   tasks.Matches
 	names     []string // of all that an attempt may leave
 }
 
@@ -75,6 +78,8 @@ func readNotes(variables json.RawMessage, attempt int) *notes {
 			_ = json.Unmarshal(it.Value, &n.progress)
 		} else if name == timesNote(attempt) {
 			_ = json.Unmarshal(it.Value, &n.times)
+		} else if name == matchesNote(attempt) {
+			_ = json.Unmarshal(it.Value, &n.matches)
 		}
 	}
 	n.questions = slices.DeleteFunc(n.questions, func(q *Question) bool { _, answered := n.answers[q.key]; return answered })
@@ -96,9 +101,10 @@ func (v *View) setNotes(ctx context.Context, patch map[string]any) (json.RawMess
 	return v.runner.SetStored(ctx, v.id, rawjson.Encode(patch))
 }
 
-// applyNotes takes over the notes of a task that another process runs: open and closed questions, progress
-// and times. It returns what passOn passes to the client: new questions, and the progress if it is new.
-func (v *View) applyNotes(variables json.RawMessage) (asked []*Question, progress tasks.Progress) {
+// applyNotes takes over the notes of a task that another process runs: open and closed questions, progress,
+// times and matches. It returns what passOn passes to the client: new questions, and the progress if it is
+// new; and it reports whether there are new matches.
+func (v *View) applyNotes(variables json.RawMessage) (asked []*Question, progress tasks.Progress, matched bool) {
 	n := readNotes(variables, v.Task().Attempt)
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -120,7 +126,10 @@ func (v *View) applyNotes(variables json.RawMessage) (asked []*Question, progres
 	if n.times != nil {
 		v.task.Times = n.times
 	}
-	return asked, progress
+	if matched = n.matches.News(v.task.Matches) != ""; matched {
+		v.setMatches(n.matches)
+	}
+	return asked, progress, matched
 }
 
 // passOn passes new questions and progress to the client. Call it after the status that came with them.

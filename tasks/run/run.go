@@ -62,6 +62,7 @@ type Run struct {
 	asked          int         // number of questions so far
 	hideTimer      *time.Timer // hides a run without a handle that may get one (history.go); nil for others
 	sampler        sampler
+	matching       matching
 }
 
 // phase is how far a task has come. It only rises.

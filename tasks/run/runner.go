@@ -30,6 +30,7 @@ type Options struct {
 	tasks.Limits
 	Observer   Observer
 	Ended      func(t *tasks.Task) // gets each end that this process must report (notice.go); must not block; nil = no reports
+	Matched    func(t *tasks.Task) // gets a task with new matches, at most one a second; must not block; nil = no reports
 	MaxPending int                 // partials.LogOptions.MaxPending
 	// ErrorsComplete ends a task whose tool returned an error result as completed, against the specification,
 	// for hosts that never fetch the result of a failed task.

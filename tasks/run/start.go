@@ -186,6 +186,9 @@ func (r *Run) promote(ctx context.Context, worked bool) error {
 	}
 	r.mu.Lock()
 	r.kept = handle
+	if r.matching.unstored {
+		r.announceAfter(0)
+	}
 	r.mu.Unlock()
 	if r.input.Load() != nil {
 		r.receiveNotes()

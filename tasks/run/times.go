@@ -133,6 +133,12 @@ func (r *Run) storeTimes(t *tasks.Task) {
 	if age >= time.Second || r.sampler.noted.until > 0 || !r.sampler.noted.at.IsZero() {
 		notes = r.newNotes(true, 1)
 	}
+	if r.matching.unstored {
+		if notes == nil {
+			notes = map[string]any{}
+		}
+		notes[matchesNote(t.Attempt)] = r.task.Matches
+	}
 	r.mu.Unlock()
 	if len(notes) > 0 {
 		_, _ = r.setNotes(ctx, notes) // the end matters more
@@ -151,6 +157,6 @@ func (r *Run) PublishProgress() {
 func showNotes(t *tasks.Task) {
 	if tasks.HasNotes(t.Variables) {
 		n := readNotes(t.Variables, t.Attempt)
-		t.Progress, t.Times = n.progress, n.times
+		t.Progress, t.Times, t.Matches = n.progress, n.times, n.matches
 	}
 }

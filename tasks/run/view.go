@@ -23,6 +23,7 @@ type View struct {
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	changes  signal.Broadcast // of the status and the questions
+	ready    signal.Latch     // the tool is ready (matches.go)
 
 	mu    sync.Mutex
 	phase stage[phase] // of a View without a Run: running, and ended when its task has ended or is not followed any more

@@ -134,7 +134,7 @@ func (c *Command) run(ctx context.Context, in *tools.Call, out *tools.Output, sp
 		return mcp.ErrorResult(err.Error())
 	}
 	out.Log().SetLimit(int64(*c.config.MaxOutput))
-	r := newRecord(ctx, &c.config, out, in.MaxResult(c.maxResult()))
+	r := newRecord(ctx, &c.config, out, in.MaxResult(c.maxResult()), newWatcher(&c.config, in))
 	endInput := c.feed(ctx, in, p)
 	ending := p.Run(ctx, &r.stdout, &r.stderr, process.Limits{
 		Timeout: time.Duration(c.config.Timeout),
@@ -291,12 +291,19 @@ func (c *Command) maxResult() int {
 	return int(*c.config.MaxResult)
 }
 
+// mayDetach reports whether a call outlives this process if its client comes back for it. One whose client
+// types into it has this session; a server would hold its port when its host has left.
+func (c *Command) mayDetach() bool {
+	return c.config.Detach == config.DetachAuto && !c.OnWorkers() && !c.config.TakesInput() && c.config.Ready == ""
+}
+
 // Traits implements tools.Kind.
 func (c *Command) Traits() tools.Traits {
 	return tools.Traits{
 		Grace:      time.Duration(*c.config.Grace),
+		Serves:     c.config.Ready != "",
 		Detached:   c.config.Detach == config.DetachAlways || c.OnWorkers(),
-		MayDetach:  c.config.Detach == config.DetachAuto && !c.OnWorkers() && !c.config.TakesInput(), // who types into it has this session
+		MayDetach:  c.mayDetach(),
 		TakesInput: c.config.TakesInput(),
 		Confirms:   c.asks != nil,
 		AtOnce:     c.config.MaxConcurrent,

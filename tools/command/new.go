@@ -182,7 +182,7 @@ func (c *Command) buildShell() error {
 	return nil
 }
 
-// buildTexts parses the other templates and checks the pattern of progress.
+// buildTexts parses the other templates and checks the patterns.
 func (c *Command) buildTexts() error {
 	var stdin, confirm error
 	if c.config.Stdin != "" && c.config.Stdin != config.StdinOpen {
@@ -191,7 +191,7 @@ func (c *Command) buildTexts() error {
 	if c.config.Confirm != "" {
 		c.asks, confirm = c.in.template("confirm", c.config.Confirm)
 	}
-	return cmp.Or(stdin, confirm, checkProgress(c.config.Progress))
+	return cmp.Or(stdin, confirm, checkProgress(c.config.Progress), checkWatch(&c.config))
 }
 
 // environment returns the command's environment: vars and the additions of its config.

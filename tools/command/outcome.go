@@ -42,6 +42,7 @@ type outcome struct {
 	TimedOut    bool   `json:"timedOut"`
 
 	verdict string // what went wrong; "" if nothing did
+	unready string // of a tool that should have become ready, and has not: the words for it
 	timed   bool   // the last line also says how long the command took
 	bounds  string // what its sandbox has refused, or what that of a command that failed allows; "" = nothing
 	*record
@@ -74,6 +75,12 @@ func (r *record) outcome(e process.Ending, took time.Duration) *outcome {
 	case !slices.Contains(r.config.OkExitCodes, *o.ExitCode):
 		o.verdict, o.timed = fmt.Sprintf("exit code %d", *o.ExitCode), true
 	}
+	if w := r.watcher; r.config.Ready != "" && !w.ready {
+		o.unready = "ended before it was ready: "
+		if o.failed() {
+			o.verdict = o.unready + o.verdict
+		}
+	}
 	if e.State == nil && e.Unknown == nil {
 		o.verdict += fmt.Sprintf("; it has not ended %v after KILL", process.KillWait)
 		o.timed = false
@@ -104,14 +111,19 @@ func (o *outcome) lastLine() string {
 	}
 	switch {
 	case o.timed:
-		return o.verdict + " after " + text.Seconds(time.Duration(o.DurationMs)*time.Millisecond) + bounds
+		return o.verdict + " after " + o.took() + bounds
 	case o.failed():
 		return o.verdict + bounds
+	case o.unready != "":
+		return fmt.Sprintf("%sexit code %d after %s%s", o.unready, *o.ExitCode, o.took(), bounds)
 	case o.stdout.kept.Size() == 0 && o.stderr.kept.Size() == 0:
 		return tools.SilentEnd(*o.ExitCode) + bounds
 	}
 	return ""
 }
+
+// took returns how long the command took, for a model.
+func (o *outcome) took() string { return text.Seconds(time.Duration(o.DurationMs) * time.Millisecond) }
 
 // end returns the last line as a separate item, for a client that has received the output already.
 func (o *outcome) end() []mcp.ContentBlock {

@@ -19,10 +19,12 @@ type record struct {
 	most   int // text in the result, in bytes
 	stdout textStream
 	stderr textStream
+
+	watcher *watcher // nil = the tool watches for nothing
 }
 
-func newRecord(ctx context.Context, config *config.Command, out *tools.Output, most int) *record {
-	r := &record{ctx: ctx, config: config, out: out, most: most}
+func newRecord(ctx context.Context, config *config.Command, out *tools.Output, most int, w *watcher) *record {
+	r := &record{ctx: ctx, config: config, out: out, most: most, watcher: w}
 	r.stdout.init(r, partials.Stdout)
 	r.stderr.init(r, partials.Stderr)
 	return r
@@ -41,6 +43,7 @@ type textStream struct {
 	lines  lineBuffer       // with "output: lines"
 	chunks []partials.Chunk // memory for append
 	marks  *progressMarks
+	watch  *watchedStream // nil = its tool watches for nothing
 	kept   text.Shaper
 	exact  *wholeText // nil unless the output is needed whole
 	open   bool       // the last line has no newline
@@ -63,6 +66,9 @@ func (s *textStream) init(r *record, sink partials.Stream) {
 	}
 	if r.config.Progress != "" {
 		s.marks = newProgressMarks(r.config.Progress, r.out.Progress)
+	}
+	if r.watcher != nil {
+		s.watch = &watchedStream{to: r.watcher}
 	}
 }
 
@@ -92,6 +98,9 @@ func (s *textStream) finish() {
 		s.log(s.colors) // the last ones reset a person's terminal
 	}
 	s.lines.flush(s.append)
+	if s.watch != nil {
+		s.watch.finish()
+	}
 }
 
 // maxColors bounds what textStream.colors keeps, in bytes.
@@ -119,6 +128,9 @@ func (s *textStream) put(colored []byte) {
 		s.colors = nil
 	}
 	s.log(colored)
+	if s.watch != nil { // after the log, which an answer to a match shows
+		s.watch.scan(plain)
+	}
 }
 
 // log appends text to the log with its colours.

@@ -63,7 +63,7 @@ func feedStream(t *testing.T, conf config.Command, in []byte, rng *rand.Rand) ([
 	log := partials.NewLog(&partials.LogOptions{MaxPending: 64 << 20})
 	reader := log.NewReader(0)
 	defer reader.Close()
-	r := newRecord(ctx, &c.config, tools.NewOutput(ctx, log, nil), 32<<10)
+	r := newRecord(ctx, &c.config, tools.NewOutput(ctx, log, nil), 32<<10, nil)
 	for len(in) > 0 {
 		n := min(len(in), 1+rng.IntN(200))
 		_, _ = r.stdout.Write(bytes.Clone(in[:n]))
@@ -170,7 +170,7 @@ func BenchmarkStream(b *testing.B) {
 				b.Fatal(err)
 			}
 			ctx := b.Context()
-			r := newRecord(ctx, &c.config, tools.NewOutput(ctx, partials.NewLog(nil), nil), 32<<10)
+			r := newRecord(ctx, &c.config, tools.NewOutput(ctx, partials.NewLog(nil), nil), 32<<10, nil)
 			b.SetBytes(int64(len(line)))
 			b.ReportAllocs()
 			for b.Loop() {

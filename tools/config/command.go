@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"runtime"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"runnel/rpc/mcp"
+	"runnel/tools/text"
 )
 
 // Command is one entry of "tools:" in the config file: a command that runs as a tool. Each key has its
@@ -45,7 +47,9 @@ type Command struct {
 	Output   string `yaml:"output"`   // text (default), lines
 	Progress string `yaml:"progress"` // regexp with one group (percent) or two (done, total)
 
-	Interactive bool `yaml:"interactive"` // the terminal is for input, too, which comes while the command runs; implies pty
+	Interactive bool    `yaml:"interactive"` // the terminal is for input, too, which comes while the command runs; implies pty
+	Ready       string  `yaml:"ready"`       // regexp: once a line matches, a call is answered, and the command goes on
+	Watch       []Watch `yaml:"watch"`       // lines that are events of the task
 
 	Task          mcp.TaskSupport `yaml:"task"`          // optional (default), required, forbidden
 	MaxConcurrent int             `yaml:"maxConcurrent"` // calls that run at once; 0 = no limit
@@ -69,6 +73,23 @@ type Command struct {
 
 	Notify *Notify `yaml:"notify"` // who is notified of the end of its tasks; nil = as in Config.Notify
 }
+
+// Watch is an element of "watch:". Each line of the output that it matches is an event of the task.
+type Watch struct {
+	Match string `yaml:"match"` // regexp
+	As    string `yaml:"as"`    // its name for models and people; "" = the expression
+	Limit *int   `yaml:"limit"` // how many lines are told, the others are counted; default defaultWatchLimit
+}
+
+// Name returns the name of the lines that it matches.
+func (w *Watch) Name() string { return cmp.Or(w.As, w.Match) }
+
+const (
+	defaultWatchLimit = 5
+	limitWatchLimit   = 20
+	limitWatch        = 10  // elements
+	limitWatchName    = 100 // bytes
+)
 
 // Detach says whether a command outlives runnel.
 type Detach string
@@ -173,6 +194,16 @@ func (c *Command) Complete() (err error) {
 	check(c.Runs == "" || c.Task != mcp.TaskForbidden, "runs", "is impossible with task: forbidden, since a worker's call is a task", "task: optional")
 	check(0 <= c.Retry && c.Retry <= limitRetry, "retry", fmt.Sprintf("%d is out of range", c.Retry), fmt.Sprintf("0 to %d", limitRetry))
 	check(*c.QueueTimeout > 0, "queueTimeout", c.QueueTimeout.String()+" is out of range", "more than 0")
+	check(len(c.Watch) <= limitWatch, "watch", fmt.Sprintf("has %d elements", len(c.Watch)), fmt.Sprintf("at most %d", limitWatch))
+	for i := range c.Watch {
+		w := &c.Watch[i]
+		if w.Limit == nil {
+			w.Limit = new(defaultWatchLimit)
+		}
+		check(1 <= *w.Limit && *w.Limit <= limitWatchLimit, fmt.Sprintf("watch[%d].limit", i), fmt.Sprintf("%d is out of range", *w.Limit), fmt.Sprintf("1 to %d", limitWatchLimit))
+		check(w.As == "" || len(w.As) <= limitWatchName && text.Printable(w.As) == w.As, fmt.Sprintf("watch[%d].as", i), fmt.Sprintf("%q is not a name", w.As), fmt.Sprintf("up to %d bytes in one line", limitWatchName))
+	}
+	check(c.Ready == "" || c.Task != mcp.TaskForbidden, "ready", "is impossible with task: forbidden, since the command goes on as a task", "task: optional")
 	span("timeout", c.Timeout)
 	span("idleTimeout", c.IdleTimeout)
 	span("grace", *c.Grace)

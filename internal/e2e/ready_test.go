@@ -1,0 +1,139 @@
+package e2e
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"runnel/rpc/mcp"
+)
+
+const readyTools = `
+tools:
+  server:
+    shell: 'echo starting; sleep 0.2; echo ERROR 1; echo "listening on http://localhost:1/"; sleep 1; echo ERROR 2; echo ERROR 3; echo ERROR 4; exec sleep 600'
+    ready: 'listening on (\S+)'
+    watch: [{match: ERROR, as: error, limit: 2}]
+  prompt: {shell: 'printf "name> "; exec sleep 600', ready: '> $'}
+  short: {command: [echo, hi], ready: listening}
+  broken: {shell: 'echo hi; exit 3', ready: listening}
+`
+
+// texts returns the texts of a call's answer, one after the other.
+func (w *witness) texts(tool string, arguments map[string]any) (said string, r mcp.CallToolResult) {
+	w.t.Helper()
+	w.must(&r, "tools/call", map[string]any{"name": tool, "arguments": arguments})
+	for _, item := range r.Content {
+		text, _ := mcp.TextOf(item)
+		said += text
+	}
+	return said, r
+}
+
+// taskID returns the id of a task in a text, "" if there is none.
+func taskID(said string) string {
+	return regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`).FindString(said)
+}
+
+// A call of a tool with "ready" is answered when a line matches, with the line and the output so far, and the
+// command goes on as a task. The answers about it begin with what it has found since.
+func TestReady(t *testing.T) {
+	t.Parallel()
+	w := startWitness(&witness{t: t, patience: watchdog, plain: true}, programCommand(t, append(writeConfig(t, readyTools), "--state", stateDir(t))...))
+	for range 2 {
+		said, r := w.texts("server", nil)
+		id := taskID(said)
+		if r.IsError || !strings.HasPrefix(said, "server: ready after 0.") || !strings.Contains(said, " s: listening on http://localhost:1/\nIt goes on, as task "+id+". Call get_task_result ") ||
+			!strings.Contains(said, "\nmatched error: ERROR 1\nIts output so far:\nstarting\nERROR 1\nlistening on http://localhost:1/\n") {
+			t.Errorf("its call is answered with %q", said)
+		}
+		if said, _ := w.texts("list_tasks", nil); !strings.Contains(said, id+" server working, started 1 s ago: ready after 0.") {
+			t.Errorf("the list says %q", said)
+		}
+		said = ""
+		for deadline := time.Now().Add(watchdog); !strings.Contains(said, "ERROR 4\n") && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+			said, _ = w.texts("get_task_result", map[string]any{"task_id": id, "wait_ms": 0, "after": 0})
+		}
+		if said, _ := w.texts("get_task_result", map[string]any{"task_id": id, "wait_ms": 0}); strings.Contains(said, "matched") {
+			t.Errorf("the same is told twice: %q", said)
+		}
+		if said, _ := w.texts("cancel_task", map[string]any{"task_id": id}); !strings.HasSuffix(said, ": cancelled") {
+			t.Errorf("it is cancelled with %q", said)
+		}
+		said, r = w.texts("prompt", nil)
+		if r.IsError || !strings.HasPrefix(said, "prompt: ready after 0.") || !strings.Contains(said, " s: name>\n") || !strings.HasSuffix(said, "\nname> ") {
+			t.Errorf("a prompt: %q", said)
+		}
+		if said, r := w.texts("short", nil); r.IsError || !strings.HasPrefix(said, "hi\nended before it was ready: exit code 0 after ") {
+			t.Errorf("one that ends before says %q", said)
+		}
+		if said, r := w.texts("broken", nil); !r.IsError || !strings.HasPrefix(said, "hi\nended before it was ready: exit code 3 after ") {
+			t.Errorf("one that fails before says %q", said)
+		}
+	}
+	w.end()
+}
+
+// An answer begins with the matches since the last one: as many lines as the limit, and a number.
+func TestMatchesSinceTheLastAnswer(t *testing.T) {
+	t.Parallel()
+	w := startWitness(&witness{t: t, patience: watchdog, plain: true}, programCommand(t, append(writeConfig(t, `
+tools:
+  build:
+    shell: 'i=0; while [ $i -lt 217 ]; do i=$((i+1)); echo "ERROR $i"; done; echo WARN; exit 1'
+    watch: [{match: ERROR, as: error}, {match: WARN}]
+`), "--state", stateDir(t))...))
+	for range 2 {
+		said, _ := w.texts("start_task", map[string]any{"tool": "build"})
+		id := taskID(said)
+		said, _ = w.texts("get_task_result", map[string]any{"task_id": id})
+		want := "matched error: ERROR 1\nmatched error: ERROR 2\nmatched error: ERROR 3\nmatched error: ERROR 4\nmatched error: ERROR 5\n" +
+			"matched error: and 212 more, the last one: ERROR 217\nmatched WARN: WARN\nERROR 1\nERROR 2\n"
+		if !strings.HasPrefix(said, want) {
+			t.Errorf("the answer begins with %.500q", said)
+		}
+		if said, _ = w.texts("get_task_result", map[string]any{"task_id": id}); strings.Contains(said, "matched") {
+			t.Errorf("the next one says it again: %q", said)
+		}
+	}
+	w.end()
+}
+
+// A session that cannot go on with tasks gets the answer of a tool that is ready, too, and what becomes of it.
+func TestReadyWithoutTasks(t *testing.T) {
+	t.Parallel()
+	w := startWitness(&witness{t: t, patience: watchdog, plain: true}, programCommand(t, append(writeConfig(t, readyTools), "--state", stateDir(t), "--fallback-tools", "never")...))
+	for range 2 {
+		if said, r := w.texts("server", nil); r.IsError || !strings.Contains(said, " s: listening on http://localhost:1/\nIt goes on, as task ") || !strings.Contains(said, ". It ends with this session.\n") {
+			t.Errorf("its call is answered with %q", said)
+		}
+	}
+	w.end()
+}
+
+// A client that augments its call with a task sees in its status when the tool is ready.
+func TestReadyInTheStatus(t *testing.T) {
+	t.Parallel()
+	for name, more := range map[string]string{"here": "", "detached": "    detach: always\n"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			yaml := strings.Replace(readyTools, "    ready: 'listening", more+"    ready: 'listening", 1)
+			w := newWitness(t, programCommand(t, append(writeConfig(t, yaml), "--state", stateDir(t))...))
+			for range 2 {
+				var created mcp.CreateTaskResult
+				w.must(&created, "tools/call", map[string]any{"name": "server", "arguments": map[string]any{}, "task": map[string]any{}})
+				id := created.Task.TaskID
+				var got mcp.Task
+				for deadline := time.Now().Add(watchdog); !strings.Contains(got.StatusMessage, "matched error: ERROR 4") && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+					w.must(&got, "tasks/get", map[string]any{"taskId": id})
+				}
+				if got.Status != mcp.TaskWorking || !strings.HasPrefix(got.StatusMessage, "ready after 0.") || !strings.Contains(got.StatusMessage, " s: listening on http://localhost:1/; matched error: ERROR 4 (and 3 more)") {
+					t.Errorf("its status is %s, %q", got.Status, got.StatusMessage)
+				}
+				w.must(&got, "tasks/cancel", map[string]any{"taskId": id})
+			}
+			w.end()
+		})
+	}
+}
