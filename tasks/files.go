@@ -3,6 +3,9 @@ package tasks
 import (
 	"net/url"
 	"strings"
+
+	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 )
 
 // The files that a task has made are kept beside it: in the log of a second task of the same owner and ttl,
@@ -29,4 +32,14 @@ func FileURI(id, name string) string {
 		parts[i] = url.PathEscape(parts[i])
 	}
 	return LogPrefix + id + FileInfix + strings.Join(parts, "/")
+}
+
+// LinkFile returns a content item that links to a file that a task has made. r has all but the URI.
+func LinkFile(id string, r mcp.Resource, sha256 string) mcp.ContentBlock {
+	r.URI = FileURI(id, r.Name)
+	return rawjson.Encode(struct {
+		Type string `json:"type"`
+		mcp.Resource
+		Meta map[string]string `json:"_meta"`
+	}{"resource_link", r, map[string]string{mcp.MetaSHA256: sha256}})
 }

@@ -3,6 +3,7 @@ package tools
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/files"
 	"runnel/tasks/run"
 	"runnel/tools/secrets"
 	"runnel/tools/text"
@@ -214,6 +216,15 @@ func (c *Call) Startables() (specs []mcp.Tool) { return c.server.startables() }
 // keep makes the call's log readable after the call has ended, and reports whether it is.
 func (c *Call) keep(ctx context.Context) bool {
 	return c.run != nil && c.run.Keep(context.WithoutCancel(ctx)) == nil
+}
+
+// KeepFiles returns a writer for up to limit bytes of files that the call has made, whose URIs are those of
+// tasks.FileURI. The call's task is kept with them. Call it once, when the work is done.
+func (c *Call) KeepFiles(ctx context.Context, limit int64) (*files.Writer, error) {
+	if c.run == nil {
+		return nil, errors.New("the call is no task")
+	}
+	return c.run.KeepFiles(context.WithoutCancel(ctx), limit)
 }
 
 // Variables returns the variables of the call's task, a JSON object.

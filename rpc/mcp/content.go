@@ -21,7 +21,7 @@ type TextContent struct {
 // Text makes a text item.
 func Text(s string) ContentBlock { return encode(TextContent{Type: "text", Text: s}) }
 
-// imageContent is a content item of type "image".
+// imageContent is a content item of type "image" or "audio".
 type imageContent struct {
 	Type     string `json:"type"`
 	Data     string `json:"data"` // in base64
@@ -31,6 +31,11 @@ type imageContent struct {
 // Image makes an image item; mimeType is its media type, for example "image/png".
 func Image(data []byte, mimeType string) ContentBlock {
 	return encode(imageContent{Type: "image", Data: base64.StdEncoding.EncodeToString(data), MimeType: mimeType})
+}
+
+// Audio makes an audio item, which versions before 2025-03-26 do not know; mimeType is as that of Image.
+func Audio(data []byte, mimeType string) ContentBlock {
+	return encode(imageContent{Type: "audio", Data: base64.StdEncoding.EncodeToString(data), MimeType: mimeType})
 }
 
 // Received returns an item from another server as it can be passed on, and reports false if it is not an

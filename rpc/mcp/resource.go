@@ -7,6 +7,9 @@ const CodeResourceNotFound = -32002
 // MetaNext is the position after a resource's contents, from which to read on.
 const MetaNext = "runnel/next"
 
+// MetaSHA256 is the hash of a file, in hexadecimal, in the _meta of its link and of its contents.
+const MetaSHA256 = "runnel/sha256"
+
 // ResourcesCapability is capabilities.resources.
 type ResourcesCapability struct {
 	Subscribe   bool `json:"subscribe,omitempty"`
@@ -20,6 +23,7 @@ type Resource struct {
 	Title       string `json:"title,omitempty"` // since 2025-06-18
 	Description string `json:"description,omitempty"`
 	MimeType    string `json:"mimeType,omitempty"`
+	Size        int64  `json:"size,omitempty"` // in bytes; 0 = not known
 }
 
 // ResourceTemplate is an entry of "resources/templates/list".

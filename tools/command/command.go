@@ -20,6 +20,7 @@ import (
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
 	"runnel/tools"
+	"runnel/tools/artifacts"
 	"runnel/tools/config"
 	"runnel/tools/process"
 	"runnel/tools/sandbox"
@@ -128,6 +129,9 @@ func (c *Command) run(ctx context.Context, in *tools.Call, out *tools.Output, sp
 	proxy, endProxy := c.reach(ctx, in, spec)
 	defer endProxy()
 
+	made := artifacts.Watch(c.dir, c.config.Artifacts)
+	defer made.Close()
+
 	began := time.Now()
 	p, err := process.Start(spec)
 	if err != nil {
@@ -157,8 +161,10 @@ func (c *Command) run(ctx context.Context, in *tools.Call, out *tools.Output, sp
 		o.most = in.MaxError(c.maxResult())
 		in.Said.Status = o.statusMessage()
 	}
-	in.Said.Rest = new(o.end())
+	files := made.Collect(ctx, in, out.Secrets())
+	in.Said.Rest = new(append(o.end(), files...))
 	result := o.result(in.LeftOut(ctx))
+	result.Content = append(result.Content, files...)
 	in.Said.Truncated = o.Truncated
 	return result
 }

@@ -59,6 +59,8 @@ type Command struct {
 	Structured   string `yaml:"structured"`                     // the content of structuredContent: none (default), summary, json
 	OutputSchema Object `yaml:"outputSchema" json:",omitempty"` // of the printed JSON, with structured: json
 
+	Artifacts *Artifacts `yaml:"artifacts" json:",omitempty"` // the files of its directory that a result carries; nil = none
+
 	Sandbox *Sandbox `yaml:"sandbox" json:",omitempty"` // what the command may do; nil = as in Config.Sandbox
 
 	Confirm         string `yaml:"confirm"`         // a question to the user before the command starts, with placeholders
@@ -212,5 +214,9 @@ func (c *Command) Complete() (err error) {
 	}
 	check(c.MaxConcurrent >= 0, "maxConcurrent", fmt.Sprintf("%d is negative", c.MaxConcurrent), "1 or more; 0 = no limit")
 	check(*c.MaxOutput > 0, "maxOutput", "0 is out of range", "1 or more")
+	artifacts, wrong := c.Artifacts.complete()
+	if c.Artifacts = artifacts; err == nil && wrong != nil {
+		err = &Error{Key: Join("artifacts", wrong.Key), Problem: wrong.Problem, Allowed: wrong.Allowed}
+	}
 	return err
 }

@@ -44,6 +44,14 @@ func (c *Called) Text() string {
 // stack is logged.
 func Call(t testing.TB, tool tools.Tool, arguments any) *Called {
 	t.Helper()
+	runner := run.NewRunner(run.Options{})
+	defer runner.Close()
+	return CallBy(t, runner, tool, arguments)
+}
+
+// CallBy is Call as a task of a runner, whose state can be read then.
+func CallBy(t testing.TB, runner *run.Runner, tool tools.Tool, arguments any) *Called {
+	t.Helper()
 	if arguments == nil {
 		arguments = struct{}{}
 	}
@@ -53,8 +61,6 @@ func Call(t testing.TB, tool tools.Tool, arguments any) *Called {
 		t.Fatal(err)
 	}
 	server := rpc.NewServer(&rpc.Options{Drain: -1}) // all calls are answered after the end of the input
-	runner := run.NewRunner(run.Options{})
-	defer runner.Close()
 	methods.Register(server, runner)
 	tools.Serve(server, registry, runner, tools.ServeOptions{})
 	request := rawjson.Encode(map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": map[string]any{

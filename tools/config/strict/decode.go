@@ -52,6 +52,9 @@ func (d *decoder) value(path string, n *yaml.Node, v reflect.Value) {
 		v.SetBytes(d.appendJSON(nil, path, n))
 	case n.Kind == yaml.ScalarNode && v.Addr().Type().Implements(reflect.TypeFor[Short]()):
 		d.scalar(path, n, v)
+	case n.Kind == yaml.SequenceNode && v.Addr().Type().Implements(reflect.TypeFor[List]()):
+		_, fields := Keys(v.Type())
+		d.list(path, n, v.Field(fields[v.Addr().Interface().(List).ListKey()]))
 	case v.Kind() == reflect.Struct:
 		d.structure(path, n, v)
 	case v.Kind() == reflect.Map:

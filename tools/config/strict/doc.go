@@ -29,6 +29,9 @@ type Options struct {
 // Short is a struct or a list that may be written as one word.
 type Short interface{ SetShort(text string) error }
 
+// List is a struct that may be written as the list that one of its keys has.
+type List interface{ ListKey() string }
+
 // Rewriter is a struct in whose place people write a text. Rewrite returns what to write instead.
 type Rewriter interface{ Rewrite(text string) string }
 

@@ -1,0 +1,5 @@
+//go:build !unix
+
+package artifacts
+
+const openFlags = 0

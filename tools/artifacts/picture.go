@@ -1,0 +1,84 @@
+package artifacts
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"image"
+	_ "image/gif" // pictures that are read
+	"image/jpeg"
+	"image/png"
+	"math"
+
+	"golang.org/x/image/draw"
+	_ "golang.org/x/image/webp" // another kind of them
+
+	"runnel/rpc/mcp"
+)
+
+const (
+	// maxShown is how many bytes of base64 all pictures and sounds of a result take: half of a line, the rest
+	// of which is for its text.
+	maxShown = mcp.MaxContent / 2
+	// maxSide is the longest side of a picture that is shown, in pixels. Models' interfaces scale longer ones
+	// down to about this, and one of them refuses a request with many pictures of which one is longer than 2,000.
+	maxSide = 1568
+	minSide = 64
+	// maxPixels bounds the memory in which a picture is scaled: 64 MiB.
+	maxPixels = 16 << 20
+	// maxPicture is how long a file may be, in bytes, that is held in memory to be shown.
+	maxPicture = 16 << 20
+)
+
+// shown returns a picture as a content item of at most limit bytes of base64. One that is small enough goes
+// as it is; a larger one is scaled down, and how says so. The item is nil if the picture cannot be shown.
+//
+// x/image/draw scales, since the standard library only copies pixels; imaging and resize, which are easier to
+// call, are not maintained any more.
+func shown(data []byte, kind string, limit int) (item mcp.ContentBlock, how string) {
+	size, format, err := image.DecodeConfig(bytes.NewReader(data))
+	if err != nil || size.Width <= 0 || size.Height <= 0 || size.Width > maxPixels/size.Height {
+		return nil, ""
+	}
+	longest := max(size.Width, size.Height)
+	if longest <= maxSide && base64.StdEncoding.EncodedLen(len(data)) <= limit {
+		return mcp.Image(data, kind), ""
+	}
+	picture, _, err := image.Decode(bytes.NewReader(data))
+	if err != nil {
+		return nil, ""
+	}
+	for side := min(longest, maxSide); side >= minSide; side /= 2 {
+		scale := float64(side) / float64(longest)
+		bounds := image.Rect(0, 0, max(int(math.Round(float64(size.Width)*scale)), 1), max(int(math.Round(float64(size.Height)*scale)), 1))
+		small := image.NewRGBA(bounds)
+		draw.CatmullRom.Scale(small, bounds, picture, picture.Bounds(), draw.Src, nil)
+		small8, made := encode(small, format, limit)
+		if small8 != nil {
+			return mcp.Image(small8, made), fmt.Sprintf("shown with %d×%d of its %d×%d pixels", bounds.Dx(), bounds.Dy(), size.Width, size.Height)
+		}
+	}
+	return nil, ""
+}
+
+// encode encodes a picture in at most limit bytes of base64: as PNG, which keeps the edges of plots and text,
+// unless it was a photograph or is too long so. nil if it is too long anyway.
+func encode(picture *image.RGBA, format string, limit int) ([]byte, string) {
+	var out bytes.Buffer
+	if format == "png" || format == "gif" {
+		if png.Encode(&out, picture) == nil && base64.StdEncoding.EncodedLen(out.Len()) <= limit {
+			return out.Bytes(), "image/png"
+		}
+		out.Reset()
+	}
+	if !picture.Opaque() { // JPEG would make it black where nothing is
+		white := image.NewRGBA(picture.Bounds())
+		draw.Draw(white, white.Bounds(), image.White, image.Point{}, draw.Src)
+		draw.Draw(white, white.Bounds(), picture, image.Point{}, draw.Over)
+		picture = white
+	}
+	if jpeg.Encode(&out, picture, &jpeg.Options{Quality: 85}) == nil && base64.StdEncoding.EncodedLen(out.Len()) <= limit {
+		return out.Bytes(), "image/jpeg"
+	}
+	return nil, ""
+}
