@@ -25,5 +25,6 @@
 //	how a command ended, and the result that says so      record.outcome, outcome.result (outcome.go)
 //	output becomes structured content                     outcome.structured (outcome.go)
 //	secrets are masked in output                          textStream.Write (record.go)
+//	what was drawn on a terminal becomes a result         drawn (drawn.go), with package terminal
 //	progress is found in output                           progressMarks.scan (progressmarks.go)
 package command

@@ -36,6 +36,7 @@ type textStream struct {
 	sink partials.Stream
 
 	bytes  int64          // as read
+	plain  int64          // as text without colours
 	strip  *text.Stripper // nil with "ansi: keep"
 	colors []byte         // they wait for text, so that no client gets a notification without any; see maxColors
 	utf8   *text.Decoder
@@ -45,6 +46,7 @@ type textStream struct {
 	marks  *progressMarks
 	watch  *watchedStream // nil = its tool watches for nothing
 	kept   text.Shaper
+	drawn  *drawn     // gives kept the output of a terminal; nil = put does
 	exact  *wholeText // nil unless the output is needed whole
 	open   bool       // the last line has no newline
 	gone   bool       // the log takes no more output; it is still read and counted
@@ -57,6 +59,9 @@ func (s *textStream) init(r *record, sink partials.Stream) {
 	s.kept.Limit, s.kept.KeepFrames = r.most, r.config.ANSI == "keep"
 	if r.config.ANSI == "strip" {
 		s.strip = &text.Stripper{CRLF: r.config.Pty}
+		if _, rows, _ := r.config.TerminalSize(); r.config.Pty {
+			s.drawn = newDrawn(s, rows)
+		}
 		if s.hidden == nil { // a colour in the middle of a secret would hide it from the masks
 			s.strip.Colors = text.LogColor
 		}
@@ -75,8 +80,16 @@ func (s *textStream) init(r *record, sink partials.Stream) {
 // Write takes output as the command printed it. It never fails.
 func (s *textStream) Write(p []byte) (int, error) {
 	s.bytes += int64(len(p))
-	s.put(s.hidden.Write(s.stripped(s.utf8.Decode(p))))
+	s.take(s.utf8.Decode(p))
 	return len(p), nil
+}
+
+// take takes output as valid text.
+func (s *textStream) take(text []byte) {
+	if s.drawn != nil {
+		s.drawn.write(text)
+	}
+	s.put(s.hidden.Write(s.stripped(text)))
 }
 
 // stripped is text as the log keeps it.
@@ -89,7 +102,10 @@ func (s *textStream) stripped(text []byte) []byte {
 
 // finish passes on what was held back, when the command has ended.
 func (s *textStream) finish() {
-	s.put(s.hidden.Write(s.stripped(s.utf8.Flush())))
+	s.take(s.utf8.Flush())
+	if s.drawn != nil {
+		s.drawn.end()
+	}
 	if s.strip != nil {
 		s.put(s.hidden.Write(s.strip.Flush()))
 	}
@@ -115,7 +131,10 @@ func (s *textStream) put(colored []byte) {
 		}
 		return
 	}
-	_, _ = s.kept.Write(plain) // never fails
+	s.plain += int64(len(plain))
+	if s.drawn == nil {
+		_, _ = s.kept.Write(plain) // never fails
+	}
 	if s.exact != nil {
 		s.exact.add(plain)
 	}

@@ -35,8 +35,9 @@ func CutColor(p []byte) (plain, rest []byte) {
 }
 
 // Stripper removes the escape sequences of terminals (ECMA-48) from a stream of UTF-8, also if they are split
-// between two reads. A sequence without an end removes at most the rest of its line. The zero value is ready
-// to use.
+// between two reads. A sequence without an end removes at most the rest of its line. One that moves the cursor
+// to the first column becomes the \r that it stands for: spinners overwrite their line so. The zero value is
+// ready to use.
 type Stripper struct {
 	// CRLF replaces \r\n and \r\r\n by \n, for the output of a terminal, whose driver ends lines so. A \r
 	// alone stays: programs overwrite a line with it.
@@ -158,7 +159,11 @@ func (s *Stripper) next(b byte) {
 			}
 			return
 		case b >= 0x40 && b <= 0x7e:
-			if s.state = stripGround; b == 'm' && s.Colors != "" && len(s.color) <= maxColor && len(bytes.Trim(s.color, "0123456789;:")) == 0 {
+			s.state = stripGround
+			if params := string(s.color); b == 'G' && (params == "" || params == "0" || params == "1") {
+				s.put('\r')
+			}
+			if b == 'm' && s.Colors != "" && len(s.color) <= maxColor && len(bytes.Trim(s.color, "0123456789;:")) == 0 {
 				s.buf = append(append(append(s.buf, s.Colors...), s.color...), 'm')
 			}
 			return

@@ -11,6 +11,7 @@ func TestStripANSI(t *testing.T) {
 	for in, want := range map[string]string{
 		"plain\ttext\r\n\a":                      "plain\ttext\r\n\a",
 		"\x1b[1;31mred\x1b[0m":                   "red",
+		"\x1b[1G\x1b[0K- a\x1b[G+ b\x1b[5Gc":     "\r- a\r+ bc",
 		"\x1b[?25l\x1b[2Ka\x1b[10;20Hb":          "ab",
 		"\x1b]0;title\aa\x1b]8;;http://x\x1b\\b": "ab",
 		"\x1bPq#0\x1b\\a\x1b(Bb\x1b=c\x1b7d":     "abcd",

@@ -68,6 +68,9 @@ func (s *Shaper) Insert(words string, size int64) {
 // Skip implements Sink: it advances the position.
 func (s *Shaper) Skip(size int64) { s.written += size }
 
+// SkipTo advances the position to at, if that is further.
+func (s *Shaper) SkipTo(at int64) { s.written += max(at-s.pos(), 0) }
+
 // pos returns the position of the next byte.
 func (s *Shaper) pos() int64 { return s.From + s.written }
 
