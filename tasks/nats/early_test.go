@@ -24,7 +24,7 @@ func TestHeardTooEarly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wakes := sp.wakes + workers
+	wakes := sp.wakes + workers + ".builds"
 	sp.wakes = "elsewhere." // it is the test that wakes the worker
 	looks, err := front.c.nc.SubscribeSync("$JS.API.CONSUMER.MSG.NEXT." + sp.queueName + ".builds")
 	if err != nil {
@@ -46,6 +46,7 @@ func TestHeardTooEarly(t *testing.T) {
 			found <- o
 		}()
 		lookBegins() // and finds nothing
+		lookBegins() // once more, now that it waits
 		if err := front.c.nc.PublishMsg(&nats.Msg{Subject: wakes, Data: []byte("builds")}); err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +90,7 @@ func TestShownIsNotEmpty(t *testing.T) {
 	var turns turns
 	for range 2 {
 		turns.worthwhile("builds+high")
-		turns.hear("builds+high")
+		turns.wake("builds+high")
 		heard, shown, ok := turns.worthwhile("builds+high")
 		if !shown || !ok {
 			t.Fatalf("%v, %v: it was shown", shown, ok)

@@ -33,7 +33,7 @@ type turns struct {
 	taken int                  // how many tasks it has taken
 	heard int                  // how many times it has heard of high and low tasks
 	empty map[string]time.Time // the lines of these in which it found none, and when
-	shown map[string]bool      // for each line that it looks at: it has heard of a task there since the last look
+	shown map[string]int       // for each line that it looks at: how many tasks there have woken it, as far as it has not found them
 }
 
 // emptyTime is how long a worker believes that a line is empty of which it hears nothing: most fleets have
@@ -48,17 +48,16 @@ func (t *turns) order() []tasks.Priority {
 	return slices.Concat(levels[first:first+1], levels[:first], levels[first+1:])
 }
 
-// worthwhile reports whether a look at a line may find something, and whether a task was shown there since the
-// last one. found needs heard.
+// worthwhile reports whether a look at a line may find something, and whether a task there has woken this worker.
+// found needs heard.
 func (t *turns) worthwhile(line string) (heard int, shown, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.shown == nil {
-		t.shown = map[string]bool{}
+		t.shown = map[string]int{}
 	}
-	shown = t.shown[line]
-	t.shown[line] = false
-	return t.heard, shown, time.Since(t.empty[line]) > emptyTime
+	t.shown[line] += 0
+	return t.heard, t.shown[line] > 0, time.Since(t.empty[line]) > emptyTime
 }
 
 // found notes what a look at a line has found. One that found none though a task was shown says nothing: the
@@ -66,6 +65,11 @@ func (t *turns) worthwhile(line string) (heard int, shown, ok bool) {
 func (t *turns) found(line string, task, shown bool, heard int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if task {
+		t.shown[line] = max(t.shown[line]-1, 0)
+	} else {
+		t.shown[line] = 0
+	}
 	switch {
 	case task:
 		t.taken++
@@ -81,11 +85,29 @@ func (t *turns) found(line string, task, shown bool, heard int) {
 func (t *turns) hear(line string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if _, ours := t.shown[line]; ours {
-		t.shown[line] = true
-	}
 	if strings.Contains(line, "+") {
 		t.heard++
 		delete(t.empty, line)
 	}
+}
+
+// wake notes that a task in a line has woken this worker.
+func (t *turns) wake(line string) {
+	t.hear(line)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, ours := t.shown[line]; ours {
+		t.shown[line]++
+	}
+}
+
+// passOn returns the lines of the tasks that have woken this worker and that it has not found, and forgets them.
+func (t *turns) passOn() (lines []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for line, n := range t.shown {
+		lines = append(lines, slices.Repeat([]string{line}, n)...)
+		t.shown[line] = 0
+	}
+	return lines
 }

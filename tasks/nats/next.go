@@ -6,11 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"runnel/internal/signal"
 	"runnel/tasks"
 	"runnel/tasks/engine"
 )
@@ -20,7 +23,7 @@ import (
 const (
 	// lookInterval is how often workers look for waiting tasks even if nothing was announced.
 	lookInterval = time.Second
-	// shownWait is how long a look at a line waits in which a task was shown: a server acknowledges a message
+	// shownWait is how long a look at a line waits in which a task has woken the worker: a server acknowledges a message
 	// before the consumer knows it, so that the worker may hear of it earlier. Without the wait that was so for
 	// one of 600 quick calls, which then took a second.
 	shownWait = 50 * time.Millisecond
@@ -28,19 +31,28 @@ const (
 
 // Next implements tasks.Queue.
 func (s *State) Next(ctx context.Context, owners, classes []string) (*tasks.Offered, error) {
-	shown, stop := s.c.shown.Watch()
-	defer stop()
 	var spaces []*space
 	for _, owner := range owners {
 		sp, err := s.space(ctx, owner)
 		if err == nil {
-			err = sp.hearWorkers()
+			err = sp.hearLevels()
 		}
 		if err != nil {
 			return nil, err
 		}
 		spaces = append(spaces, sp)
 	}
+	woken, idle := signal.NewWake(), []func(){}
+	defer func() {
+		for _, end := range idle {
+			end()
+		}
+		for _, sp := range spaces {
+			for _, line := range sp.turns.passOn() {
+				sp.wakeWorker(line)
+			}
+		}
+	}()
 	for {
 		var failed error
 		for range spaces {
@@ -57,28 +69,68 @@ func (s *State) Next(ctx context.Context, owners, classes []string) (*tasks.Offe
 		case failed != nil:
 			return nil, unreachable(failed)
 		}
+		if len(idle) == 0 {
+			for _, sp := range spaces {
+				end, err := sp.idle(classes, woken)
+				idle = append(idle, end)
+				if err != nil {
+					return nil, unreachable(err)
+				}
+			}
+			continue // what was shown before has woken another worker, or none
+		}
 		select {
-		case <-shown:
+		case <-woken:
 		case <-time.After(lookInterval):
 		case <-ctx.Done():
 		}
 	}
 }
 
-// hearWorkers makes this process hear when a task of the owner is shown, until it ends.
-func (sp *space) hearWorkers() error {
-	if sp.hearsWorkers.Swap(true) {
+// hearLevels makes this process hear when a high or low task of the owner is shown, until it ends.
+func (sp *space) hearLevels() error {
+	if sp.hearsLevels.Swap(true) {
 		return nil
 	}
-	_, err := sp.c.nc.Subscribe(sp.wakes+workers, func(m *nats.Msg) {
-		sp.turns.hear(string(m.Data))
-		sp.c.shown.Send()
-	})
+	_, err := sp.c.nc.Subscribe(sp.wakes+workers, func(m *nats.Msg) { sp.turns.hear(string(m.Data)) })
 	if err != nil {
-		sp.hearsWorkers.Store(false)
+		sp.hearsLevels.Store(false)
 		return unreachable(err)
 	}
 	return nil
+}
+
+// idle makes this worker one of those that wait for tasks of the owner, until end is called. A server wakes one of
+// them for each task that is shown, so that a call costs as much with a thousand workers as with one.
+func (sp *space) idle(classes []string, woken signal.Wake) (end func(), err error) {
+	var heard []*nats.Subscription
+	var ended atomic.Bool
+	for _, class := range classes {
+		sub, failed := sp.c.nc.QueueSubscribe(sp.wakes+workers+"."+class, workers, func(m *nats.Msg) {
+			if line := string(m.Data); ended.Load() {
+				sp.wakeWorker(line)
+			} else {
+				sp.turns.wake(line)
+				woken.Send()
+			}
+		})
+		if err = failed; err != nil {
+			break
+		}
+		heard = append(heard, sub)
+	}
+	return func() {
+		ended.Store(true)
+		for _, sub := range heard {
+			_ = sub.Drain() // what comes while the server does not know it yet wakes another one
+		}
+	}, err
+}
+
+// wakeWorker wakes one of the workers that wait for tasks in a line. If none does, they look by themselves.
+func (sp *space) wakeWorker(line string) {
+	class, _, _ := strings.Cut(line, "+")
+	_ = sp.c.nc.Publish(sp.wakes+workers+"."+class, []byte(line))
 }
 
 // next returns the next task of the owner that waits for a worker of one of the classes; nil if none waits.

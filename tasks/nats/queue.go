@@ -125,7 +125,11 @@ func (sp *space) Show(ctx context.Context, r *engine.Record) error {
 	if err != nil {
 		return sp.lostQueue(err)
 	}
-	_ = sp.c.nc.Publish(sp.wakes+workers, []byte(sp.line(r))) // a worker that misses it looks by itself
+	line := sp.line(r)
+	if strings.Contains(line, "+") {
+		_ = sp.c.nc.Publish(sp.wakes+workers, []byte(line))
+	}
+	sp.wakeWorker(line)
 	return nil
 }
 
@@ -142,7 +146,8 @@ func (sp *space) Unshow(ctx context.Context, r *engine.Record) {
 	}
 }
 
-// workers takes the place of a task's id in the subject that wakes workers. No task has this id.
+// workers takes the place of a task's id in the subjects for workers, PREFIX-wake.OWNER.workers, which says to all
+// that a high or low task was shown, and below it CLASS, which wakes one that waits. No task has this id.
 const workers = "workers"
 
 // openQueue returns the owner's work queue, and makes it if necessary.

@@ -41,10 +41,10 @@ type space struct {
 	consumers map[string]jetstream.Consumer // of the queue, by line
 	reserved  time.Time                     // when the room in reserve was last there
 
-	maxBytes     int64       // of the stream; negative = no limit
-	keeps        atomic.Bool // this process has run tasks
-	sweeps       atomic.Bool // this process sweeps for all
-	hearsWorkers atomic.Bool // it hears when a task is shown to workers
+	maxBytes    int64       // of the stream; negative = no limit
+	keeps       atomic.Bool // this process has run tasks
+	sweeps      atomic.Bool // this process sweeps for all
+	hearsLevels atomic.Bool // it hears when a high or low task is shown to workers
 }
 
 // subject returns the subject of something that is stored of a task.

@@ -15,7 +15,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"runnel/internal/signal"
 	"runnel/tasks/engine"
 )
 
@@ -81,8 +80,7 @@ type connection struct {
 	nc *nats.Conn // nil until Connect
 	js jetstream.JetStream
 
-	garbage atomic.Int64     // offers that could not be used
-	shown   signal.Broadcast // a task was shown to workers
+	garbage atomic.Int64 // offers that could not be used
 }
 
 // New returns a state. It connects to nothing yet.

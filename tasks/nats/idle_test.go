@@ -1,0 +1,115 @@
+package nats
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"runnel/tasks"
+	"runnel/tasks/run"
+	"runnel/tasks/statetest"
+)
+
+// count returns how many messages have come to a subscription.
+func count(t *testing.T, sub *nats.Subscription, conn *nats.Conn) int {
+	t.Helper()
+	if err := conn.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	n, _, _ := sub.Pending()
+	for range n {
+		if _, err := sub.NextMsg(time.Minute); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return n
+}
+
+// A task wakes one of the workers that wait, whatever their number. Before, each of them looked for it.
+func TestOneIsWoken(t *testing.T) {
+	t.Parallel()
+	const many = 5
+	url := startServer(t, t.TempDir(), 0).ClientURL()
+	front := newState(t, url)
+	sp := spaceOf(t, front)
+	looks, err := front.c.nc.SubscribeSync("$JS.API.CONSUMER.MSG.NEXT." + sp.queueName + ".builds")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := statetest.NewRunner(t, run.Options{State: front, Owner: "local"})
+	alone := 0
+	for try := 0; alone < 2; try++ { // workers also look each second
+		if try == 20 {
+			t.Fatalf("in %d of %d tries one worker alone has looked for a task", alone, try)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		found := make(chan *tasks.Offered, many)
+		for range many {
+			worker := newState(t, url)
+			go func() {
+				o, _ := worker.Next(ctx, []string{"local"}, []string{"builds"})
+				found <- o
+			}()
+		}
+		for range 2 * many { // each looks again when it has begun to wait
+			if _, err := looks.NextMsg(time.Minute); err != nil {
+				t.Fatal(err)
+			}
+		}
+		count(t, looks, front.c.nc)
+		task := statetest.StartDelivered(t, r, func(ctx context.Context, task *run.Run) run.Done {
+			return run.Done{Err: task.Offer(ctx, tasks.Offer{Class: "builds", Timeout: time.Hour, Arguments: []byte(`{}`)})}
+		})
+		o := <-found
+		if o == nil || o.Task.ID != task.ID() {
+			t.Fatalf("%+v", o)
+		}
+		if count(t, looks, front.c.nc) == 1 {
+			alone++
+		}
+		o.Done()
+		if _, err := r.Cancel(t.Context(), task.ID()); err != nil { // else it is shown again
+			t.Fatal(err)
+		}
+		<-task.Ended()
+		stop()
+		for range many - 1 {
+			<-found
+		}
+	}
+}
+
+// A worker that was woken by two tasks and takes one wakes another worker for the other.
+func TestWakeIsPassedOn(t *testing.T) {
+	t.Parallel()
+	url := startServer(t, t.TempDir(), 0).ClientURL()
+	front, worker := newState(t, url), newState(t, url)
+	sp := spaceOf(t, front)
+	wakes, err := front.c.nc.SubscribeSync(sp.wakes + workers + ".builds")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		first := offer(t, front, tasks.Offer{})
+		turns := &spaceOf(t, worker).turns
+		turns.worthwhile("builds")
+		turns.wake("builds")
+		turns.wake("builds")
+		count(t, wakes, front.c.nc)
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		o, err := worker.Next(ctx, []string{"local"}, []string{"builds"})
+		stop()
+		if err != nil || o.Task.ID != first.ID() {
+			t.Fatalf("%+v, %v", o, err)
+		}
+		if err := worker.c.nc.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		if n := count(t, wakes, front.c.nc); n != 1 {
+			t.Errorf("it has woken %d others", n)
+		}
+		o.Done()
+	}
+}
