@@ -21,6 +21,9 @@ func FilesID(id string) string { return id + filesSuffix }
 // IsFiles reports whether an id is one of FilesID.
 func IsFiles(id string) bool { return strings.HasSuffix(id, filesSuffix) }
 
+// MakerOf returns the task whose files the task with an id keeps, and reports false if it keeps none.
+func MakerOf(id string) (maker string, keeps bool) { return strings.CutSuffix(id, filesSuffix) }
+
 // FileInfix stands between a task's id and a file's name in the URI of the file.
 const FileInfix = "/files/"
 

@@ -12,6 +12,7 @@ import (
 
 	httpserver "runnel/rpc/http"
 	"runnel/tasks"
+	"runnel/tasks/files"
 	"runnel/tasks/run"
 	"runnel/tools/config"
 	"runnel/tools/upstream"
@@ -133,6 +134,19 @@ func (s served) overHTTP() httpserver.Served {
 			return t.Describe().InputSchema
 		}
 		return nil
+	}, File: func(ctx context.Context, task, name string) (*httpserver.File, error) {
+		set, err := s.files(ctx, task)
+		var f files.File
+		if err == nil {
+			f, err = set.Find(name)
+		}
+		switch {
+		case errors.Is(err, tasks.ErrNotFound):
+			return nil, nil //nolint:nilnil // that is how it says so
+		case err != nil:
+			return nil, err
+		}
+		return &httpserver.File{Name: f.Name, MIMEType: f.MIMEType, SHA256: f.SHA256, Content: set.Reader(ctx, f)}, nil
 	}}
 }
 

@@ -17,6 +17,7 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/files"
 	"runnel/tasks/methods"
 	"runnel/tasks/run"
 	"runnel/tasks/sqlite"
@@ -32,6 +33,7 @@ type served struct {
 	tools *upstream.Set
 	idle  func() bool // reports whether no task runs
 	stop  func()      // ends its tasks
+	files func(ctx context.Context, task string) (*files.Set, error)
 }
 
 // server wires the rooms for one owner.
@@ -72,7 +74,7 @@ func (s *Setup) server(conf *config.Config, set *upstream.Set, store tasks.State
 		Log:                 log,
 	})
 	server.OnDrain(func(ctx context.Context) { _ = runner.Wait(ctx) }) // an error only says that ctx has ended
-	return served{server, set, runner.Idle, stop}
+	return served{server, set, runner.Idle, stop, runner.Files}
 }
 
 // place names the directory that this process works in. Others who read the state learn no path from it.

@@ -41,6 +41,7 @@ func Listen(ctx context.Context, address string, o Options) (*Server, error) {
 		ended: make(chan struct{}), sessions: map[sessionKey]*session{}, fronts: newFronts(), brief: map[*rpc.Session]struct{}{}, inFlight: places{}, waiting: places{}, limits: sessionLimits{maxSessions, maxSessionsInAll}, held: map[string]int64{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/mcp", s.serve)
+	mux.HandleFunc(filePath, s.download)
 	mux.HandleFunc("/", elsewhere)
 	if o.Authority != nil {
 		mux.HandleFunc(metadataPath, s.describe)

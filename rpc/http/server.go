@@ -21,6 +21,8 @@ type Served struct {
 	*rpc.Server
 	// InputSchema returns the JSON schema of a tool's arguments, nil if there is no such tool.
 	InputSchema func(ctx context.Context, tool string) []byte
+	// File returns a file that a task of the owner has made, nil if there is none; nil = no files are served.
+	File func(ctx context.Context, task, name string) (*File, error)
 }
 
 // Options of a Server. Serves, MaxLine and MaxInFlight must be set.

@@ -71,7 +71,7 @@ func serve(t *testing.T, o Options) *front {
 		mu.Lock()
 		defer mu.Unlock()
 		if _, ok := owners[owner]; !ok {
-			owners[owner] = Served{f.methods(o), func(context.Context, string) []byte { return []byte(mirroring) }}
+			owners[owner] = Served{Server: f.methods(o), InputSchema: func(context.Context, string) []byte { return []byte(mirroring) }, File: someFile}
 		}
 		return owners[owner], nil
 	}

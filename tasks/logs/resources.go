@@ -40,13 +40,14 @@ func (s *server) listResources(ctx context.Context, c *rpc.Caller, params json.R
 	}
 	others := s.hasOthers(c)
 	if !others || !s.o.Others.Ours(cursor) {
-		page, next, err := s.runner.List(ctx, cursor, resourcePage)
+		page, made, next, err := s.runner.ListWithFiles(ctx, cursor, resourcePage)
 		if err != nil {
 			return nil, tasks.WireError(err)
 		}
 		for _, t := range page {
 			result.Resources = append(result.Resources, rawjson.Encode(logResource(c.Version, &t)))
 		}
+		result.Resources = append(result.Resources, s.listFiles(ctx, c, made, mcp.MaxListPage)...)
 		if result.NextCursor = next; next != "" || !others {
 			return result, nil
 		}
@@ -114,7 +115,15 @@ func (s *server) listTemplates(ctx context.Context, c *rpc.Caller, params json.R
 	if c.Version.Titles {
 		t.Title = "Log of a task"
 	}
-	result.ResourceTemplates = append([]json.RawMessage{rawjson.Encode(t)}, result.ResourceTemplates...)
+	f := mcp.ResourceTemplate{
+		URITemplate: fileTemplate,
+		Name:        "task-file",
+		Description: "A file that a task has made. With ?after=N, from byte N on; _meta[\"" + mcp.MetaNext + "\"] tells the byte to go on from.",
+	}
+	if c.Version.Titles {
+		f.Title = "File of a task"
+	}
+	result.ResourceTemplates = append([]json.RawMessage{rawjson.Encode(t), rawjson.Encode(f)}, result.ResourceTemplates...)
 	return result, nil
 }
 
@@ -143,6 +152,13 @@ func (s *server) readResource(ctx context.Context, c *rpc.Caller, params json.Ra
 		return s.readPage(c), nil
 	case s.isForeign(c, uri):
 		return s.o.Others.Read(ctx, c, uri, params)
+	}
+	if uri := rawjson.StringMember(params, "uri"); len(uri) <= MaxURI {
+		if id, name, after, err := ParseFileURI(uri); err != nil {
+			return nil, err
+		} else if id != "" {
+			return s.readFile(ctx, c, uri, id, name, after)
+		}
 	}
 	t, uri, after, err := s.findLog(ctx, c, params)
 	if err != nil {

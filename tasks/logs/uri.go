@@ -23,16 +23,37 @@ func ParseURI(uri string) (id string, after int64, err error) {
 	if id, ok = strings.CutSuffix(id, tasks.LogSuffix); !ok || strings.ContainsAny(id, "/#") {
 		return "", 0, nil
 	}
+	after, err = position(uri, query)
+	return id, after, err
+}
+
+// ParseFileURI reads the URI of a file that a task has made; id is "" if it is not one.
+func ParseFileURI(uri string) (id, name string, after int64, err error) {
+	path, query, _ := strings.Cut(uri, "?")
+	rest, ok := strings.CutPrefix(path, tasks.LogPrefix)
+	id, name, found := strings.Cut(rest, tasks.FileInfix)
+	if !ok || !found || strings.ContainsAny(id, "/#") {
+		return "", "", 0, nil
+	}
+	if name, err = url.PathUnescape(name); err != nil {
+		return "", "", 0, rpc.Errorf(mcp.CodeInvalidParams, "%.200q: the name of the file cannot be read", uri)
+	}
+	after, err = position(uri, query)
+	return id, name, after, err
+}
+
+// position reads the query of a URI.
+func position(uri, query string) (after int64, err error) {
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return id, 0, rpc.Errorf(mcp.CodeInvalidParams, "%.200q: the query cannot be read", uri)
+		return 0, rpc.Errorf(mcp.CodeInvalidParams, "%.200q: the query cannot be read", uri)
 	}
 	if values.Has("after") {
 		if after, err = strconv.ParseInt(values.Get("after"), 10, 64); err != nil || after < 0 {
-			return id, 0, rpc.Errorf(mcp.CodeInvalidParams, "after must be a position: 0, or what _meta[%q] said", mcp.MetaNext)
+			return 0, rpc.Errorf(mcp.CodeInvalidParams, "after must be a position: 0, or what _meta[%q] said", mcp.MetaNext)
 		}
 	}
-	return id, after, nil
+	return after, nil
 }
 
 // NotFound is the error for a resource that does not exist, has expired or is another owner's: "Resource not

@@ -63,14 +63,26 @@ func (r *Runner) get(ctx context.Context, id string, stored func(ctx context.Con
 // List returns a page of the owner's tasks, as State.List does. The page may be shorter than n although there
 // are more: tasks that keep files of others are left out.
 func (r *Runner) List(ctx context.Context, cursor string, n int) ([]tasks.Task, string, error) {
-	page, next, err := r.o.State.List(ctx, r.o.Owner, cursor, n)
-	page = slices.DeleteFunc(page, func(t tasks.Task) bool { return tasks.IsFiles(t.ID) })
+	page, _, next, err := r.ListWithFiles(ctx, cursor, n)
+	return page, next, err
+}
+
+// ListWithFiles is List; made are the ids of tasks that have made files, on this page or on one before.
+func (r *Runner) ListWithFiles(ctx context.Context, cursor string, n int) (page []tasks.Task, made []string, next string, err error) {
+	page, next, err = r.o.State.List(ctx, r.o.Owner, cursor, n)
+	page = slices.DeleteFunc(page, func(t tasks.Task) bool {
+		id, keeps := tasks.MakerOf(t.ID)
+		if keeps {
+			made = append(made, id)
+		}
+		return keeps
+	})
 	for i := range page {
 		if v := r.view(page[i].ID); v != nil {
 			page[i] = v.live()
 		}
 	}
-	return page, next, err
+	return page, made, next, err
 }
 
 // While a task is working, its status message is the last line of its output: some hosts show nothing else.
