@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -191,6 +192,11 @@ func (c *call) run(ctx, wanted context.Context) error {
 	switch {
 	case err == nil && !c.o.detach:
 		err = c.finish(result, held)
+		if c.o.artifacts != "" {
+			var r mcp.CallToolResult
+			_ = json.Unmarshal(result, &r) // finish has said what is wrong with it
+			err = cmp.Or(c.saveFiles(wanted, slices.Concat(held, r.Content)), err)
+		}
 	case !errors.As(err, new(*rpc.Error)): // whose message the chunk repeats
 		c.show(held, false)
 	}
@@ -384,6 +390,7 @@ type callOptions struct {
 	summary   bool
 	protocol  *serve.Choice
 	detach    bool
+	artifacts string // the directory for the files of the result; "" = they are not saved
 	askGiven  bool
 	arguments []string
 }

@@ -76,6 +76,8 @@ that the reader of the output has closed, as with head: the call is cancelled th
 				return misuse(cmd, "runnel call: --detach is for runnel's own tools: another server ends with this call, and its tasks may end with it")
 			case o.detach && (o.noTask || o.mode.Word != "" || o.protocol.Word != "" || o.timeout > 0):
 				return misuse(cmd, "runnel call: --detach does not go with --no-task, --mode, --protocol or --timeout: it leaves as soon as the task runs")
+			case o.detach && o.artifacts != "":
+				return misuse(cmd, "runnel call: --detach does not go with --artifacts: there are no files yet when it leaves")
 			case o.noTask && (o.task || o.mode.Word != ""):
 				return misuse(cmd, "runnel call: --no-task does not go with --task or --mode")
 			}
@@ -114,6 +116,7 @@ that the reader of the output has closed, as with head: the call is cancelled th
 	flags.BoolVar(&o.ask, "ask", false, "ask you the tool's questions (the default on a terminal)")
 	flags.BoolVar(&o.yes, "yes", false, "accept the tool's questions, with the values that it proposes")
 	flags.BoolVar(&o.summary, "summary", false, "at the end, say on stderr how much output came and when")
+	flags.StringVar(&o.artifacts, "artifacts", "", "save the files that the result links to below `DIR`")
 	flags.BoolVar(&o.detach, "detach", false, "start it as a task that runs on without this process, print its id and leave")
 	flags.Var(o.protocol, "protocol", "speak this `VERSION` of the protocol; else the newest that both sides know")
 	i.target.addFlags(flags)

@@ -74,7 +74,7 @@ func TestResourcesStateless(t *testing.T) {
 		mcp.Cacheable
 	}
 	request(w, "ListResourceTemplatesResult", "resources/templates/list", "", &templates)
-	if len(list.Resources) != 1 || list.Resources[0].URI != uri || len(templates.ResourceTemplates) != 1 {
+	if len(list.Resources) != 1 || list.Resources[0].URI != uri || len(templates.ResourceTemplates) != 2 {
 		t.Errorf("listed %+v, %+v", list, templates)
 	}
 	for _, bad := range []string{"runnel://tasks/unknown/log", "file:///etc/passwd", uri + "?after=-1"} {
