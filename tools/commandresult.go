@@ -46,6 +46,19 @@ func SplitEnd(r *mcp.CallToolResult) []mcp.ContentBlock {
 	return append(split, StreamText(output[begin:], mcp.StreamEnd))
 }
 
+// SplitFiles returns the content of a command's result without the items about files that it has made, and
+// those. A command's output is text.
+func SplitFiles(content []mcp.ContentBlock) (rest, made []mcp.ContentBlock) {
+	for _, item := range content {
+		if _, isText := mcp.TextOf(item); !isText || mcp.IsAboutFiles(item) {
+			made = append(made, item)
+		} else {
+			rest = append(rest, item)
+		}
+	}
+	return rest, made
+}
+
 // OnlyEnd returns the items of content that say how a command ended.
 func OnlyEnd(content []mcp.ContentBlock) (end []mcp.ContentBlock) {
 	for _, item := range content {

@@ -298,10 +298,19 @@ func (c *call) finish(raw json.RawMessage, held []json.RawMessage) error {
 		}
 		c.written(c.view.Content(line.String() + "\n"))
 	case "text":
-		c.show(tools.SplitEnd(&mcp.CallToolResult{Content: held, IsError: r.IsError, Meta: r.Meta}), isError)
-		content := tools.SplitEnd(&r)
+		last, content := tools.SplitEnd(&mcp.CallToolResult{Content: held, IsError: r.IsError, Meta: r.Meta}), tools.SplitEnd(&r)
+		_, command := tools.CommandResult(&r)
+		if command { // stdout is its output
+			var made, later []mcp.ContentBlock // either has them
+			last, made = tools.SplitFiles(last)
+			content, later = tools.SplitFiles(content)
+			if c.o.artifacts == "" {
+				defer c.show(append(made, later...), true)
+			}
+		}
+		c.show(last, isError)
 		compared, beyond := c.tracker.Compare(content)
-		if _, command := tools.CommandResult(&r); command && compared != tracker.NoneStreamed && !c.remote.CutShort() { // all of its output has been streamed
+		if command && compared != tracker.NoneStreamed && !c.remote.CutShort() { // all of its output has been streamed
 			compared = tracker.ResultAdds
 			_, beyond = c.tracker.Compare(tools.OnlyEnd(content))
 		}

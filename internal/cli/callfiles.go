@@ -18,7 +18,6 @@ import (
 
 	"runnel/rpc/mcp"
 	"runnel/tasks"
-	"runnel/tools/config"
 )
 
 // fileLink is a link of a result to a file that its task has made.
@@ -64,7 +63,7 @@ func (c *call) saveFiles(ctx context.Context, items []json.RawMessage) error {
 			errs = append(errs, fmt.Errorf("--artifacts: %.200q: %w", l.Name, err))
 			continue
 		}
-		c.i.Say(zerolog.InfoLevel, fmt.Sprintf("saved %s (%s)", filepath.Join(c.o.artifacts, filepath.FromSlash(l.Name)), config.Size(l.Size)))
+		c.i.Say(zerolog.InfoLevel, fmt.Sprintf("saved %s, %d bytes", filepath.Join(c.o.artifacts, filepath.FromSlash(l.Name)), l.Size))
 	}
 	return errors.Join(errs...)
 }

@@ -73,6 +73,12 @@ func IsEnd(c ContentBlock) bool {
 	return json.Unmarshal(c, &t) == nil && t.Meta[MetaStream] == StreamEnd
 }
 
+// IsAboutFiles reports whether an item says what became of the files that a command has made.
+func IsAboutFiles(c ContentBlock) bool {
+	var t TextContent
+	return json.Unmarshal(c, &t) == nil && t.Meta[MetaStream] == StreamFiles
+}
+
 // TextOf returns the text of a text item. It reports false for any other item.
 func TextOf(c ContentBlock) (string, bool) {
 	var t TextContent

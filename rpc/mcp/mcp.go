@@ -41,7 +41,7 @@ const (
 // Keys of _meta.
 const (
 	MetaRelatedTask = "io.modelcontextprotocol/related-task"
-	MetaStream      = "runnel/stream" // on text: StreamStderr or StreamEnd
+	MetaStream      = "runnel/stream" // on text: StreamStderr, StreamEnd or StreamFiles
 	// MetaCommand is how a command ended, on its result.
 	MetaCommand = "runnel/command"
 	// MetaFallbackMode is set on a handle if none of the client's response modes is available (SEP-1905).
@@ -63,6 +63,7 @@ const (
 const (
 	StreamStderr = "stderr" // a command wrote it there
 	StreamEnd    = "end"    // not output: how the command ended
+	StreamFiles  = "files"  // not output: what became of files that the command has made
 )
 
 // Implementation names a client or a server.

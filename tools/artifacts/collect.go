@@ -47,6 +47,9 @@ func (m *Made) Close() {
 	}
 }
 
+// about returns a line of a result that is not output.
+func about(text string) mcp.ContentBlock { return tools.StreamText(text, mcp.StreamFiles) }
+
 // maxReasons is how many of the files that are left out a result names.
 const maxReasons = 10
 
@@ -58,11 +61,11 @@ func (m *Made) Collect(ctx context.Context, call *tools.Call, hidden *secrets.Se
 		return nil
 	}
 	if m.unknown != nil {
-		return []mcp.ContentBlock{mcp.Text(fmt.Sprintf("[no files: %v]", m.unknown))}
+		return []mcp.ContentBlock{about(fmt.Sprintf("[no files: %v]", m.unknown))}
 	}
 	after, err := list(m.root, m.rules.Files)
 	if err != nil {
-		return []mcp.ContentBlock{mcp.Text(fmt.Sprintf("[no files: %v]", err))}
+		return []mcp.ContentBlock{about(fmt.Sprintf("[no files: %v]", err))}
 	}
 	maps.DeleteFunc(after, func(name string, _ os.FileInfo) bool { return !m.before.isChanged(name, after[name]) })
 	if len(after) == 0 {
@@ -70,7 +73,7 @@ func (m *Made) Collect(ctx context.Context, call *tools.Call, hidden *secrets.Se
 	}
 	keeper, err := call.KeepFiles(ctx, int64(*m.rules.MaxBytes))
 	if err != nil {
-		return []mcp.ContentBlock{mcp.Text(fmt.Sprintf("[no files: the task cannot be kept: %v]", err))}
+		return []mcp.ContentBlock{about(fmt.Sprintf("[no files: the task cannot be kept: %v]", err))}
 	}
 	c := collection{made: m, call: call, hidden: hidden, keeper: keeper, room: maxShown}
 	names := slices.Sorted(maps.Keys(after))
@@ -84,7 +87,7 @@ func (m *Made) Collect(ctx context.Context, call *tools.Call, hidden *secrets.Se
 		}
 	}
 	if err := keeper.Close(context.WithoutCancel(ctx)); err != nil {
-		return []mcp.ContentBlock{mcp.Text(fmt.Sprintf("[no files: %v]", err))}
+		return []mcp.ContentBlock{about(fmt.Sprintf("[no files: %v]", err))}
 	}
 	return c.all()
 }
@@ -116,7 +119,7 @@ func (c *collection) all() []mcp.ContentBlock {
 		c.reasons = append(c.reasons, fmt.Sprintf("[left out: %d more]", c.more))
 	}
 	if len(c.reasons) > 0 {
-		c.content = append(c.content, mcp.Text(strings.Join(c.reasons, "\n")))
+		c.content = append(c.content, about(strings.Join(c.reasons, "\n")))
 	}
 	return c.content
 }
