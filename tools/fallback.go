@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"runnel/rpc"
@@ -22,11 +23,13 @@ func (s *service) fallbackTools() []*entry {
 		return nil
 	}
 	const taskID = `"task_id":{"type":"string"}`
+	const until = `"until":{"type":"string","description":"answer as soon as a new line matches this regular expression (RE2), or at the end"}`
 	return []*entry{
 		fallback("start_task", "Start a tool as a background task and return at once with its task id. For work that takes minutes.",
-			`"tool":{"type":"string","description":"the name of the tool"},"arguments":{"type":"object","description":"the arguments of the tool"}`, `"tool"`, true, s.startTask),
+			`"tool":{"type":"string","description":"the name of the tool"},"arguments":{"type":"object","description":"the arguments of the tool"},`+
+				until+`,"wait_ms":{"type":"integer","minimum":0,"description":"how long to wait for until or the end, in milliseconds, 45000 at most; 20000 with until, else 0"}`, `"tool"`, true, s.startTask),
 		fallback("get_task_result", "Get the new output of a task, and how it ended. Waits for the end, up to wait_ms. What was shown before is not shown again.",
-			taskID+`,"wait_ms":{"type":"integer","minimum":0,"default":20000,"description":"how long to wait for the end, in milliseconds, 45000 at most"},`+
+			taskID+`,"wait_ms":{"type":"integer","minimum":0,"default":20000,"description":"how long to wait for the end, in milliseconds, 45000 at most"},`+until+`,`+
 				`"after":{"type":"integer","minimum":0,"description":"read from this position of the output instead; 0 = from the beginning"},`+
 				`"tail":{"type":"integer","minimum":1,"description":"only the last lines of the output, so many"},`+
 				`"grep":{"type":"string","description":"only the lines of the output that match this regular expression (RE2)"},`+
@@ -77,9 +80,22 @@ func seenBy(c *rpc.Caller) *fallbackSeen {
 }
 
 func (s *service) startTask(ctx context.Context, in *Call, p *fallbackParams) (*mcp.CallToolResult, error) {
+	if p.Until != "" { // nothing starts with a wrong one
+		if _, err := newUntil(p.Until); err != nil {
+			return nil, err
+		}
+	}
 	run, err := in.Start(ctx, p.Tool, p.Arguments)
 	if err != nil {
 		return nil, err
+	}
+	if p.Until != "" || p.wait(0) > 0 {
+		p.TaskID = run.ID()
+		result, err := s.getTaskResult(ctx, in, p)
+		if err == nil {
+			result.Content = slices.Insert(result.Content, 0, mcp.Text(fmt.Sprintf("%s is task %s.\n", p.Tool, run.ID())))
+		}
+		return result, err
 	}
 	return aboutTask(fmt.Sprintf("%s runs as task %s. Call %s with {\"task_id\": %q} to wait for its output and its result; %s stops it.",
 		p.Tool, run.ID(), s.registry.fallbackName("get_task_result"), run.ID(), s.registry.fallbackName("cancel_task")), taskMeta{TaskID: run.ID(), Status: mcp.TaskWorking}), nil

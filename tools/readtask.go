@@ -54,7 +54,17 @@ func (s *service) getTaskResult(ctx context.Context, in *Call, p *fallbackParams
 			wait = 0
 		}
 	}
-	t, err := s.awaitTask(ctx, p.TaskID, wait)
+	var t tasks.Task
+	var sought *until
+	if p.Until == "" {
+		t, err = s.awaitTask(ctx, p.TaskID, wait)
+	} else if sought, err = newUntil(p.Until); err == nil {
+		from := readsOf(in.caller).place(p.TaskID).next
+		if p.After != nil {
+			from = int64(*p.After)
+		}
+		t, err = s.awaitMatch(ctx, p.TaskID, from, sought, wait)
+	}
 	if errors.Is(err, tasks.ErrNotFound) {
 		return nil, errNoTask(p.TaskID)
 	} else if err != nil {
@@ -74,14 +84,16 @@ func (s *service) getTaskResult(ctx context.Context, in *Call, p *fallbackParams
 	if err != nil {
 		return nil, err
 	}
-	news := found(t.Matches, readsOf(in.caller).place(t.ID).seen, s.mostOf(in.caller, &t))
-	r.place.seen = t.Matches
+	s.showMatches(in.caller, &t, &r)
 	readsOf(in.caller).set(t.ID, r.place)
+	if sought != nil {
+		r.text = sought.words(&t) + r.text
+	}
 	if r.text != "" && !strings.HasSuffix(r.text, "\n") {
 		r.text += "\n"
 	}
 	meta := taskMeta{TaskID: t.ID, Status: t.Status, Next: r.place.next}
-	result := aboutTask(news+r.text+"["+s.statusLine(&t, r.more)+"]", meta)
+	result := aboutTask(r.text+"["+s.statusLine(&t, r.more)+"]", meta)
 	result.Content = append(result.Content, r.content...)
 	in.Said.Passed = true // an image of the task's result passes as it does in the result
 	if t.Status.Terminal() {
@@ -99,6 +111,12 @@ func found(now, before tasks.Matches, most int) string {
 		return news
 	}
 	return shorten.Cut(news, most/2) + "…\n"
+}
+
+// showMatches lets an answer begin with what the tool has found in its output since the last one.
+func (s *service) showMatches(c *rpc.Caller, t *tasks.Task, r *reading) {
+	r.text = found(t.Matches, readsOf(c).place(t.ID).seen, s.mostOf(c, t)) + r.text
+	r.place.seen = t.Matches
 }
 
 // position returns the position in a task's log that a client gives: none is beyond the end.

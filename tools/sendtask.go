@@ -74,6 +74,7 @@ func (s *service) sendToTask(ctx context.Context, in *Call, p *fallbackParams) (
 	if err != nil {
 		return nil, err
 	}
+	s.showMatches(in.caller, &t, &r)
 	readsOf(in.caller).set(t.ID, r.place)
 	switch {
 	case t.Status.Terminal() || t.Status == mcp.TaskInputRequired:

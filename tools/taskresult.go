@@ -37,6 +37,7 @@ type fallbackParams struct {
 	After   *float64 `json:"after"`
 	Tail    float64  `json:"tail"`
 	Grep    string   `json:"grep"`
+	Until   string   `json:"until"` // also of start_task
 	Context float64  `json:"context"`
 }
 

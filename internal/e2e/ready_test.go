@@ -137,3 +137,43 @@ func TestReadyInTheStatus(t *testing.T) {
 		})
 	}
 }
+
+// With until, an answer comes at the first new line that matches, or at the end.
+func TestUntil(t *testing.T) {
+	t.Parallel()
+	w := startWitness(&witness{t: t, patience: watchdog, plain: true}, programCommand(t, append(writeConfig(t, `
+tools:
+  build: {shell: 'echo one; sleep 0.2; echo two; sleep 0.2; printf "three> "; sleep 600'}
+  quick: {shell: 'echo one; echo two; exit 1'}
+`), "--state", stateDir(t))...))
+	for range 2 {
+		said, _ := w.texts("start_task", map[string]any{"tool": "build", "until": "^two$"})
+		id := taskID(said)
+		if !strings.HasPrefix(said, "build is task "+id+".\nmatched until: two\none\ntwo\n") {
+			t.Errorf("started until two: %q", said)
+		}
+		if said, _ = w.texts("get_task_result", map[string]any{"task_id": id, "until": "> $"}); !strings.HasPrefix(said, "matched until: three>\nthree> \n[working for ") {
+			t.Errorf("until a prompt: %q", said)
+		}
+		if said, _ = w.texts("get_task_result", map[string]any{"task_id": id, "until": "two", "wait_ms": 200}); !strings.HasPrefix(said, "no line matches until \"two\" yet\n[working for ") {
+			t.Errorf("until what has been read: %q", said)
+		}
+		if said, _ = w.texts("get_task_result", map[string]any{"task_id": id, "until": "two", "after": 0, "wait_ms": 0}); !strings.HasPrefix(said, "matched until: two\none\ntwo\n") {
+			t.Errorf("until what is there from a position on: %q", said)
+		}
+		w.texts("cancel_task", map[string]any{"task_id": id})
+		said, _ = w.texts("start_task", map[string]any{"tool": "quick", "until": "four"})
+		if !strings.Contains(said, ".\nended, and no line matched until \"four\"\none\ntwo\n[failed, exit code 1, ") {
+			t.Errorf("until what never comes: %q", said)
+		}
+		if said, _ = w.texts("get_task_result", map[string]any{"task_id": taskID(said), "until": "two", "after": 0}); !strings.HasPrefix(said, "matched until: two\n") {
+			t.Errorf("after the end: %q", said)
+		}
+		for pattern, problem := range map[string]string{"(": "not a valid regular expression", ".*": "matches every line"} {
+			if said, r := w.texts("start_task", map[string]any{"tool": "quick", "until": pattern}); !r.IsError || !strings.Contains(said, problem) {
+				t.Errorf("until %s: %q", pattern, said)
+			}
+		}
+	}
+	w.end()
+}

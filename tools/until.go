@@ -1,0 +1,141 @@
+package tools
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"time"
+
+	"runnel/internal/shorten"
+	"runnel/tasks"
+	"runnel/tools/text"
+)
+
+// until looks for the first line of a task's output that matches a pattern. It reads the log page by page; of
+// a line, the first maxUntilLine bytes are searched.
+type until struct {
+	pattern *regexp.Regexp
+	line    []byte // the unfinished line
+	found   bool
+	matched string // the line that matches
+}
+
+const (
+	maxUntilLine = 4 << 10
+	// untilQuiet is how long an unfinished line must not grow before it is searched: it may be a prompt, or
+	// half of a line.
+	untilQuiet = 100 * time.Millisecond
+)
+
+var errUntil = fmt.Errorf("searching the output takes more than %v: use a simpler until, or after", maxGrep)
+
+// newUntil compiles the argument "until".
+func newUntil(pattern string) (*until, error) {
+	re, err := text.CompilePattern(pattern)
+	if err != nil {
+		return nil, fmt.Errorf("until: %w", err)
+	}
+	if re.MatchString("") {
+		return nil, fmt.Errorf("until: %q matches every line", pattern)
+	}
+	return &until{pattern: re}, nil
+}
+
+// Write implements text.Sink.
+func (u *until) Write(p []byte) (int, error) {
+	for rest := p; len(rest) > 0 && !u.found; {
+		end := bytes.IndexAny(rest, "\r\n")
+		if end < 0 {
+			u.keep(rest)
+			break
+		}
+		u.keep(rest[:end])
+		u.search()
+		u.line = u.line[:0]
+		rest = rest[end+1:]
+	}
+	return len(p), nil
+}
+
+func (u *until) keep(p []byte) {
+	u.line = append(u.line, p[:min(len(p), maxUntilLine-len(u.line))]...)
+}
+
+// search searches the line, whole or as far as it has come.
+func (u *until) search() {
+	if line := text.StripANSI(u.line); u.pattern.Match(line) {
+		u.found, u.matched = true, string(bytes.TrimSpace(line))
+	}
+}
+
+// Insert implements text.Sink: the words are not output.
+func (u *until) Insert(string, int64) {}
+
+// Skip implements text.Sink.
+func (u *until) Skip(int64) {}
+
+// Full implements text.Sink.
+func (u *until) Full() bool { return u.found }
+
+// words says what became of the search in the output of a task, for the beginning of an answer.
+func (u *until) words(t *tasks.Task) string {
+	switch {
+	case u.found:
+		return "matched until: " + shorten.Clip(u.matched, tasks.MaxMatch) + "\n"
+	case t.Status.Terminal():
+		return fmt.Sprintf("ended, and no line matched until %q\n", u.pattern)
+	default:
+		return fmt.Sprintf("no line matches until %q yet\n", u.pattern)
+	}
+}
+
+// awaitMatch waits until a line of a task's output matches, from a position on, the task has ended, or the
+// time is over.
+func (s *service) awaitMatch(ctx context.Context, id string, from int64, u *until, limit time.Duration) (tasks.Task, error) {
+	v, release, err := s.runner.Follow(ctx, id)
+	if err != nil {
+		return tasks.Task{}, err
+	}
+	defer release()
+	wait, stop := context.WithTimeout(ctx, limit)
+	defer stop()
+	search, cancel := context.WithTimeoutCause(ctx, limit+maxGrep, errUntil)
+	defer cancel()
+	for v != nil {
+		t := v.Task()
+		if from, err = shapeLog(search, u, &t, from); err != nil || u.found {
+			break
+		}
+		quiet, stop := context.WithTimeout(wait, untilQuiet)
+		grows := v.Log().Grown(quiet, from)
+		stop()
+		if grows == nil {
+			continue
+		}
+		if u.search(); u.found {
+			break
+		}
+		if grows = v.Log().Grown(wait, from); errors.Is(grows, io.EOF) { // the end follows
+			_, _ = s.runner.AwaitView(wait, id, v)
+		}
+		if grows != nil {
+			break
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		return tasks.Task{}, context.Cause(ctx)
+	case err != nil:
+		return tasks.Task{}, err
+	}
+	t, err := s.runner.Get(ctx, id)
+	if err == nil && v == nil { // it had ended before
+		if _, err = shapeLog(search, u, &t, from); !u.found {
+			u.search()
+		}
+	}
+	return t, err
+}
