@@ -168,6 +168,27 @@ func (s scripts) confirm(tools []Tool) {
 	}
 }
 
+// readyOf returns the pattern of the line by which a server that a script starts says where it listens; "" if
+// it is none that is known. Such a tool is for a model: its call is answered then.
+func readyOf(body string) string {
+	for _, p := range []struct{ runs, pattern string }{
+		{`\b(next|nuxt|nuxi|astro|vite|vitepress) +(dev|preview)\b|(?m:^|[;&|] *|\bnpx +|\bbunx +|" *)vite( +--?\S+( +[^-\s;&|]\S*)?)* *(?m:$|[;&|"])|\bng +serve\b`, `Local:? +(https?://\S+)`},
+		{`\bwebpack-dev-server\b|\bwebpack +serve\b`, `Loopback: +(https?://[^\s,]+)`},
+		{`\bmanage\.py +runserver\b`, `Starting development server at (https?://\S+)`},
+		{`\brails +s(erver)?\b|\brackup\b|\bpuma\b`, `[Ll]istening on (\S+)`},
+		{`\bflask +run\b|\buvicorn\b|\bhypercorn\b`, `[Rr]unning on (https?://\S+)`},
+		{`\bphp +-S\b`, `Development Server \((https?://\S+)\) started`},
+		{`\bjekyll +serve\b`, `Server address: (https?://\S+)`},
+		{`\bhugo +serve(r)?\b`, `Web Server is available at (https?://\S+)`},
+		{`\bmkdocs +serve\b`, `Serving on (https?://\S+)`},
+	} {
+		if pattern(p.runs)().MatchString(body) {
+			return p.pattern
+		}
+	}
+	return ""
+}
+
 // neverEnds is why a tool is left out that a call would wait for in vain.
 const neverEnds = "they serve or watch until they are stopped"
 
@@ -184,13 +205,16 @@ func judge(t Tool, name, body string) (judged Tool, ok bool) {
 		return slices.ContainsFunc(words, func(w string) bool { return list[w] })
 	}
 	if has(endless()) || endlessAtEnd()[first] || endlessAtEnd()[last] && !harmless()[first] || endlessBody().MatchString(body) {
-		t.leftOut = neverEnds
+		if t.Ready = readyOf(body); t.Ready == "" {
+			t.leftOut = neverEnds
+		}
 	}
 	if t.Progress == "" {
 		t.Progress = progressOf(body)
 	}
 	t.Confirm = t.Confirm || asks(words) || gravely(body)
 	switch {
+	case t.Ready != "":
 	case has(slow()):
 		t.Timeout = "1h"
 	case has(quick()):

@@ -89,7 +89,8 @@ func checkConfig(t *testing.T, text string) *config.Config {
 	return conf
 }
 
-// The user is asked before what deploys or deletes, and before nothing else; what never ends is not a tool.
+// The user is asked before what deploys or deletes, and before nothing else; what never ends is not a tool,
+// unless it is a server that says when it listens.
 func TestJudge(t *testing.T) {
 	for name, want := range map[string]string{
 		"deploy": "asks", "deploy-staging": "asks", "docs:deploy": "asks", "db:reset": "asks", "clean": "asks", "distclean": "asks", "release": "asks", "publish": "asks",
@@ -106,10 +107,18 @@ func TestJudge(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
 	}
-	for body, want := range map[string]bool{"vitepress dev docs": false, "tsc --watch": false, "vite build": true, "jest --watch=false": true,
+	for body, want := range map[string]string{
+		"vite": "Local", "vite --port 3000": "Local", "npx vite --host && x": "Local", "vite build": "", "vite build --watch": "", "next dev": "Local", "nuxt dev": "Local", "cross-env A=1 webpack serve --open": "Loopback",
+		"python manage.py runserver": "Starting", "bin/rails s -p 3000": "istening", "flask run": "unning", "vitest": "", "vitest --watch": "", "hugo serve": "Web Server", "nodemon x.js": "",
+	} {
+		if ready := readyOf(body); (want == "") != (ready == "") || !strings.Contains(ready, want) {
+			t.Errorf("%s: %q, want %q", body, ready, want)
+		}
+	}
+	for body, want := range map[string]bool{"vitepress dev docs": true, "tsc --watch": false, "vite build": true, "jest --watch=false": true,
 		"rollup -c -w -m inline": false, "tsc -b -w": false, "jest --watchAll": false, "jest --watchAll=false": true, "deno run -A --watch=static/,routes/ dev.ts": false,
-		"tsx watch src/x.ts": false, "npx serve -p 8080": false, "servez .": false, "concurrently \"rollup -c\" \"servez -p 8080\"": false, "php -S localhost:80": false, "mix phx.server": false,
-		"python -m http.server": false, "uvicorn app:app": false, "pip install uvicorn": true, "grep -w x": true, "sass a.scss b.css": true,
+		"tsx watch src/x.ts": false, "npx serve -p 8080": false, "servez .": false, "concurrently \"rollup -c\" \"servez -p 8080\"": false, "php -S localhost:80": true, "mix phx.server": false,
+		"python -m http.server": false, "uvicorn app:app": true, "pip install uvicorn": true, "grep -w x": true, "sass a.scss b.css": true,
 	} {
 		if tool, _ := judge(Tool{}, "docs", body); (tool.leftOut == "") != want {
 			t.Errorf("%s: %q, want %v", body, tool.leftOut, want)

@@ -15,6 +15,7 @@ type Tool struct {
 	Inputs      []Input
 	Env         []string // "NAME=value"
 	Progress    string
+	Ready       string // the pattern of the line that says that a server listens
 	Timeout     string
 	Confirm     bool // the user must confirm each call
 	ReadOnly    bool // it changes nothing, so a host may run it in parallel
@@ -82,6 +83,9 @@ func (t Tool) write(b *strings.Builder, dir string) {
 	}
 	if t.Progress != "" {
 		line("progress", "'"+t.Progress+"'") // our own patterns: none has a '
+	}
+	if t.Ready != "" {
+		line("ready", "'"+t.Ready+"'") // none of these has a ' either
 	}
 	if t.Timeout != "" {
 		line("timeout", t.Timeout)
