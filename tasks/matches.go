@@ -67,6 +67,17 @@ func (m Matches) of(name string) (n Named) {
 	return n
 }
 
+// Told returns how many lines are kept to be told, of all names.
+func (m Matches) Told() (n int) {
+	if m.Ready != nil {
+		n++
+	}
+	for _, named := range m.Named {
+		n += len(named.Lines)
+	}
+	return n
+}
+
 // Message returns the matches as one line of a status message, "" if there are none.
 func (m Matches) Message() string {
 	var parts []string

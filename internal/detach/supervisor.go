@@ -187,7 +187,7 @@ func supervise(in io.Reader, answer io.WriteCloser) error {
 		notices.Replace(o.Notices)
 	}
 	store := sqlite.New(sqlite.Options{Dir: string(o.StateDir), MaxState: o.MaxState, Recovered: notices.Tell, Log: log})
-	runner := run.NewRunner(run.Options{State: store, Owner: string(o.Owner), MaxPending: o.MaxPending, ErrorsComplete: o.ErrorsComplete, Ended: notices.Tell, Secrets: hidden, Log: log})
+	runner := run.NewRunner(run.Options{State: store, Owner: string(o.Owner), MaxPending: o.MaxPending, ErrorsComplete: o.ErrorsComplete, Ended: notices.Tell, Matched: notices.Tell, Secrets: hidden, Log: log})
 	run, err := o.take(ctx, runner, log)
 	said := taken
 	if err != nil {

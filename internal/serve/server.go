@@ -101,6 +101,7 @@ func (s *Setup) newRunner(conf *config.Config, store tasks.State, observer run.O
 		Limits:       limits(conf),
 		Observer:     observer,
 		Ended:        s.Notices.Tell,
+		Matched:      s.Notices.Tell,
 		MaxPending:   int(conf.Partials.MaxPending),
 		Secrets:      s.secrets,
 		Log:          log,

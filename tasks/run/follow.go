@@ -116,6 +116,9 @@ func (v *View) watchUntilEnd(client Client) (tasks.Task, error) {
 		}
 		if matched {
 			v.announceMatches(client)
+			if now := v.Task(); v.place.now == offered && v.runner.o.Matched != nil && now.Matches.Told() > before.Matches.Told() {
+				v.runner.o.Matched(&now) // a worker reports nothing
+			}
 		} else if t.Status != before.Status || t.Waiting != before.Waiting || t.Waiting && t.StatusMessage != before.StatusMessage {
 			client.Status(t.Wire(v.runner.o.PollInterval))
 			v.changes.Send()

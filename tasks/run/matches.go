@@ -21,6 +21,7 @@ type matching struct {
 	timer    *time.Timer // announces matches; nil before the first one
 	at       time.Time   // when matches were last announced
 	unstored bool        // there are matches that the state does not have
+	reported int         // how many were reported to Options.Matched; guarded by changing
 }
 
 // Ready reports that the tool is ready after a time, which line shows. Only the first call counts.
@@ -105,9 +106,13 @@ func (v *View) announceMatches(client Client) {
 	v.changes.Send()
 }
 
-// reportMatches reports matches to Options.Matched, as reportEnd reports an end.
+// reportMatches reports new matches to Options.Matched, as reportEnd reports an end. Those beyond the limit of
+// their name are not reported: people hear of their number at the end. changing is held.
 func (r *Run) reportMatches(t *tasks.Task) {
-	if r.runner.o.Matched != nil && (r.spec.Handle || r.spec.Late) && t.Attempt == 0 {
-		r.runner.o.Matched(t)
+	n := t.Matches.Told()
+	if n == r.matching.reported || r.runner.o.Matched == nil || !r.spec.Handle && !r.spec.Late || t.Attempt > 0 {
+		return
 	}
+	r.matching.reported = n
+	r.runner.o.Matched(t)
 }

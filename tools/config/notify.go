@@ -12,7 +12,7 @@ import (
 // a duration means {after: DURATION}, and never means nobody.
 type Notify struct {
 	After   *Duration `yaml:"after"`   // the end of a shorter task is not reported; default 30 s
-	On      []string  `yaml:"on"`      // statuses that are reported; default: completed, failed, cancelled
+	On      []string  `yaml:"on"`      // statuses that are reported, and OnMatch; default: completed, failed, cancelled
 	Desktop *bool     `yaml:"desktop"` // a notification on the desktop; default: true without command and url
 	Command []string  `yaml:"command"` // a program that gets the notice in variables; its arguments follow
 	URL     string    `yaml:"url"`     // where the notice is sent as JSON, by POST; ${NAME} is a variable of runnel's environment
@@ -21,6 +21,10 @@ type Notify struct {
 
 	Never bool // nothing is reported
 }
+
+// OnMatch is the word in Notify.On for what a tool finds in its output (Command.Ready, Command.Watch), however
+// short its task is.
+const OnMatch = "match"
 
 // defaultAfter is about as long as people wait and watch a task.
 const defaultAfter = Duration(30 * time.Second)
@@ -59,8 +63,8 @@ func (n *Notify) Complete() error {
 		return &Error{Key: "after", Problem: n.After.String() + " is negative", Allowed: "0 or more"}
 	}
 	for i, status := range n.On {
-		if !slices.Contains(reported, status) {
-			return &Error{Key: fmt.Sprintf("on[%d]", i), Problem: fmt.Sprintf("%q is unknown", status), Allowed: "completed, failed, cancelled"}
+		if status != OnMatch && !slices.Contains(reported, status) {
+			return &Error{Key: fmt.Sprintf("on[%d]", i), Problem: fmt.Sprintf("%q is unknown", status), Allowed: "completed, failed, cancelled, match"}
 		}
 	}
 	if n.On == nil {
@@ -73,7 +77,7 @@ func (n *Notify) Complete() error {
 	switch {
 	case n.Never:
 	case len(n.On) == 0:
-		return &Error{Key: "on", Problem: "is empty: nothing is reported", Allowed: "completed, failed, cancelled; or notify: never"}
+		return &Error{Key: "on", Problem: "is empty: nothing is reported", Allowed: "completed, failed, cancelled, match; or notify: never"}
 	case !*n.Desktop && !others:
 		return &Error{Key: "desktop", Problem: "false leaves no way to notify", Allowed: "command or url beside it; or notify: never"}
 	case len(n.Command) > 0 && n.Command[0] == "":

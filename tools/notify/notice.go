@@ -11,11 +11,13 @@ import (
 	"runnel/internal/shorten"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tools/config"
 	"runnel/tools/secrets"
 	"runnel/tools/text"
 )
 
-// notice describes the end of a task. Its JSON is what a url gets.
+// notice describes the end of a task, or what one that goes on has found in its output. Its JSON is what a url
+// gets.
 type notice struct {
 	Task    string  `json:"task"`
 	Tool    string  `json:"tool"`
@@ -39,15 +41,22 @@ func newNotice(t *tasks.Task, hidden *secrets.Set) *notice {
 	clean := func(s string, most int) string {
 		return shorten.Clip(strings.TrimSpace(text.Printable(string(text.StripANSI([]byte(hidden.String(s)))))), most)
 	}
+	status := string(t.Status)
+	if !t.Status.Terminal() {
+		status = config.OnMatch
+	}
 	return &notice{
-		Task: t.ID, Tool: clean(t.Tool, maxTool), Status: string(t.Status),
+		Task: t.ID, Tool: clean(t.Tool, maxTool), Status: status,
 		Seconds: math.Round(took.Seconds()*1000) / 1000, Message: clean(message(t), maxMessage), Host: host, took: took,
 	}
 }
 
-// message returns why a task failed, with its last line of output; for any other task, the last line of its
-// result.
+// message returns why a task failed, with its last line of output; what one that goes on has found; for any
+// other task, the last line of its result.
 func message(t *tasks.Task) string {
+	if !t.Status.Terminal() {
+		return t.Matches.Message()
+	}
 	if said := lines(t.StatusMessage); len(said) > 1 {
 		return said[0] + ": " + said[len(said)-1]
 	} else if len(said) == 1 {
@@ -77,7 +86,7 @@ func lines(s string) (list []string) {
 
 // title returns the notice in a few words. It never begins with words of a stranger.
 func (n *notice) title() string {
-	ended := map[string]string{"completed": "completed", "failed": "failed", "cancelled": "was cancelled"}[n.Status]
+	ended := map[string]string{"completed": "completed", "failed": "failed", "cancelled": "was cancelled", config.OnMatch: "has a match"}[n.Status]
 	return "runnel: " + n.Tool + " " + ended + " after " + text.Seconds(n.took)
 }
 

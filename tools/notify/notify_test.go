@@ -147,6 +147,24 @@ func TestRules(t *testing.T) {
 	}
 }
 
+// on: [match] reports what a task that goes on has found in its output, however short it is.
+func TestMatchIsReported(t *testing.T) {
+	path, dir := programs(t)
+	n := notices(t, path, "notify: {command: [told], on: [match, failed]}\ntools: {quiet: {command: [x], notify: {command: [told]}}}\n", nil, t.Output())
+	working := ended("dev", mcp.TaskWorking, 1200*time.Millisecond, "")
+	working.Outcome = nil
+	working.Matches = tasks.Matches{}.IsReady(time.Second, "listening on http://localhost:1/")
+	n.Tell(working)
+	working = new(*working)
+	working.Tool = "quiet"
+	n.Tell(working)
+	n.Close()
+	const want = "\x00RUNNEL_TASK_ID=id\x00RUNNEL_TASK_MESSAGE=ready after 1 s: listening on http://localhost:1/\x00RUNNEL_TASK_SECONDS=1.2\x00RUNNEL_TASK_STATUS=match\x00RUNNEL_TASK_TOOL=dev\x00"
+	if got, _ := os.ReadFile(filepath.Join(dir, "told.noted")); string(got) != want {
+		t.Errorf("%q\nwant %q", got, want)
+	}
+}
+
 // A runnel that the command of a notice starts tells nobody.
 func TestCircle(t *testing.T) {
 	path, dir := programs(t)

@@ -33,7 +33,7 @@ type Rules struct {
 // rule is the rule of a tool. nil reports nothing.
 type rule struct {
 	after time.Duration
-	on    []string // statuses
+	on    []string // statuses, and config.OnMatch
 	ways  []*way
 }
 
@@ -133,8 +133,11 @@ func (r *Rules) rule(conf *config.Notify) (*rule, error) {
 	return made, nil
 }
 
-// wants reports whether the end of a task is to be reported.
+// wants reports whether the end of a task is to be reported, or of one that goes on, what it has found.
 func (r *rule) wants(t *tasks.Task) bool {
+	if r != nil && !t.Status.Terminal() {
+		return slices.Contains(r.on, config.OnMatch)
+	}
 	return r != nil && t.UpdatedAt.Sub(t.CreatedAt) >= r.after && slices.Contains(r.on, string(t.Status))
 }
 
