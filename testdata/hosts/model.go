@@ -1,6 +1,8 @@
 package hosts
 
 import (
+	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -32,6 +34,7 @@ type Model struct {
 	notes     []string        // what its host says of tasks in the background
 	asked     int             // requests with tools
 	strangers map[string]bool // requests that no model answers
+	pictures  map[string]bool // the PNG files in all requests
 	trace     io.Writer
 }
 
@@ -87,7 +90,7 @@ func Serve(play Play, trace io.Writer) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{URL: "http://" + l.Addr().String(), play: play, strangers: map[string]bool{}, trace: trace}
+	m := &Model{URL: "http://" + l.Addr().String(), play: play, strangers: map[string]bool{}, pictures: map[string]bool{}, trace: trace}
 	m.server = &http.Server{Handler: m}
 	go func() { _ = m.server.Serve(l) }()
 	return m, nil
@@ -145,6 +148,7 @@ func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, `{"error":{"message":"this is a scripted model","type":"not_found_error"}}`, http.StatusNotFound)
 		return
 	}
+	m.look(body)
 	d := dialects[i]
 	c, err := d.read(r.URL.Path, body)
 	if err != nil {
@@ -160,6 +164,25 @@ func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	d.answer(out, c, text, calls)
 	m.tracef("<-- %s\n\n", out.sent.String())
+}
+
+// look keeps the pictures of a request: every dialect has them in base64, and each has its own words around.
+func (m *Model) look(body []byte) {
+	for _, text := range regexp.MustCompile(`[A-Za-z0-9+/]{100,}=*`).FindAll(body, -1) {
+		data, err := base64.StdEncoding.DecodeString(string(text))
+		if err == nil && bytes.HasPrefix(data, []byte("\x89PNG")) {
+			m.mu.Lock()
+			m.pictures[string(data)] = true
+			m.mu.Unlock()
+		}
+	}
+}
+
+// Saw reports whether a request had a picture, byte by byte.
+func (m *Model) Saw(picture []byte) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.pictures[string(picture)]
 }
 
 // next says what the model does after a conversation. Without tools it was asked for something else, such as

@@ -130,6 +130,29 @@ var Scenarios = []Scenario{
 		},
 	},
 	{
+		Name: "plot", // gnuplot draws a picture, which is a file; the model sees it
+		Config: `tools: {plot: {description: Plots a curve, dir: DIR, artifacts: ["*.png"],
+  command: [gnuplot, -e, "set terminal png size 640,480; set output 'curve.png'; plot sin(x)"]}}`,
+		Play: func(_ *Run, results []Result) []Call {
+			if len(results) < 2 {
+				return []Call{{Tool: "plot"}}
+			}
+			return nil
+		},
+		Check: func(run *Run) {
+			picture, err := os.ReadFile(filepath.Join(run.Dir, "curve.png"))
+			if err != nil {
+				run.Fatalf("%v: this needs Debian's gnuplot-nox", err)
+			}
+			saw := run.Model.Saw(picture)
+			if !saw && slices.Contains([]string{"claude-code", "gemini", "codex", "goose"}, run.Host.Name) { // the others have not been tried
+				run.Errorf("the model has not seen the %d bytes of the picture", len(picture))
+			}
+			run.Figure("picture", "%d bytes, seen: %t", len(picture), saw)
+		},
+		NoGolden: true, // it has the ids of tasks
+	},
+	{
 		Name:     "cancelled",
 		Config:   waitConfig,
 		Play:     once("wait", nil),
