@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/charmbracelet/x/ansi"
@@ -10,8 +11,8 @@ import (
 
 // Drawn gives the text of a terminal as it stands after programs have drawn over it: spinners, progress bars,
 // lists that are drawn again. It takes what a program prints, and passes on each line once the program cannot
-// reach it any more, because it has moved above the screen. What is shown on the alternate screen is left out,
-// since it disappears when the program leaves that.
+// reach it any more, because it has moved above the screen. What is shown on the alternate screen disappears
+// when the program leaves that; of a program that ends there, its last screen is passed on.
 //
 // Unlike Screen it breaks no line at the width of the terminal: what is longer was meant as one line, and
 // nothing tells the two apart afterwards. It holds the lines of one screen, of at most maxRow cells each.
@@ -23,15 +24,22 @@ type Drawn struct {
 	// line is valid until Take returns.
 	Take func(line []byte, at int64)
 
-	parser    *ansi.Parser
-	rows      []row
-	x, y      int // of the cursor; y counts from rows[0]
-	savedX    int
-	savedY    int
-	alternate bool
-	at        int64 // the position of what is being read
-	line      []byte
-	spare     []rune // memory for the cells of the next row
+	parser   *ansi.Parser
+	escape   bool // the last byte was ESC
+	inString bool // of a title, say, which is left out
+	screen
+	main  *screen // while the alternate screen is shown; otherwise nil
+	at    int64   // the position of what is being read
+	line  []byte
+	spare []rune // memory for the cells of the next row
+}
+
+// screen is what a terminal shows.
+type screen struct {
+	rows           []row
+	x, y           int // of the cursor; y counts from rows[0]
+	savedX, savedY int
+	top, bottom    int // the rows that scroll; bottom is the one after them, 0 if all do
 }
 
 // row is a line of a terminal. A character that is wider than a cell is followed by cells with wide.
@@ -50,8 +58,8 @@ const (
 
 func (d *Drawn) init() {
 	d.parser = ansi.NewParser()
-	d.parser.SetDataSize(1 << 10) // strings, such as titles, are dropped
-	d.parser.SetHandler(ansi.Handler{Print: d.print, Execute: d.control, HandleCsi: d.sequence, HandleEsc: d.escape})
+	d.parser.SetDataSize(1) // Write leaves strings out
+	d.parser.SetHandler(ansi.Handler{Print: d.print, Execute: d.control, HandleCsi: d.sequence, HandleEsc: d.function})
 	d.rows = []row{{}}
 }
 
@@ -62,8 +70,32 @@ func (d *Drawn) Write(p []byte, at int64) {
 	}
 	d.at = at
 	for _, b := range p {
-		d.parser.Advance(b)
+		d.advance(b)
 	}
+}
+
+// advance takes a byte. The parser would end a string, such as a title, at some bytes of UTF-8, and never end
+// one that has no end: so a string ends at BEL or at a sequence and, as it may have been cut off, with its line.
+func (d *Drawn) advance(b byte) {
+	const bel, can, sub, esc = '\a', 0x18, 0x1a, 0x1b
+	if d.inString {
+		switch b {
+		case bel, can, sub:
+			d.inString = false
+			return
+		case esc, '\n', '\r':
+			d.inString = false
+		default:
+			return
+		}
+	}
+	if d.escape && strings.IndexByte("]PX^_", b) >= 0 {
+		d.escape, d.inString = false, true
+		d.parser.Reset()
+		return
+	}
+	d.escape = b == esc
+	d.parser.Advance(b)
 }
 
 // End passes on what is left.
@@ -71,21 +103,35 @@ func (d *Drawn) End() {
 	if d.parser == nil {
 		return
 	}
+	d.parser = nil
+	if d.main != nil {
+		shown := d.screen
+		d.leaveAlternate()
+		d.passScreen("\n")
+		d.screen = shown
+	}
+	d.passScreen("")
+}
+
+// passScreen passes on all rows, and the last one with an end.
+func (d *Drawn) passScreen(end string) {
 	last := len(d.rows) - 1
-	end := ""
 	for ; last > d.y && len(d.rows[last].cells) == 0; last-- { // it was erased
 		end = "\n"
 	}
 	for i := range last {
 		d.pass(&d.rows[i], "\n")
 	}
-	if r := &d.rows[last]; len(r.cells) > 0 || end != "" {
+	if r := &d.rows[last]; len(r.cells) > 0 || end != "" && last < len(d.rows)-1 {
 		d.pass(r, end)
 	}
-	d.parser = nil
 }
 
+// pass passes on a row, unless it is one of the alternate screen.
 func (d *Drawn) pass(r *row, end string) {
+	if d.main != nil {
+		return
+	}
 	d.line = append(r.text(d.line[:0]), end...)
 	d.Take(d.line, r.at)
 }
@@ -105,7 +151,7 @@ func (r *row) text(dst []byte) []byte {
 
 // print puts a character where the cursor is.
 func (d *Drawn) print(c rune) {
-	if d.alternate {
+	if c >= 0x80 && c < 0xa0 { // a control character
 		return
 	}
 	r := d.row()
@@ -212,13 +258,9 @@ func (r *row) cut(n int) {
 }
 
 func (d *Drawn) control(c byte) {
-	if d.alternate {
-		return
-	}
 	switch c {
 	case '\n', '\v', '\f':
-		d.y++
-		d.row()
+		d.lineFeed()
 	case '\r':
 		d.x = 0
 	case '\b':
@@ -233,18 +275,55 @@ func (d *Drawn) control(c byte) {
 	}
 }
 
-func (d *Drawn) escape(cmd ansi.Cmd) {
+// lineFeed moves the cursor down, and the text up if there is no row below.
+func (d *Drawn) lineFeed() {
+	switch {
+	case d.bottom == 0 || d.y < d.bottom-1:
+		d.y++
+		d.row()
+	case d.y == d.bottom-1:
+		d.row()
+		if d.top == 0 {
+			d.pass(&d.rows[0], "\n")
+		}
+		d.rows = slices.Insert(slices.Delete(d.rows, d.top, d.top+1), d.bottom-1, row{at: d.at})
+	case d.y < d.Rows-1: // below the rows that scroll
+		d.y++
+	}
+}
+
+// function takes a sequence of ESC and one character.
+func (d *Drawn) function(cmd ansi.Cmd) {
 	switch cmd.Final() {
 	case '7':
 		d.savedX, d.savedY = d.x, d.y
 	case '8':
 		d.x, d.y = d.savedX, d.savedY
-	case 'D', 'E':
-		d.control('\n')
+	case 'D':
+		d.lineFeed()
+	case 'E':
+		d.x = 0
+		d.lineFeed()
 	case 'M':
 		d.y = max(d.y-1, 0)
 	case 'c':
-		d.alternate = false
+		d.leaveAlternate()
+	}
+}
+
+// showAlternate shows the alternate screen, which is empty.
+func (d *Drawn) showAlternate() {
+	if d.main == nil {
+		main := d.screen
+		d.main = &main
+		d.screen = screen{rows: []row{{at: d.at}}}
+	}
+}
+
+func (d *Drawn) leaveAlternate() {
+	if d.main != nil {
+		d.screen = *d.main
+		d.main = nil
 	}
 }
 
@@ -257,13 +336,17 @@ func (d *Drawn) sequence(cmd ansi.Cmd, params ansi.Params) {
 	n := max(arg(0, 1), 1)
 	if cmd.Prefix() == '?' {
 		for i := range params {
-			if p := arg(i, 0); (cmd.Final() == 'h' || cmd.Final() == 'l') && (p == 1049 || p == 1047 || p == 47) {
-				d.alternate = cmd.Final() == 'h'
+			switch p := arg(i, 0); {
+			case p != 1049 && p != 1047 && p != 47:
+			case cmd.Final() == 'h':
+				d.showAlternate()
+			case cmd.Final() == 'l':
+				d.leaveAlternate()
 			}
 		}
 		return
 	}
-	if d.alternate || cmd.Prefix() != 0 || cmd.Intermediate() != 0 {
+	if cmd.Prefix() != 0 || cmd.Intermediate() != 0 {
 		return
 	}
 	r := d.row()
@@ -286,6 +369,12 @@ func (d *Drawn) sequence(cmd ansi.Cmd, params ansi.Params) {
 		d.savedX, d.savedY = d.x, d.y
 	case 'u':
 		d.x, d.y = d.savedX, d.savedY
+	case 'r':
+		d.top, d.bottom = min(n, d.Rows)-1, min(max(arg(1, d.Rows), 1), d.Rows)
+		if d.bottom-d.top < 2 || d.top == 0 && d.bottom == d.Rows {
+			d.top, d.bottom = 0, 0
+		}
+		d.x, d.y = 0, 0
 	case 'K':
 		d.eraseLine(r, arg(0, 0))
 	case 'J':

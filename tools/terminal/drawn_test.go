@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -13,12 +14,10 @@ import (
 func draw(t *testing.T, printed string) string {
 	t.Helper()
 	var b strings.Builder
-	last := int64(0)
 	d := Drawn{Rows: 40, Take: func(line []byte, at int64) {
-		if at < last || at > int64(len(printed)) {
-			t.Errorf("%.100q began at %d, the line before at %d", line, at, last)
+		if at < 0 || at > int64(len(printed)) {
+			t.Errorf("%.100q began at %d", line, at)
 		}
-		last = at
 		b.Write(line)
 	}}
 	for at := 0; at < len(printed); {
@@ -45,23 +44,40 @@ func TestDrawn(t *testing.T) {
 		"50%\b\b\b60%":                           "60%",
 		"one\r\ntwo\r\n\x1b[2A\x1b[2KONE\r\n":    "ONE\ntwo\n",
 		"one\r\ntwo\r\n\x1b[1A\x1b[2K\x1b[1Aone": "one\n",
-		"before\r\n\x1b[?1049hfull\r\nscreen\x1b[?1049lafter": "before\nafter",
-		"\x1b]0;title\a\x1b[31mred\x1b[0m":                    "red",
-		"漢字\r\x1b[3Gx":                                        "漢x ", // the blank is half of what was there
-		"漢字\x1b[2Gx":                                          " x字",
-		"e\u0301a\x1b[1Gi":                                    "ia",
-		"abc\x1b[2G\x1b[P":                                    "ac",
-		"abc\x1b[2G\x1b[@x":                                   "axbc",
-		"a\tb\x1b[4Gx":                                        "a  x    b",
-		"lost\x1b[2J\x1b[Hkept":                               "kept",
-		strings.Repeat("x", 300) + "\r\ny":                    strings.Repeat("x", 300) + "\ny",
-		strings.Repeat("line\r\n", 100) + "\x1b[99Atop":       strings.Repeat("line\n", 61) + "tope\n" + strings.Repeat("line\n", 38),
+		"before\r\n\x1b[?1049hfull\r\nscreen\x1b[?1049lafter":      "before\nafter",
+		"before\r\n\x1b[?1049hfull\r\nscreen":                      "before\nfull\nscreen",
+		"one\r\ntwo\r\n\x1b[?1049h\x1bM\x1bM\x1bM\x1b[?1049lafter": "one\ntwo\nafter",
+		"a\r\n\x1b]0;cut off\r\nb\r\n\x1bPq\r\nc":                  "a\n\nb\n\nc",
+		"\x1b]0;✔ title\aafter\x1b]8;;x\x1b\\ link":                "after link",
+		"\x1b]0;title\a\x1b[31mred\x1b[0m":                         "red",
+		"漢字\r\x1b[3Gx":                                             "漢x ", // the blank is half of what was there
+		"漢字\x1b[2Gx":                                               " x字",
+		"e\u0301a\x1b[1Gi":                                         "ia",
+		"abc\x1b[2G\x1b[P":                                         "ac",
+		"abc\x1b[2G\x1b[@x":                                        "axbc",
+		"a\tb\x1b[4Gx":                                             "a  x    b",
+		"lost\x1b[2J\x1b[Hkept":                                    "kept",
+		strings.Repeat("x", 300) + "\r\ny":                         strings.Repeat("x", 300) + "\ny",
+		strings.Repeat("line\r\n", 100) + "\x1b[99Atop":            strings.Repeat("line\n", 61) + "tope\n" + strings.Repeat("line\n", 38),
 	} {
 		for range 3 {
 			if got := draw(t, printed); got != want {
 				t.Errorf("%q stands as %q, want %q", printed, got, want)
 			}
 		}
+	}
+	// A bar below the rows that scroll, as apt has it.
+	bar := "\x1b7\x1b[1;39r\x1b8"
+	for i := range 60 {
+		bar += fmt.Sprintf("line %d\r\n\x1b7\x1b[40;1HProgress: %d%%\x1b8", i, i)
+	}
+	bar += "\x1b7\x1b[1;40r\x1b[40;1H\x1b[K\x1b8end\r\n"
+	var lines strings.Builder
+	for i := range 60 {
+		fmt.Fprintf(&lines, "line %d\n", i)
+	}
+	if got, want := draw(t, bar), lines.String()+"end\n"; got != want {
+		t.Errorf("with a bar below: %q, want %q", got, want)
 	}
 	long := strings.Repeat("y", 3*maxRow+5)
 	if got := draw(t, "a\r\n"+long+"\r\nb"); got != "a\n"+long+"\nb" {
@@ -71,7 +87,7 @@ func TestDrawn(t *testing.T) {
 
 // Whatever a program prints, it is bounded and valid, and its lines come in order.
 func TestDrawnAnything(t *testing.T) {
-	words := []string{"a", "漢", "\u0301", "\r", "\n", "\b", "\t", "\x1b[A", "\x1b[9B", "\x1b[7C", "\x1b[70000C", "\x1b[D", "\x1b[5;9H", "\x1b[K", "\x1b[1K", "\x1b[2K", "\x1b[J", "\x1b[1J", "\x1b[2J", "\x1b[3P", "\x1b[2@", "\x1b[9X", "\x1b7", "\x1b8", "\x1bM", "\x1b[?1049h", "\x1b[?1049l", "\x1b[", "\x1b]", "\x1bP", "\x07", "x y"}
+	words := []string{"a", "漢", "\u0301", "\r", "\n", "\b", "\t", "\x1b[A", "\x1b[9B", "\x1b[7C", "\x1b[70000C", "\x1b[D", "\x1b[5;9H", "\x1b[K", "\x1b[1K", "\x1b[2K", "\x1b[J", "\x1b[1J", "\x1b[2J", "\x1b[3P", "\x1b[2@", "\x1b[9X", "\x1b7", "\x1b8", "\x1bM", "\x1b[?1049h", "\x1b[?1049l", "\x1b[2;5r", "\x1b[;39r", "\x1b[r", "\x1b[", "\x1b]", "\x1bP", "\x07", "x y"}
 	for range 300 {
 		var b strings.Builder
 		for range rand.IntN(200) {
