@@ -35,8 +35,15 @@ type Queue interface {
 	Order(ctx context.Context, owner string, o Order) error
 	Withdraw(ctx context.Context, owner string, o Order) error
 	Orders(ctx context.Context, owner string) ([]Order, error)
-	// Stored returns how many bytes an owner's tasks take, and how many they may take; 0 = no limit.
-	Stored(ctx context.Context, owner string) (bytes, limit int64, err error)
+	// Stored returns where an owner's tasks are stored.
+	Stored(ctx context.Context, owner string) (Storage, error)
+}
+
+// Storage is what an owner's tasks take of the servers.
+type Storage struct {
+	Bytes, Limit int64 // taken, and how many they may take; 0 = no limit
+	Replicas     int   // how many servers should have them
+	Current      int   // how many have everything
 }
 
 // Waiting is what waits for the workers of one class.

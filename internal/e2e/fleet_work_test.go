@@ -154,13 +154,18 @@ tools:
 	}
 	page := scrape(t, ones)
 	for _, line := range []string{`runnel_tasks_live 1`, `runnel_worker_slots 0`, `runnel_worker_handed_back_total{class="builds",why="leaving"} 1`} {
-		if !strings.Contains(page, line+"\n") || strings.Contains(page, "runnel_tasks_ended_total") {
+		if !strings.Contains(page, line+"\n") || strings.Contains(page, "ended_total") {
 			t.Errorf("no %s, or an end that was another worker's, in:\n%s", line, page)
 		}
 	}
 	c.write("go-one")
 	if err := c.ends(one, watchdog); err != nil {
 		t.Error(err)
+	}
+	for _, said := range []string{fmt.Sprintf(`"running":["build %s`, first), "takes no more tasks, and ends when those that run have ended", "this worker has ended"} {
+		if !strings.Contains(ones.String(), said) {
+			t.Errorf("the worker does not say %q:\n%s", said, ones)
+		}
 	}
 	for id, who := range map[string]string{first: "one", second: "two"} {
 		if out := c.runs("tasks", "wait", id) + c.runs("tasks", "result", id); !strings.Contains(out, "begun on "+who+"\ndone\n") || strings.Contains(out, "attempt") {
@@ -179,10 +184,11 @@ tools:
 		`runnel_worker_taken_total{class="builds",tool="build",attempt="1"} 1`,
 		`runnel_worker_taken_total{class="builds",tool="slow",attempt="1"} 1`,
 		`runnel_worker_wait_seconds_count{class="builds"} 2`,
-		`runnel_tasks_ended_total{status="completed",tool="build"} 1`,
+		`runnel_worker_ended_total{status="completed",tool="build"} 1`,
 		`runnel_tasks_live 1`, `runnel_worker_slots 2`,
 		`runnel_fleet_up{owner="local"} 1`, `runnel_fleet_workers{owner="local",class="builds"} 1`, `runnel_fleet_slots{owner="local",class="builds"} 2`,
 		`runnel_fleet_waiting{owner="local",class="builds"} 0`, `runnel_state_max_bytes{owner="local"} `,
+		`runnel_state_replicas{owner="local"} 1`, `runnel_state_replicas_current{owner="local"} 1`, `runnel_fleet_paused{owner="local",class="builds"} 0`,
 	} {
 		if !strings.Contains(page, line) {
 			t.Errorf("no %s in:\n%s", line, page)
@@ -601,7 +607,15 @@ tools:
 		t.Errorf("%s", out)
 	}
 	c.until(`(?m)^blue .* stopping `, "fleet")
-	_, log := c.work("two", "--name", "blue", "--slots", "2", "--log-format", "json")
+	_, log := c.work("two", "--name", "blue", "--slots", "2", "--metrics", "127.0.0.1:0", "--log-format", "json")
+	gauge := func(line string) {
+		t.Helper()
+		for deadline := time.Now().Add(watchdog); !strings.Contains(scrape(t, log), line+"\n"); time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("no %s in:\n%s", line, scrape(t, log))
+			}
+		}
+	}
 	c.offer("build")
 	c.file("ran", `\Aone\ntwo\n\z`)
 	c.write("go")
@@ -625,6 +639,8 @@ tools:
 		}
 		c.until(`class others is paused; runnel fleet resume others ends that`, "fleet")
 		reads(`"paused":["others"]`, n+1, logs...)
+		gauge(`runnel_fleet_paused{owner="local",class="others"} 1`)
+		gauge(`runnel_fleet_slots{owner="local",class="others"} 0`)
 		_, log := c.work("three", "--slots", "1", "--log-format", "json")
 		waits := c.offer("other")
 		c.offer("build")
@@ -633,6 +649,7 @@ tools:
 		c.file("others", fmt.Sprintf(`\A(\w+\n){%d}\z`, n+1))
 		reads(`"paused":[]`, n+1, logs...)
 		reads(`"paused":[]`, 1, log)
+		gauge(`runnel_fleet_paused{owner="local",class="others"} 0`)
 		logs = append(logs, log)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	prometheus "github.com/VictoriaMetrics/metrics"
@@ -38,9 +39,15 @@ func (m *Metrics) WatchFleet(queue tasks.Queue, owners func() []string, log zero
 					now.GetOrCreateGauge(fmt.Sprintf("runnel_fleet_%s{owner=%q,class=%q}", name, owner, class), nil).Add(float64(n))
 				}
 			}
+			paused := map[string]float64{}
 			for _, worker := range workers {
 				for _, class := range worker.Classes {
-					add(class, 1, worker.Slots, len(worker.Running), 0)
+					slots := worker.Slots
+					paused[class] += 0
+					if slices.Contains(worker.Paused, class) {
+						slots, paused[class] = 0, 1
+					}
+					add(class, 1, slots, len(worker.Running), 0)
 				}
 			}
 			set := func(name string, value float64) { now.GetOrCreateGauge(name, nil).Set(value) }
@@ -49,9 +56,20 @@ func (m *Metrics) WatchFleet(queue tasks.Queue, owners func() []string, log zero
 				since := max(time.Since(waits.Since).Seconds(), 0) // another machine's clock may be ahead
 				set(fmt.Sprintf("runnel_fleet_oldest_seconds{owner=%q,class=%q}", owner, class), since)
 			}
-			if stored, limit, err := queue.Stored(ctx, owner); err == nil {
-				set(fmt.Sprintf("runnel_state_bytes{owner=%q}", owner), float64(stored))
-				set(fmt.Sprintf("runnel_state_max_bytes{owner=%q}", owner), float64(limit))
+			orders, _ := queue.Orders(ctx, owner) // workers say what they obey, too
+			for _, o := range orders {
+				if o.What == tasks.OrderPause {
+					paused[o.Name] = 1
+				}
+			}
+			for class, is := range paused {
+				set(fmt.Sprintf("runnel_fleet_paused{owner=%q,class=%q}", owner, class), is)
+			}
+			if stored, err := queue.Stored(ctx, owner); err == nil {
+				set(fmt.Sprintf("runnel_state_bytes{owner=%q}", owner), float64(stored.Bytes))
+				set(fmt.Sprintf("runnel_state_max_bytes{owner=%q}", owner), float64(stored.Limit))
+				set(fmt.Sprintf("runnel_state_replicas{owner=%q}", owner), float64(stored.Replicas))
+				set(fmt.Sprintf("runnel_state_replicas_current{owner=%q}", owner), float64(stored.Current))
 			}
 		}
 		now.WritePrometheus(w)

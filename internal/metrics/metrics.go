@@ -24,6 +24,7 @@ type Metrics struct {
 	set       *prometheus.Set
 	live      *prometheus.Gauge
 	retrieved *prometheus.Counter
+	owners    owners
 }
 
 // New makes metrics that count nothing yet.
@@ -47,8 +48,14 @@ func (m *Metrics) count(format string, labels ...any) {
 	m.set.GetOrCreateCounter(fmt.Sprintf(format, labels...)).Inc()
 }
 
-// buckets are upper bounds in seconds: 10 ms to 44 min.
-var buckets = []float64{0.01, 0.04, 0.16, 0.64, 2.56, 10.24, 40.96, 163.84, 655.36, 2621.44}
+// buckets are upper bounds in seconds, 10 ms to 44 min. Each is twice the one before: a quantile that Prometheus
+// takes between two of them is then at most twice the true one, and mostly much nearer.
+var buckets = func() (bounds []float64) {
+	for bound := 0.01; bound < 2700; bound *= 2 {
+		bounds = append(bounds, bound)
+	}
+	return bounds
+}()
 
 // Ended counts a task by its status, and how long it took.
 func (m *Metrics) Ended(tool string, status mcp.TaskStatus, took time.Duration) {

@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"runnel/internal/detach"
+	"runnel/internal/metrics"
 	"runnel/partials"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
@@ -46,6 +47,9 @@ func (s *Setup) server(conf *config.Config, set *upstream.Set, store tasks.State
 		Drain:        cmp.Or(time.Duration(conf.Limits.Drain), time.Nanosecond), // 0 means the default there
 		Log:          log,
 	})
+	if m, ok := observer.(*metrics.Metrics); ok {
+		observer = m.Of(conf.Server.Owner)
+	}
 	runner := s.newRunner(conf, store, observer, log)
 	if s, ok := store.(*sqlite.State); ok {
 		set.Dir = s.Dir()

@@ -129,7 +129,7 @@ func (s *Setup) Work(ctx context.Context, o WorkOptions) error {
 	for _, owner := range o.Owners {
 		theirs := *conf
 		theirs.Server.Owner = owner
-		w.runners[owner] = s.newRunner(&theirs, store, m, log)
+		w.runners[owner] = s.newRunner(&theirs, store, m.OfWorker(), log)
 	}
 	m.WatchWorker(w.takes)
 	m.WatchFleet(queue, func() []string { return o.Owners }, log)
@@ -156,18 +156,11 @@ func (w *worker) run(ctx context.Context, owners, classes []string, drain time.D
 	w.take(ctx, owners, classes)
 	w.mu.Lock()
 	w.self.Slots = 0 // it takes no more tasks
-	running := len(w.running)
 	w.mu.Unlock()
 	w.change()
-	if running > 0 {
-		w.log.Info().Int("running", running).Dur("drain", drain).Msg("this worker takes no more tasks; running ones may end")
-	}
 	ended := make(chan struct{})
 	go func() { defer close(ended); w.all.Wait() }()
-	select {
-	case <-ended:
-	case <-time.After(drain):
-	}
+	w.awaitEnds(ended, drain)
 	runners := slices.Collect(maps.Values(w.runners))
 	each := func(do func(*run.Runner)) func() {
 		return func() {
@@ -182,6 +175,31 @@ func (w *worker) run(ctx context.Context, owners, classes []string, drain time.D
 	<-ended
 	stop()
 	announcer.Wait()
+	w.log.Info().Str("name", w.self.Name).Msg("this worker has ended")
+}
+
+// sayInterval is how often a worker that ends says what it waits for.
+const sayInterval = time.Minute
+
+// awaitEnds waits for the end of the tasks that run, at most for drain, and says again and again which they are.
+func (w *worker) awaitEnds(ended <-chan struct{}, drain time.Duration) {
+	deadline := time.Now().Add(drain)
+	for time.Now().Before(deadline) {
+		w.mu.Lock()
+		var running []string
+		for _, o := range w.running {
+			running = append(running, o.Task.Tool+" "+o.Task.ID)
+		}
+		w.mu.Unlock()
+		left := time.Until(deadline)
+		w.log.Info().Str("name", w.self.Name).Strs("running", running).Stringer("drain", left.Round(time.Second)).
+			Msg("this worker takes no more tasks, and ends when those that run have ended")
+		select {
+		case <-ended:
+			return
+		case <-time.After(min(left, sayInterval)):
+		}
+	}
 }
 
 // take takes tasks until ctx ends. It asks for a task only when it has a free slot: another worker may have

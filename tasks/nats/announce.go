@@ -98,17 +98,25 @@ func (s *State) Orders(ctx context.Context, owner string) (list []tasks.Order, e
 }
 
 // Stored implements tasks.Queue.
-func (s *State) Stored(ctx context.Context, owner string) (bytes, limit int64, err error) {
+func (s *State) Stored(ctx context.Context, owner string) (tasks.Storage, error) {
 	sp, err := s.space(ctx, owner)
 	if err != nil {
-		return 0, 0, err
+		return tasks.Storage{}, err
 	}
 	stream, err := s.c.js.Stream(ctx, sp.name)
 	if err != nil {
-		return 0, 0, unreachable(err)
+		return tasks.Storage{}, unreachable(err)
 	}
 	info := stream.CachedInfo()
-	return int64(info.State.Bytes), max(info.Config.MaxBytes, 0), nil
+	stored := tasks.Storage{Bytes: int64(info.State.Bytes), Limit: max(info.Config.MaxBytes, 0), Replicas: info.Config.Replicas, Current: 1}
+	if info.Cluster != nil { // the one that has answered leads it
+		for _, replica := range info.Cluster.Replicas {
+			if replica.Current && !replica.Offline {
+				stored.Current++
+			}
+		}
+	}
+	return stored, nil
 }
 
 // Fleet implements tasks.Queue.

@@ -11,11 +11,10 @@ func (s *State) Check(ctx context.Context, owner string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	stream, err := s.c.js.Stream(ctx, sp.name)
+	stored, err := s.Stored(ctx, owner)
 	if err != nil {
-		return "", unreachable(err)
+		return "", err
 	}
-	info := stream.CachedInfo()
 	live, err := sp.subjects(ctx, sp.name, sp.marks("*", "*", false))
 	if err != nil {
 		return "", err
@@ -24,5 +23,9 @@ func (s *State) Check(ctx context.Context, owner string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("tasks not ended: %d, runnels: %d, %.1f MiB, replicas: %d", len(live), len(alive), float64(info.State.Bytes)/(1<<20), info.Config.Replicas), nil
+	replicas := fmt.Sprint(stored.Replicas)
+	if stored.Current < stored.Replicas {
+		replicas = fmt.Sprintf("%d of %d (a server is away, or catches up)", stored.Current, stored.Replicas)
+	}
+	return fmt.Sprintf("tasks not ended: %d, runnels: %d, %.1f MiB, replicas: %s", len(live), len(alive), float64(stored.Bytes)/(1<<20), replicas), nil
 }

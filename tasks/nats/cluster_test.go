@@ -272,3 +272,23 @@ func TestNoMajority(t *testing.T) {
 	}
 	statetest.Eventually(t, func() bool { return s.Lapsed("a") != nil })
 }
+
+// How many servers have an owner's tasks is known when one of them is away.
+func TestReplicasAreCounted(t *testing.T) {
+	t.Parallel()
+	servers := startCluster(t)
+	state := newState(t, servers[0].ClientURL(), func(o *Options) { o.Replicas = 3 })
+	statetest.Put(t, state, statetest.Working("a"))
+	has := func(current int, said string) {
+		t.Helper()
+		statetest.Eventually(t, func() bool {
+			stored, err := state.Stored(t.Context(), "local")
+			text, failed := state.Check(t.Context(), "local")
+			return err == nil && failed == nil && stored.Replicas == 3 && stored.Current == current && strings.Contains(text, said)
+		})
+	}
+	has(3, "replicas: 3")
+	servers[2].Shutdown()
+	servers[2].WaitForShutdown()
+	has(2, "replicas: 2 of 3 (a server is away, or catches up)")
+}
