@@ -161,7 +161,7 @@ func (c *collection) take(ctx context.Context, name string, listed os.FileInfo) 
 	file.Name, file.MIMEType = c.hidden.String(name), kind
 	c.keeper.Keep(file)
 	c.kept++
-	c.show(&file, data.Bytes())
+	c.show(ctx, &file, data.Bytes())
 	return nil
 }
 
@@ -171,11 +171,11 @@ func (c *collection) tooLarge(size int64) error {
 
 // show adds a file to the content: itself if it is a picture or a sound that fits, and a link. No item takes
 // more than half of the room that is left, so that there is some for the next ones.
-func (c *collection) show(file *files.File, data []byte) {
+func (c *collection) show(ctx context.Context, file *files.File, data []byte) {
 	var item mcp.ContentBlock
 	how := ""
 	if limit := c.room / 2; isPicture(file.MIMEType) {
-		item, how = shown(data, file.MIMEType, limit)
+		item, how = shown(ctx, data, file.MIMEType, limit)
 	} else if isSound(file.MIMEType) && len(data) > 0 && base64.StdEncoding.EncodedLen(len(data)) <= limit {
 		item = mcp.Audio(data, file.MIMEType)
 	}

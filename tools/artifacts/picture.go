@@ -2,6 +2,7 @@ package artifacts
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"fmt"
 	"image"
@@ -24,8 +25,11 @@ const (
 	// down to about this, and one of them refuses a request with many pictures of which one is longer than 2,000.
 	maxSide = 1568
 	minSide = 64
-	// maxPixels bounds the memory in which a picture is scaled: 64 MiB.
+	// maxPixels bounds the memory in which a picture is scaled: up to 128 MiB where a pixel takes 8 bytes, and a
+	// quarter of it for the half of its size.
 	maxPixels = 16 << 20
+	// maxLong is the longest side, in pixels, of a picture that is scaled.
+	maxLong = 16 << 10
 	// maxPicture is how long a file may be, in bytes, that is held in memory to be shown.
 	maxPicture = 16 << 20
 )
@@ -33,9 +37,9 @@ const (
 // shown returns a picture as a content item of at most limit bytes of base64. One that is small enough goes
 // as it is; a larger one is scaled down, and how says so. The item is nil if the picture cannot be shown.
 //
-// x/image/draw scales, since the standard library only copies pixels; imaging and resize, which are easier to
-// call, are not maintained any more.
-func shown(data []byte, kind string, limit int) (item mcp.ContentBlock, how string) {
+// Only one picture is scaled at a time, whatever calls there are, since a file of a few KiB may have millions of
+// pixels. ctx bounds the wait.
+func shown(ctx context.Context, data []byte, kind string, limit int) (item mcp.ContentBlock, how string) {
 	size, format, err := image.DecodeConfig(bytes.NewReader(data))
 	if err != nil || size.Width <= 0 || size.Height <= 0 || size.Width > maxPixels/size.Height {
 		return nil, ""
@@ -44,6 +48,15 @@ func shown(data []byte, kind string, limit int) (item mcp.ContentBlock, how stri
 	if longest <= maxSide && base64.StdEncoding.EncodedLen(len(data)) <= limit {
 		return mcp.Image(data, kind), ""
 	}
+	if longest > maxLong {
+		return nil, ""
+	}
+	select {
+	case scaling <- struct{}{}:
+		defer func() { <-scaling }()
+	case <-ctx.Done():
+		return nil, ""
+	}
 	picture, _, err := image.Decode(bytes.NewReader(data))
 	if err != nil {
 		return nil, ""
@@ -51,14 +64,37 @@ func shown(data []byte, kind string, limit int) (item mcp.ContentBlock, how stri
 	for side := min(longest, maxSide); side >= minSide; side /= 2 {
 		scale := float64(side) / float64(longest)
 		bounds := image.Rect(0, 0, max(int(math.Round(float64(size.Width)*scale)), 1), max(int(math.Round(float64(size.Height)*scale)), 1))
-		small := image.NewRGBA(bounds)
-		draw.CatmullRom.Scale(small, bounds, picture, picture.Bounds(), draw.Src, nil)
-		small8, made := encode(small, format, limit)
-		if small8 != nil {
-			return mcp.Image(small8, made), fmt.Sprintf("shown with %d×%d of its %d×%d pixels", bounds.Dx(), bounds.Dy(), size.Width, size.Height)
+		small := scaled(picture, bounds)
+		encoded, made := encode(small, format, limit)
+		if encoded != nil {
+			return mcp.Image(encoded, made), fmt.Sprintf("shown with %d×%d of its %d×%d pixels", bounds.Dx(), bounds.Dy(), size.Width, size.Height)
 		}
 	}
 	return nil, ""
+}
+
+// scaling holds an element while a picture is scaled.
+var scaling = make(chan struct{}, 1)
+
+// scaled returns a picture scaled down. It is halved as long as it is more than twice too large, so that every
+// pixel counts.
+//
+// x/image/draw scales, since the standard library only copies pixels; imaging and resize, which are easier to
+// call, are not maintained any more. Of its ways this is the one that takes no memory beyond the result: a
+// picture of one pixel by a million would take gigabytes with the others.
+func scaled(picture image.Image, bounds image.Rectangle) *image.RGBA {
+	for {
+		to := bounds
+		if is := picture.Bounds(); is.Dx() > 2*bounds.Dx() || is.Dy() > 2*bounds.Dy() {
+			to = image.Rect(0, 0, max(is.Dx()/2, bounds.Dx()), max(is.Dy()/2, bounds.Dy()))
+		}
+		smaller := image.NewRGBA(to)
+		draw.ApproxBiLinear.Scale(smaller, to, picture, picture.Bounds(), draw.Src, nil)
+		if to == bounds {
+			return smaller
+		}
+		picture = smaller
+	}
 }
 
 // encode encodes a picture in at most limit bytes of base64: as PNG, which keeps the edges of plots and text,
