@@ -71,6 +71,7 @@ func Propose(directory fs.FS, path string, caches Caches) (text string, files []
 				files = append(files, file)
 			}
 			tool.confine(dir{directory}, s.runner, !s.usual, caches)
+			tool.Artifacts = artifactsOf(strings.Join(tool.Command, " ") + "\n" + tool.body)
 			confined = confined || tool.Sandboxed
 			taken[tool.Name] = tool
 			bodies[tool.body] = true

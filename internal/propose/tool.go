@@ -15,7 +15,8 @@ type Tool struct {
 	Inputs      []Input
 	Env         []string // "NAME=value"
 	Progress    string
-	Ready       string // the pattern of the line that says that a server listens
+	Artifacts   []string // patterns of the files that its result carries
+	Ready       string   // the pattern of the line that says that a server listens
 	Timeout     string
 	Confirm     bool // the user must confirm each call
 	ReadOnly    bool // it changes nothing, so a host may run it in parallel
@@ -86,6 +87,9 @@ func (t Tool) write(b *strings.Builder, dir string) {
 	}
 	if t.Ready != "" {
 		line("ready", "'"+t.Ready+"'") // none of these has a ' either
+	}
+	if len(t.Artifacts) > 0 {
+		line("artifacts", words(t.Artifacts))
 	}
 	if t.Timeout != "" {
 		line("timeout", t.Timeout)
