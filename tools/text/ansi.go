@@ -30,8 +30,8 @@ func CutColor(p []byte) (plain, rest []byte) {
 	if at < 0 {
 		return p, nil
 	}
-	rest = bytes.TrimLeft(p[at+len(LogColor):], "0123456789;:")
-	return p[:at], bytes.TrimPrefix(rest, []byte("m"))
+	rest = p[at+len(LogColor):]
+	return p[:at], rest[len(sequenceOf(rest)):]
 }
 
 // Stripper removes the escape sequences of terminals (ECMA-48) from a stream of UTF-8, also if they are split

@@ -1,0 +1,164 @@
+package terminal
+
+import (
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/charmbracelet/x/vt"
+
+	"runnel/tools/text"
+)
+
+// Screen is what a terminal shows, and which of its lines are new. It takes some 5 MB. It has one owner, but for
+// Close.
+type Screen struct {
+	emulator    *vt.Emulator
+	application bool   // the cursor keys send their other codes
+	raw         []byte // memory for Write
+
+	before    []string // the rows at the last News
+	alternate bool     // the screen was the alternate one then
+	passed    int      // lines that have left the top since
+	news      news     // of them
+}
+
+// NewScreen makes an empty one. What the terminal answers to queries goes to answers; nil = nowhere. Close it.
+func NewScreen(columns, rows int, answers io.Writer) *Screen {
+	s := &Screen{emulator: vt.NewEmulator(columns, rows)}
+	s.emulator.SetCallbacks(vt.Callbacks{
+		EnableMode:  func(m ansi.Mode) { s.application = s.application || m == ansi.ModeCursorKeys },
+		DisableMode: func(m ansi.Mode) { s.application = s.application && m != ansi.ModeCursorKeys },
+	})
+	if answers == nil {
+		answers = io.Discard
+	}
+	go func() { _, _ = io.Copy(answers, s.emulator) }() // ends with Close; the emulator waits for it
+	return s
+}
+
+// Close releases the screen. Emulator.Close would race with its Read.
+func (s *Screen) Close() { _ = s.emulator.InputPipe().(io.Closer).Close() }
+
+// Write shows a piece of a log. limit bounds the text that News returns of the lines that leave the top.
+func (s *Screen) Write(log []byte, limit int) {
+	s.raw = text.Decode(s.raw[:0], log)
+	for p := s.raw; ; {
+		at := sizes().FindSubmatchIndex(p)
+		if at == nil {
+			s.show(p, limit)
+			return
+		}
+		s.show(p[:at[0]], limit)
+		rows, _ := strconv.Atoi(string(p[at[2]:at[3]]))
+		columns, _ := strconv.Atoi(string(p[at[4]:at[5]]))
+		if 0 < rows && rows <= maxSize && 0 < columns && columns <= maxSize {
+			s.emulator.Resize(columns, rows)
+		}
+		p = p[at[1]:]
+	}
+}
+
+// writePiece is how much the emulator takes at once, in bytes: fewer lines than it keeps of what has left the top.
+const writePiece = 4 << 10
+
+// show gives the emulator what a terminal is sent, and takes the lines that leave the top.
+func (s *Screen) show(p []byte, limit int) {
+	for len(p) > 0 {
+		n := min(len(p), writePiece)
+		_, _ = s.emulator.Write(p[:n])
+		p = p[n:]
+		for _, line := range s.emulator.Scrollback().Lines() {
+			known := !s.alternate && s.passed < len(s.before) && s.before[s.passed] == strings.TrimRight(line.String(), " ")
+			s.passed++
+			s.news.add(strings.TrimRight(line.String(), " "), !known, limit)
+		}
+		s.emulator.ClearScrollback()
+	}
+}
+
+// sizes matches the sequence by which xterm sets the size of its text area: rows, columns.
+var sizes = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\x1b\[8;(\d{1,4});(\d{1,4})t`) })
+
+// maxSize bounds columns and rows.
+const maxSize = 500
+
+// Resized is what the log of a terminal has where its size changes.
+func Resized(columns, rows int) []byte {
+	return fmt.Appendf(nil, "%s8;%d;%dt", text.LogColor, rows, columns)
+}
+
+// Application reports whether the program has asked for the other codes of the cursor keys: see Keys.
+func (s *Screen) Application() bool { return s.application }
+
+// rows returns the lines of the screen, without blanks at their ends.
+func (s *Screen) rows() []string {
+	rows := strings.Split(s.emulator.String(), "\n")
+	for i := range rows {
+		rows[i] = strings.TrimRight(rows[i], " \r")
+	}
+	return rows
+}
+
+// Text returns the screen, without the empty lines at its end, and the row and the column of the cursor, from 1.
+func (s *Screen) Text() (screen string, row, column int) {
+	at := s.emulator.CursorPosition()
+	return strings.TrimRight(strings.Join(s.rows(), "\n"), "\n"), at.Y + 1, at.X + 1
+}
+
+// Size returns the size of the screen.
+func (s *Screen) Size() (columns, rows int) { return s.emulator.Width(), s.emulator.Height() }
+
+// News returns the lines that differ from those at the last call, from top to bottom: those that have left the top
+// since, and those on the screen. Of much, it is head and tail.
+func (s *Screen) News(limit int) string {
+	rows, alternate := s.rows(), s.emulator.IsAltScreen()
+	known := s.before[min(s.passed, len(s.before)):]
+	if alternate != s.alternate {
+		known = nil
+	}
+	for n, row := range rows {
+		s.news.add(row, n >= len(known) || known[n] != row, limit)
+	}
+	said := s.news.text(limit)
+	s.before, s.alternate, s.passed, s.news = rows, alternate, 0, news{}
+	return said
+}
+
+// news is a text of the lines that are new, with the empty ones between two of them.
+type news struct {
+	shaper *text.Shaper // nil: none yet
+	follow bool         // the last line that is not empty is in it
+	blank  int          // empty lines since
+}
+
+// maxBlank is how many empty lines it has in a row.
+const maxBlank = 3
+
+func (w *news) add(line string, fresh bool, limit int) {
+	switch {
+	case line == "":
+		w.blank++
+		return
+	case fresh && w.shaper == nil:
+		w.shaper = &text.Shaper{Limit: limit}
+	case fresh && w.follow:
+		_, _ = w.shaper.Write([]byte(strings.Repeat("\n", min(w.blank, maxBlank))))
+	}
+	if fresh {
+		_, _ = w.shaper.Write([]byte(line + "\n"))
+	}
+	w.follow, w.blank = fresh, 0
+}
+
+func (w *news) text(limit int) string {
+	if w.shaper == nil {
+		return ""
+	}
+	said, _ := w.shaper.Text(limit, text.Gap.Words)
+	return said
+}
