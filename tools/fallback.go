@@ -40,6 +40,7 @@ func (s *service) fallbackTools() []*entry {
 			taskID+`,"text":{"type":"string","description":"what to type, as it is: end it with a newline to press Enter"},`+
 				`"keys":{"type":"array","items":{"type":"string"},"description":"keys to press after the text: Enter, Tab, Escape, Up, C-c, M-x, F1, PageDown, ..."},`+
 				`"eof":{"type":"boolean","default":false,"description":"the input ends here: stdin is closed, a terminal gets C-d"},`+
+				`"screen":{"type":"boolean","default":false,"description":"answer with the whole screen of a terminal and the place of the cursor, not with the lines that have changed"},`+
 				`"wait_ms":{"type":"integer","minimum":0,"default":5000,"description":"how long to wait for output and for its end, in milliseconds, 45000 at most"}`,
 			`"task_id"`, false, s.sendToTask),
 		fallback("cancel_task", "Stop a background task.", taskID, `"task_id"`, false, s.cancelTask),

@@ -41,12 +41,11 @@ func (s *service) handOver(ctx context.Context, e *entry, d *delivery) *mcp.Call
 	if d.Spelling == feed.PR383 {
 		place.next = d.Pos() // everything before was sent
 	} else {
-		shaper := s.shaper(c, &t, 0)
-		var err error
-		if place.next, err = shapeLog(ctx, shaper, &t, 0); err != nil {
+		r, err := s.news(ctx, c, &t, taskPlace{})
+		if err != nil {
 			s.o.Log.Warn().Err(err).Str("taskId", run.ID()).Msg("reading the output of a call that is handed over")
 		}
-		output, place.gap = s.shown(c, run.ID(), shaper, place.gap)
+		output, place.next, place.gap = r.text, r.place.next, r.place.gap
 	}
 	readsOf(c).set(run.ID(), place)
 	// The sentence comes first: most hosts show their model only the beginning of a long text.

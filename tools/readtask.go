@@ -164,6 +164,9 @@ func (s *service) search(ctx context.Context, c *rpc.Caller, t *tasks.Task, line
 func (s *service) news(ctx context.Context, c *rpc.Caller, t *tasks.Task, from taskPlace) (
 	r reading, err error,
 ) {
+	if s.traitsOf(t).Screen != [2]int{} {
+		return s.screenNews(ctx, c, t, from)
+	}
 	shaper := s.shaper(c, t, from.next)
 	r.place.ended = t.Status.Terminal()
 	if r.place.next, err = shapeLog(ctx, shaper, t, from.next); err != nil {

@@ -39,7 +39,18 @@ func (s *service) sendToTask(ctx context.Context, in *Call, p *fallbackParams) (
 		return nil, err
 	}
 	defer release()
-	typed, err := terminal.Keys(p.Keys, false)
+	t, err := s.runner.Get(ctx, p.TaskID)
+	if err != nil {
+		return nil, err
+	}
+	hasScreen := s.traitsOf(&t).Screen != [2]int{}
+	application := false
+	if hasScreen && len(p.Keys) > 0 {
+		if err := s.onScreen(ctx, in.caller, &t, func(screen *seenScreen) { application = screen.Application() }); err != nil {
+			return nil, err
+		}
+	}
+	typed, err := terminal.Keys(p.Keys, application)
 	if err != nil {
 		return nil, err
 	}
@@ -66,8 +77,7 @@ func (s *service) sendToTask(ctx context.Context, in *Call, p *fallbackParams) (
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	}
-	t, err := s.runner.Get(ctx, p.TaskID)
-	if err != nil {
+	if t, err = s.runner.Get(ctx, p.TaskID); err != nil {
 		return nil, err
 	}
 	r, err := s.news(ctx, in.caller, &t, readsOf(in.caller).place(t.ID))
@@ -79,6 +89,15 @@ func (s *service) sendToTask(ctx context.Context, in *Call, p *fallbackParams) (
 	switch {
 	case t.Status.Terminal() || t.Status == mcp.TaskInputRequired:
 		r.text = endLine(r.text) + "[" + s.statusLine(&t, false) + "]"
+	case p.Screen && hasScreen:
+		err = s.onScreen(ctx, in.caller, &t, func(screen *seenScreen) {
+			shown, row, column := screen.Text()
+			columns, rows := screen.Size()
+			r.text = fmt.Sprintf("%s\n[cursor in row %d, column %d, of %dx%d]", s.runner.Secrets().String(shown), row, column, columns, rows)
+		})
+		if err != nil {
+			return nil, err
+		}
 	case r.text == "":
 		r.text = fmt.Sprintf("[nothing new in %s, %s]", text.Seconds(time.Since(began)), t.Status)
 	}

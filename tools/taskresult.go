@@ -33,6 +33,8 @@ type fallbackParams struct {
 	Keys []string `json:"keys"`
 	EOF  bool     `json:"eof"`
 
+	Screen bool `json:"screen"`
+
 	// Only get_task_result has these.
 	After   *float64 `json:"after"`
 	Tail    float64  `json:"tail"`

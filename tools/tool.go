@@ -53,6 +53,7 @@ type Traits struct {
 	Confirms   bool          // a call may have to wait for its user before it starts
 	Serves     bool          // a call may go on after it is ready (Call.Ready): its task gets the longest ttl, unless its client asks for one
 	Relays     bool          // a call is another server's: its progress and its result pass as they are
+	Screen     [2]int        // the log of a call has a screen (terminal.Screen) of so many columns and rows; zero = it has none
 	TakesInput bool          // a call reads Call.Input
 	AtOnce     int           // how many calls run at once, the others wait; 0 = no limit
 	bounded    bool          // a call ends soon: it is never handed over

@@ -113,9 +113,9 @@ tools:
 		p := begin(w, "sh", nil)
 		p.types("echo $((6*7)) $(stty size) $TERM", "42 40 120 xterm-256color\n")
 		p.types("tty >&2; cat", "cat\n")
-		p.types("echoed", "echoed\nechoed\n")
-		p.until("% ", map[string]any{"keys": []string{"C-c"}})
-		p.types("echo back", "echo back\nback\n% ")
+		p.types("echoed", "echoed\nechoed")
+		p.until("%", map[string]any{"keys": []string{"C-c"}})
+		p.types("echo back", "echo back\nback\n%")
 		p.until("[completed, exit code 0, ", map[string]any{"eof": true})
 	}
 	w.end()

@@ -187,7 +187,7 @@ func (r *Run) receiveNotes() {
 			defer cancel()
 			defer context.AfterFunc(r.ctx, cancel)()
 			err := r.takeNotes(ctx)
-			if err != nil && ctx.Err() == nil && !errors.Is(err, tasks.ErrNotFound) { // a state in memory has no other processes
+			if err != nil && ctx.Err() == nil {
 				r.runner.o.Log.Warn().Err(err).Str("taskId", r.id).Msg("input from other processes is not received")
 			}
 		})
@@ -206,6 +206,9 @@ func (r *Run) takeNotes(ctx context.Context) error {
 	})
 	if err != nil {
 		return err
+	}
+	if t.Log == r.log { // a state in memory, which no other process has
+		return nil
 	}
 	t.Log.Follow()
 	t.Segments.Follow()

@@ -90,6 +90,26 @@ func TestInput(t *testing.T) {
 	}
 }
 
+// A task in memory takes input, and its output goes on.
+func TestInputInMemory(t *testing.T) {
+	here := run.NewRunner(run.Options{})
+	defer here.Close()
+	for range 2 {
+		opened := make(chan struct{})
+		r := statetest.Start(t, here, readInput(opened))
+		r.Delivered()
+		<-opened
+		want := sends(t, here, r.ID(), 10)
+		ended, err := here.Await(t.Context(), r.ID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := mcp.TextOf(ended.Outcome.Result.Content[0]); got != want || r.Log().Size() != int64(len(want)) {
+			t.Errorf("it read %q, and wrote %d bytes, want %q", got, r.Log().Size(), want)
+		}
+	}
+}
+
 // A task that takes no input says so, to this process and to others; one whose program does not read takes 64
 // KiB and no more.
 func TestInputRefused(t *testing.T) {

@@ -139,7 +139,7 @@ func (c *Command) run(ctx context.Context, in *tools.Call, out *tools.Output, sp
 	}
 	out.Log().SetLimit(int64(*c.config.MaxOutput))
 	r := newRecord(ctx, &c.config, out, in.MaxResult(c.maxResult()), newWatcher(&c.config, in))
-	endInput := c.feed(ctx, in, p)
+	endInput := c.feed(ctx, in, p, r)
 	ending := p.Run(ctx, &r.stdout, &r.stderr, process.Limits{
 		Timeout: time.Duration(c.config.Timeout),
 		Idle:    time.Duration(c.config.IdleTimeout),
@@ -311,6 +311,7 @@ func (c *Command) Traits() tools.Traits {
 		Detached:   c.config.Detach == config.DetachAlways || c.OnWorkers(),
 		MayDetach:  c.mayDetach(),
 		TakesInput: c.config.TakesInput(),
+		Screen:     c.screen(),
 		Confirms:   c.asks != nil,
 		AtOnce:     c.config.MaxConcurrent,
 		MaxResult:  c.maxResult(),

@@ -8,6 +8,7 @@ import (
 	"runnel/tools"
 	"runnel/tools/config"
 	"runnel/tools/secrets"
+	"runnel/tools/terminal"
 	"runnel/tools/text"
 )
 
@@ -50,6 +51,11 @@ type textStream struct {
 	exact  *wholeText // nil unless the output is needed whole
 	open   bool       // the last line has no newline
 	gone   bool       // the log takes no more output; it is still read and counted
+
+	// Of a command whose terminal is interactive.
+	encode  *text.Encoder    // instead of strip: the log has all that the terminal gets
+	screen  *terminal.Screen // answers what the program asks its terminal
+	answers chan string      // of the screen; see Command.feed
 }
 
 func (s *textStream) init(r *record, sink partials.Stream) {
@@ -57,7 +63,17 @@ func (s *textStream) init(r *record, sink partials.Stream) {
 	s.utf8, _ = text.NewDecoder(r.config.Encoding, system.OutputCodePage()) // New has checked the name
 	s.hidden = r.out.Secrets().Stream()
 	s.kept.Limit, s.kept.KeepFrames = r.most, r.config.ANSI == "keep"
-	if r.config.ANSI == "strip" {
+	if r.config.Interactive && sink == partials.Stdout {
+		s.encode, s.answers = &text.Encoder{}, make(chan string, maxAnswers)
+		columns, rows, _ := r.config.TerminalSize()
+		s.drawn = newDrawn(s, rows)
+		s.screen = terminal.NewScreen(columns, rows, func(code string) {
+			select {
+			case s.answers <- code:
+			default: // it asks and does not read
+			}
+		})
+	} else if r.config.ANSI == "strip" {
 		s.strip = &text.Stripper{CRLF: r.config.Pty}
 		if _, rows, _ := r.config.TerminalSize(); r.config.Pty {
 			s.drawn = newDrawn(s, rows)
@@ -94,11 +110,19 @@ func (s *textStream) take(text []byte) {
 
 // stripped is text as the log keeps it.
 func (s *textStream) stripped(text []byte) []byte {
-	if s.strip == nil {
-		return text
+	switch {
+	case s.encode != nil:
+		encoded := s.encode.Encode(text)
+		s.screen.Write(encoded, int(config.MinMaxResult))
+		return encoded
+	case s.strip != nil:
+		return s.strip.Strip(text)
 	}
-	return s.strip.Strip(text)
+	return text
 }
+
+// maxAnswers is how many answers of a screen wait for the program to read them.
+const maxAnswers = 16
 
 // finish passes on what was held back, when the command has ended.
 func (s *textStream) finish() {
@@ -106,7 +130,10 @@ func (s *textStream) finish() {
 	if s.drawn != nil {
 		s.drawn.end()
 	}
-	if s.strip != nil {
+	switch {
+	case s.encode != nil:
+		s.put(s.hidden.Write(s.encode.Flush()))
+	case s.strip != nil:
 		s.put(s.hidden.Write(s.strip.Flush()))
 	}
 	s.put(s.hidden.Flush())
@@ -125,6 +152,12 @@ const maxColors = 4 << 10
 // put takes valid text whose secrets are masked. The log alone gets its colours.
 func (s *textStream) put(colored []byte) {
 	plain := text.WithoutColors(colored)
+	if len(plain) == 0 && s.encode != nil { // only the cursor has moved, or a line was cleared: people see that
+		if len(colored) > 0 {
+			s.log(colored)
+		}
+		return
+	}
 	if len(plain) == 0 {
 		if len(s.colors)+len(colored) <= maxColors {
 			s.colors = append(s.colors, colored...)

@@ -2,7 +2,6 @@ package terminal
 
 import (
 	"fmt"
-	"io"
 	"regexp"
 	"strconv"
 	"strings"
@@ -14,8 +13,7 @@ import (
 	"runnel/tools/text"
 )
 
-// Screen is what a terminal shows, and which of its lines are new. It takes some 5 MB. It has one owner, but for
-// Close.
+// Screen is what a terminal shows, and which of its lines are new. It takes some 5 MB. It has one owner.
 type Screen struct {
 	emulator    *vt.Emulator
 	application bool   // the cursor keys send their other codes
@@ -27,22 +25,44 @@ type Screen struct {
 	news      news     // of them
 }
 
-// NewScreen makes an empty one. What the terminal answers to queries goes to answers; nil = nowhere. Close it.
-func NewScreen(columns, rows int, answers io.Writer) *Screen {
+// NewScreen makes an empty one. answer gets what a terminal sends back when a program asks where the cursor is, or
+// what the terminal is; nil = nothing does.
+func NewScreen(columns, rows int, answer func(code string)) *Screen {
 	s := &Screen{emulator: vt.NewEmulator(columns, rows)}
 	s.emulator.SetCallbacks(vt.Callbacks{
 		EnableMode:  func(m ansi.Mode) { s.application = s.application || m == ansi.ModeCursorKeys },
 		DisableMode: func(m ansi.Mode) { s.application = s.application && m != ansi.ModeCursorKeys },
 	})
-	if answers == nil {
-		answers = io.Discard
+	// The emulator's own answers go to a pipe, where it waits for a reader: these come instead.
+	for command, code := range map[int]func(ansi.Params) string{
+		'c':                         func(ansi.Params) string { return "\x1b[?62;22c" }, // a VT220 with colours
+		ansi.Command('>', 0, 'c'):   func(ansi.Params) string { return "\x1b[>1;10;0c" },
+		'n':                         s.status,
+		ansi.Command('?', 0, 'n'):   nil,
+		ansi.Command(0, '$', 'p'):   nil,
+		ansi.Command('?', '$', 'p'): nil,
+	} {
+		s.emulator.RegisterCsiHandler(command, func(params ansi.Params) bool {
+			if answer != nil && code != nil {
+				answer(code(params))
+			}
+			return true
+		})
 	}
-	go func() { _, _ = io.Copy(answers, s.emulator) }() // ends with Close; the emulator waits for it
 	return s
 }
 
-// Close releases the screen. Emulator.Close would race with its Read.
-func (s *Screen) Close() { _ = s.emulator.InputPipe().(io.Closer).Close() }
+// status answers a device status report: that all is well, or where the cursor is.
+func (s *Screen) status(params ansi.Params) string {
+	switch what, _, _ := params.Param(0, 0); what {
+	case 5:
+		return "\x1b[0n"
+	case 6:
+		at := s.emulator.CursorPosition()
+		return fmt.Sprintf("\x1b[%d;%dR", at.Y+1, at.X+1)
+	}
+	return ""
+}
 
 // Write shows a piece of a log. limit bounds the text that News returns of the lines that leave the top.
 func (s *Screen) Write(log []byte, limit int) {

@@ -43,7 +43,6 @@ func TestScreensAreThoseOfTmux(t *testing.T) {
 				s.Write(e.Encode(piece), most)
 			}
 			got, row, column := s.Text()
-			s.Close()
 			if got != want {
 				t.Errorf("%s in pieces of %d:\n%s\nwant:\n%s", file, size, got, want)
 			}
@@ -88,14 +87,12 @@ func TestNews(t *testing.T) {
 				t.Errorf("%q: %q, want %q", step.sent, got, step.want)
 			}
 		}
-		s.Close()
 	}
 }
 
 // Much is shortened to head and tail, and a size that comes with the log counts.
 func TestNewsOfMuch(t *testing.T) {
 	s := NewScreen(80, 24, nil)
-	defer s.Close()
 	for range 2 {
 		for n := range 2000 {
 			s.Write(kept(fmt.Sprintf("line %d\r\n", n)), 4<<10)
@@ -113,17 +110,13 @@ func TestNewsOfMuch(t *testing.T) {
 
 // A program's queries are answered.
 func TestAnswers(t *testing.T) {
-	answers := make(chan string, 8)
-	s := NewScreen(80, 24, writerFunc(func(p []byte) (int, error) { answers <- string(p); return len(p), nil }))
-	defer s.Close()
+	var answers string
+	s := NewScreen(80, 24, func(code string) { answers += code })
 	for range 2 {
-		s.Write(kept("\x1b[5;7H\x1b[6n"), most)
-		if got := <-answers; got != "\x1b[5;7R" {
-			t.Errorf("%q", got)
+		s.Write(kept("\x1b[5;7H\x1b[6n\x1b[5n\x1b[c\x1b[>c\x1b[?2048h\x1b[?6n\x1b[?2004$p\x1b[c"), most)
+		if want := "\x1b[5;7R\x1b[0n\x1b[?62;22c\x1b[>1;10;0c\x1b[?62;22c"; answers != want {
+			t.Errorf("%q", answers)
 		}
+		answers = ""
 	}
 }
-
-type writerFunc func(p []byte) (int, error)
-
-func (f writerFunc) Write(p []byte) (int, error) { return f(p) }

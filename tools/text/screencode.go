@@ -22,6 +22,9 @@ type Encoder struct {
 	buf      []byte
 }
 
+// reportSizes asks the terminal to type its size whenever that changes (mode 2048).
+const reportSizes = "?2048h"
+
 // maxSequence bounds a sequence, in bytes. A longer one is left out.
 const maxSequence = 256
 
@@ -65,7 +68,7 @@ func (e *Encoder) next(b byte) {
 		e.put(b)
 	case e.state == stripSequence:
 		if e.sequence = append(e.sequence, b); b >= 0x40 {
-			if e.state = stripGround; len(e.sequence) <= maxSequence && b <= 0x7e && b != 't' {
+			if e.state = stripGround; len(e.sequence) <= maxSequence && b <= 0x7e && b != 't' && string(e.sequence) != reportSizes {
 				e.emit(e.sequence...)
 			}
 		} else if len(e.sequence) > maxSequence {
