@@ -42,9 +42,14 @@ func main() {
 	only := flag.String("only", "", "measure only what has this in its name")
 	alone := flag.Bool("alone", false, "measure only runnel and the floor")
 	side := flag.Bool("states", false, "measure states beside each other instead: SQLite, NATS, Redis, and a fleet of workers")
+	fleet := flag.Bool("fleet", false, "measure calls by workers beside calls where they are made instead")
 	flag.Parse()
-	if *side {
-		if err := benchStates(*rounds, *only); err != nil {
+	if *side || *fleet {
+		take := benchStates
+		if *fleet {
+			take = benchFleet
+		}
+		if err := take(*rounds, *only); err != nil {
 			fmt.Fprintln(os.Stderr, "bench:", err)
 			os.Exit(1)
 		}

@@ -76,15 +76,27 @@ func benchStates(rounds int, only string) error {
 	return nil
 }
 
-// buildForStates builds runnel with all its states, a NATS server, and what writes on workers, and installs
-// what stands in for DynamoDB.
-func buildForStates(dir string) error {
-	for _, build := range []*exec.Cmd{
+// buildPrograms builds runnel with all its states, a NATS server, and what writes on workers.
+func buildPrograms(dir string) error {
+	return runAll(
 		exec.Command("go", "-C", "../..", "build", "-tags", "dynamodb", "-o", filepath.Join(dir, "runnel"), "."),
 		exec.Command("go", "build", "-o", dir+"/", "github.com/nats-io/nats-server/v2", "./ticker"),
+	)
+}
+
+// buildForStates is buildPrograms, and installs what stands in for DynamoDB.
+func buildForStates(dir string) error {
+	if err := buildPrograms(dir); err != nil {
+		return err
+	}
+	return runAll(
 		exec.Command("cp", "-r", "../../internal/dynatest/npm", dir),
 		exec.Command("npm", "--prefix", filepath.Join(dir, "npm"), "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"),
-	} {
+	)
+}
+
+func runAll(builds ...*exec.Cmd) error {
+	for _, build := range builds {
 		build.Env, build.Stderr = append(os.Environ(), "CGO_ENABLED=0"), os.Stderr
 		if err := build.Run(); err != nil {
 			return fmt.Errorf("%v: %w", build.Args, err)
