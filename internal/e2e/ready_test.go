@@ -1,7 +1,11 @@
 package e2e
 
 import (
+	"cmp"
+	"fmt"
+	"os"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -173,6 +177,60 @@ tools:
 			if said, r := w.texts("start_task", map[string]any{"tool": "quick", "until": pattern}); !r.IsError || !strings.Contains(said, problem) {
 				t.Errorf("until %s: %q", pattern, said)
 			}
+		}
+	}
+	w.end()
+}
+
+// A log full of matches costs no memory: the answer tells the first ones and their number. It is a log of 1 GB
+// with a million of them where RUNNEL_TEST_MATCHES says so, else of 10 MB.
+func TestManyMatches(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("the peak of a process's memory is read from /proc")
+	}
+	matches := cmp.Or(os.Getenv("RUNNEL_TEST_MATCHES"), "10000")
+	w := startWitness(&witness{t: t, patience: 10 * time.Minute, plain: true}, programCommand(t, append(writeConfig(t, `
+tools:
+  fill:
+    shell: 'yes "ERROR $(printf %0990d 7)" | head -n `+matches+`'
+    watch: [{match: "ERROR 0+7", as: error}]
+    maxOutput: 4MiB
+`), "--state", stateDir(t))...))
+	peak := func() (kilobytes int) {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", w.cmd.Process.Pid))
+		if _, after, ok := strings.Cut(string(status), "VmHWM:"); ok && err == nil {
+			_, err = fmt.Sscan(after, &kilobytes)
+		}
+		if err != nil || kilobytes == 0 {
+			t.Fatalf("the peak of the memory is not known: %v", err)
+		}
+		return kilobytes
+	}
+	for range 2 {
+		before, began := peak(), time.Now()
+		said, _ := w.texts("start_task", map[string]any{"tool": "fill"})
+		id := taskID(said)
+		lines := ""
+		for deadline := time.Now().Add(10 * time.Minute); !strings.Contains(said, "\n[completed") && time.Now().Before(deadline); {
+			said, _ = w.texts("get_task_result", map[string]any{"task_id": id})
+			for line := range strings.Lines(said) {
+				if strings.HasPrefix(line, "matched error: ") {
+					lines += line
+				}
+			}
+		}
+		told, _, _ := strings.Cut(lines, "matched error: and ")
+		if n := strings.Count(told, "\n"); n != 5 || !strings.Contains(lines, "more, the last one: ERROR 0") {
+			t.Errorf("%d lines are told: %.3000q", n, lines)
+		}
+		list, _ := w.texts("list_tasks", nil)
+		if !strings.Contains(list, id+" fill completed") {
+			t.Errorf("the list says %q", list)
+		}
+		t.Logf("%s matches, 1000 bytes each, in %v; the peak of the memory was %d KiB before and is %d KiB", matches, time.Since(began).Round(time.Millisecond), before, peak())
+		if peak() > 200<<10 {
+			t.Errorf("the memory grew to %d KiB", peak())
 		}
 	}
 	w.end()
