@@ -2,7 +2,9 @@ package nats
 
 import (
 	"context"
+	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -112,4 +114,18 @@ func TestWakeIsPassedOn(t *testing.T) {
 		}
 		o.Done()
 	}
+}
+
+// A worker whose owners all have as many tasks there as they may waits without looking.
+func TestNextOfNoOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		state := newState(t, "nats://127.0.0.1:1")
+		for range 2 {
+			ctx, stop := context.WithTimeout(t.Context(), 10*time.Second) // it comes only if Next waits
+			if o, err := state.Next(ctx, nil, []string{"builds"}); o != nil || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%+v, %v", o, err)
+			}
+			stop()
+		}
+	})
 }

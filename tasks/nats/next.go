@@ -43,6 +43,7 @@ func (s *State) Next(ctx context.Context, owners, classes []string) (*tasks.Offe
 		spaces = append(spaces, sp)
 	}
 	woken, idle := signal.NewWake(), []func(){}
+	waits := false // this worker is one of those that wait
 	defer func() {
 		for _, end := range idle {
 			end()
@@ -69,7 +70,8 @@ func (s *State) Next(ctx context.Context, owners, classes []string) (*tasks.Offe
 		case failed != nil:
 			return nil, unreachable(failed)
 		}
-		if len(idle) == 0 {
+		if !waits {
+			waits = true
 			for _, sp := range spaces {
 				end, err := sp.idle(classes, woken)
 				idle = append(idle, end)
