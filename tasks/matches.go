@@ -15,6 +15,8 @@ import (
 type Matches struct {
 	Ready *Ready  `json:"ready,omitempty"` // nil: it is not ready, or a tool that never says so
 	Named []Named `json:"named,omitempty"` // in the order of their first matches
+
+	Attempt int `json:"attempt,omitempty"` // Task.Attempt: the next one begins without matches
 }
 
 // Ready says when a tool was ready, and by which line of its output.
@@ -106,6 +108,9 @@ func (r *Ready) String() string {
 // News returns a line for each match that is not among those from before, "" if there is none. Of each name,
 // it shows the lines that are kept, and then how many more there were.
 func (m Matches) News(before Matches) string {
+	if m.Attempt != before.Attempt {
+		before = Matches{}
+	}
 	var b strings.Builder
 	if m.Ready != nil && before.Ready == nil {
 		b.WriteString(m.Ready.String() + "\n")

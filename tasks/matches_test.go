@@ -44,6 +44,10 @@ func TestMatches(t *testing.T) {
 			t.Errorf("the news are %q, want %q", said, c.want)
 		}
 	}
+	second := Matches{Attempt: 2}.With("error", "of the second attempt", 2)
+	if said := second.News(m); said != "matched error: of the second attempt\n" {
+		t.Errorf("after an earlier attempt the news are %q", said)
+	}
 	if line := m.Named[1].Lines[0]; len(line) > MaxMatch || !strings.HasSuffix(line, "…") {
 		t.Errorf("a line of %d bytes is kept", len(line))
 	}

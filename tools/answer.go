@@ -109,7 +109,9 @@ func (s *service) answerInTime(ctx context.Context, e *entry, p *mcp.CallToolPar
 		what, questions := next(ctx, d, ready, late)
 		switch what {
 		case isReached:
-			ready = nil
+			if ready = nil; isDone(d.Run.Worked()) { // it was ready, and has ended since: its result says how
+				continue
+			}
 		case isLate:
 			late = nil
 		default:

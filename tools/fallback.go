@@ -93,10 +93,11 @@ func (s *service) startTask(ctx context.Context, in *Call, p *fallbackParams) (*
 	if p.Until != "" || p.wait(0) > 0 {
 		p.TaskID = run.ID()
 		result, err := s.getTaskResult(ctx, in, p)
-		if err == nil {
-			result.Content = slices.Insert(result.Content, 0, mcp.Text(fmt.Sprintf("%s is task %s.\n", p.Tool, run.ID())))
+		if err != nil { // the task runs all the same
+			return nil, fmt.Errorf("%s runs as task %s, but: %w", p.Tool, run.ID(), err)
 		}
-		return result, err
+		result.Content = slices.Insert(result.Content, 0, mcp.Text(fmt.Sprintf("%s is task %s.\n", p.Tool, run.ID())))
+		return result, nil
 	}
 	return aboutTask(fmt.Sprintf("%s runs as task %s. Call %s with {\"task_id\": %q} to wait for its output and its result; %s stops it.",
 		p.Tool, run.ID(), s.registry.fallbackName("get_task_result"), run.ID(), s.registry.fallbackName("cancel_task")), taskMeta{TaskID: run.ID(), Status: mcp.TaskWorking}), nil

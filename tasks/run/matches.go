@@ -54,6 +54,7 @@ func (v *View) BecomesReady() <-chan struct{} { return v.ready.Done() }
 
 // setMatches sets the task's matches. v.mu is held, or v is new.
 func (v *View) setMatches(m tasks.Matches) {
+	m.Attempt = v.task.Attempt
 	v.task.Matches = m
 	if m.Ready != nil {
 		v.ready.Set()
@@ -88,10 +89,10 @@ func (r *Run) announceDue(ctx context.Context) {
 	t := r.task
 	r.mu.Unlock()
 	if hasHandle {
-		if _, err := r.setNotes(ctx, map[string]any{matchesNote(t.Attempt): t.Matches}); err != nil { // the next note may succeed, or that of the end
+		if _, err := r.setNotes(ctx, map[string]any{matchesNote(t.Attempt): t.Matches}); err != nil {
 			r.runner.o.Log.Debug().Err(err).Str("taskId", r.id).Msg("storing the matches of a task")
 			r.mu.Lock()
-			r.matching.unstored = true
+			r.announceAfter(matchPace) // who waits elsewhere for the tool to be ready reads nothing else
 			r.mu.Unlock()
 		}
 	}

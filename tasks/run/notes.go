@@ -54,7 +54,7 @@ type notes struct {
 // readNotes reads the notes of an attempt from variables, and the names of those of all attempts. Damaged
 // ones count as absent.
 func readNotes(variables json.RawMessage, attempt int) *notes {
-	n := &notes{answers: map[string]answerNote{}}
+	n := &notes{answers: map[string]answerNote{}, matches: tasks.Matches{Attempt: attempt}}
 	if !tasks.HasNotes(variables) {
 		return n
 	}
@@ -126,7 +126,8 @@ func (v *View) applyNotes(variables json.RawMessage) (asked []*Question, progres
 	if n.times != nil {
 		v.task.Times = n.times
 	}
-	if matched = n.matches.News(v.task.Matches) != ""; matched {
+	if n.matches.Attempt != v.task.Matches.Attempt || n.matches.News(v.task.Matches) != "" {
+		matched = n.matches.Message() != v.task.Matches.Message()
 		v.setMatches(n.matches)
 	}
 	return asked, progress, matched

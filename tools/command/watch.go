@@ -55,6 +55,7 @@ type watcher struct {
 
 	mu    sync.Mutex // held while they are called, so that the matches come in order
 	ready bool
+	over  bool // the command has ended: its call is answered with how
 }
 
 // watched is one pattern.
@@ -87,7 +88,9 @@ func (w *watcher) found(p *watched, line string) {
 		w.matched(p.name, line, p.limit)
 	case !w.ready:
 		w.ready = true
-		w.isReady(time.Since(w.began), line)
+		if !w.over {
+			w.isReady(time.Since(w.began), line)
+		}
 	}
 }
 
@@ -160,6 +163,7 @@ func (s *watchedStream) finish() {
 	if s.timer != nil {
 		s.timer.Stop()
 	}
+	s.to.over = true
 	s.search(s.line)
 	s.ended = true
 }

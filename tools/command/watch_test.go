@@ -69,6 +69,21 @@ func TestWatcherCountsLinesOnce(t *testing.T) {
 	}
 }
 
+// A line that is only read when the command has ended is no reason to answer that it goes on.
+func TestNotReadyAfterTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for range 2 {
+			r, found := newWatched(t, config.Command{Ready: "> $"})
+			_, _ = r.stdout.Write([]byte("name> "))
+			r.stdout.finish()
+			r.stderr.finish()
+			if len(*found) > 0 || !r.watcher.ready {
+				t.Errorf("found %q, ready %v", *found, r.watcher.ready)
+			}
+		}
+	})
+}
+
 // A line that was read in two halves is searched when it is whole: the first half of a URL is no URL.
 func TestWatcherWaitsForTheRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
