@@ -4,13 +4,15 @@
 //	arguments ─ inputs, templates ─▶ argv, environment, stdin ─▶ process.Child
 //	stdout, stderr ─▶ textStream (escape sequences, UTF-8, secrets, lines) ─▶ the task's log
 //	                     ├─▶ text.Shaper: the text of the result
-//	                     └─▶ progressMarks: progress
+//	                     ├─▶ progressMarks: progress
+//	                     └─▶ watcher: ready, and lines that are events (after the log)
 //	exit, signal, timeout ─▶ outcome ─▶ result, status
 //
 // Goroutines: those of process.Child, of which one per output pipe writes to the text streams. All have ended
 // when Call returns.
 //
-// It has no locks.
+// Locks: watcher.mu, taken by those goroutines and by timers that look at unfinished lines; Call.Ready and
+// Call.Match are called under it.
 //
 //	template   a word with placeholders, {{name}}
 //	inputs     the arguments that a tool accepts: names, defaults, the JSON Schema
