@@ -56,7 +56,7 @@ func canTask(c *rpc.Caller, e *entry) bool {
 
 // answer answers a call with whatever comes first: its result, its questions, or a note that it takes longer.
 func (s *service) answer(ctx context.Context, e *entry, p *mcp.CallToolParams, d *delivery) (any, error) {
-	if canTask(d.Caller, e) {
+	if canTask(d.Caller, e) && !s.typed(e) { // whose answer has the id that send_to_task needs
 		return s.answerSoon(ctx, e, p, d)
 	}
 	return s.answerInTime(ctx, e, p, d, s.patience(ctx, d, e))

@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"runnel/internal/pause"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
 	"runnel/tasks/run"
@@ -55,21 +57,38 @@ func (s *service) sendToTask(ctx context.Context, in *Call, p *fallbackParams) (
 		return nil, err
 	}
 	input := tasks.Input{Data: append([]byte(p.Text), typed...), EOF: p.EOF}
+	if hasScreen && p.EOF { // what reads it now ends, and the shell that has started it reads on
+		end := "\x04"
+		if len(input.Data) > 0 && !bytes.HasSuffix(input.Data, []byte("\n")) {
+			end += end // the first one only ends the line
+		}
+		input.Data, input.EOF = append(input.Data, end...), false
+	}
 	sends := len(input.Data) > 0 || input.EOF
 	wait := p.wait(sendWait)
 	began := time.Now()
+	place := readsOf(in.caller).place(p.TaskID)
 	if v != nil {
 		from := v.Log().Size()
-		if sends {
-			err = v.Send(ctx, input)
-		} else if readsOf(in.caller).place(p.TaskID).next < from {
+		known := place.next > 0 || in.caller == nil || !in.caller.Version.Stateless
+		switch {
+		case sends && !known: // each request over stateless HTTP is a session, which gets what comes now
+			if place.next = from; hasScreen {
+				err = s.onScreen(ctx, in.caller, &t, func(screen *seenScreen) { screen.News(s.mostOf(in.caller, &t)) })
+			}
+		case !sends && known && place.next < from:
 			from = 0 // there is something new already: only its end is awaited
 		}
+		if sends && err == nil {
+			err = s.sendSoon(ctx, v, &t, input, wait)
+		}
 		if err == nil {
-			settle(ctx, v, from, wait)
+			settle(ctx, v, from, wait-time.Since(began))
 		}
 	}
 	switch {
+	case errors.Is(err, tasks.ErrNoInput) && s.takesInput(&t):
+		return nil, fmt.Errorf("task %s has not begun to read its input, after %s: %s; call %s again", p.TaskID, text.Seconds(time.Since(began)), s.statusLine(&t, true), s.registry.fallbackName(sendToTask))
 	case v == nil && sends, errors.Is(err, tasks.ErrEnded):
 		return nil, fmt.Errorf("task %s has ended, and reads nothing more: call %s for its result", p.TaskID, s.registry.fallbackName("get_task_result"))
 	case err != nil:
@@ -80,7 +99,7 @@ func (s *service) sendToTask(ctx context.Context, in *Call, p *fallbackParams) (
 	if t, err = s.runner.Get(ctx, p.TaskID); err != nil {
 		return nil, err
 	}
-	r, err := s.news(ctx, in.caller, &t, readsOf(in.caller).place(t.ID))
+	r, err := s.news(ctx, in.caller, &t, place)
 	if err != nil {
 		return nil, err
 	}
@@ -108,6 +127,26 @@ func (s *service) sendToTask(ctx context.Context, in *Call, p *fallbackParams) (
 		result.IsError = isError(&t)
 	}
 	return result, nil
+}
+
+// sendSoon sends input, also to a program that begins to read only now: its task may wait for a worker, or have been
+// made a moment ago.
+func (s *service) sendSoon(ctx context.Context, v *run.View, t *tasks.Task, input tasks.Input, limit time.Duration) (err error) {
+	for began := time.Now(); ; {
+		err = v.Send(ctx, input)
+		if !errors.Is(err, tasks.ErrNoInput) || !s.takesInput(t) || time.Since(began) >= limit || !pause.For(ctx, sendRetry) {
+			return err
+		}
+	}
+}
+
+// sendRetry is how long a task that does not read yet is left alone.
+const sendRetry = 50 * time.Millisecond
+
+// takesInput reports whether the tool of a task takes input.
+func (s *service) takesInput(t *tasks.Task) bool {
+	e := s.registry.lookup(t.Tool)
+	return e != nil && e.traits.TakesInput
 }
 
 // typed reports whether models type into calls of a tool. send_to_task is listed for all clients then, as those

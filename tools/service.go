@@ -109,9 +109,6 @@ func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec ru
 	}
 	spec.Work = func(ctx context.Context, run *run.Run) run.Done {
 		in.TaskID, in.run = run.ID(), run
-		if e.traits.TakesInput {
-			run.OpenInput()
-		}
 		return *e.run(ctx, in, run.Log(), func(p tasks.Progress, params json.RawMessage) {
 			run.Report(p)
 			d.audience.report(p, params)

@@ -166,6 +166,7 @@ func (c *Call) Input(ctx context.Context) (tasks.Input, error) {
 	if c.run == nil { // in a test
 		return tasks.Input{}, io.EOF
 	}
+	c.run.OpenInput() // here and not sooner: a call that is handed to another process reads its input there
 	return c.run.NextInput(ctx)
 }
 

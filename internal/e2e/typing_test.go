@@ -115,6 +115,8 @@ tools:
 		p.types("tty >&2; cat", "cat\n")
 		p.types("echoed", "echoed\nechoed")
 		p.until("%", map[string]any{"keys": []string{"C-c"}})
+		p.types("sh", "sh\n%")
+		p.until("%", map[string]any{"eof": true}) // ends the inner one
 		p.types("echo back", "echo back\nback\n%")
 		p.until("[completed, exit code 0, ", map[string]any{"eof": true})
 	}

@@ -26,8 +26,8 @@ import (
 type inputs struct {
 	mu      sync.Mutex
 	waiting []tasks.Input
-	size    int           // of all Data, at most tasks.MaxInput
-	ended   bool          // after an Input with EOF
+	size    int  // of all Data, at most tasks.MaxInput
+	ended   bool // after an Input with EOF
 	more    signal.Wake
 
 	receiving sync.Once // done when takeNotes has been started
@@ -78,9 +78,12 @@ func (q *inputs) next(ctx context.Context) (tasks.Input, error) {
 	}
 }
 
-// OpenInput lets clients send input, before the work begins.
+// OpenInput lets clients send input. The work calls it where it runs, not where it is handed over; a second call
+// does nothing.
 func (r *Run) OpenInput() {
-	r.input.Store(&inputs{more: signal.NewWake()})
+	if !r.input.CompareAndSwap(nil, &inputs{more: signal.NewWake()}) {
+		return
+	}
 	r.mu.Lock()
 	stored := r.kept == handle
 	r.mu.Unlock()
@@ -140,7 +143,14 @@ func (v *View) sendAway(ctx context.Context, in tasks.Input) error {
 		return err
 	case t.Status.Terminal():
 		return tasks.ErrEnded
-	case !tasks.HasNotes(t.Variables) || rawjson.Member(t.Variables, inputMark(t.Attempt)) == nil:
+	case !tasks.HasNotes(t.Variables):
+		return tasks.ErrNoInput
+	}
+	switch open := rawjson.Member(t.Variables, inputMark(t.Attempt)); string(open) {
+	case "true":
+	case "false":
+		return tasks.ErrInputEnd
+	default:
 		return tasks.ErrNoInput
 	}
 	size := 0
@@ -196,7 +206,15 @@ func (r *Run) receiveNotes() {
 
 // takeNotes takes the input that other processes have stored, piece by piece, until ctx ends.
 func (r *Run) takeNotes(ctx context.Context) error {
-	if _, err := r.setNotes(ctx, map[string]any{inputMark(r.Task().Attempt): true}); err != nil {
+	// A state may fail for a moment, as while its servers choose a leader.
+	note := func(patch map[string]any) error {
+		return r.runner.retryWatch(ctx, r.id, func() error {
+			_, err := r.setNotes(ctx, patch)
+			return err
+		})
+	}
+	mark := inputMark(r.Task().Attempt)
+	if err := note(map[string]any{mark: true}); err != nil {
 		return err
 	}
 	var t tasks.Task
@@ -215,19 +233,21 @@ func (r *Run) takeNotes(ctx context.Context) error {
 	q := r.input.Load()
 	taken := map[string]bool{} // variables that were read before a note was deleted may still come
 	for {
-		forget := map[string]any{}
+		forget, before := map[string]any{}, taken
+		taken = map[string]bool{}
 		for _, piece := range readInputs(t.Variables, t.Attempt) {
-			if !taken[piece.name] {
+			if taken[piece.name] = true; !before[piece.name] {
 				err := q.put(piece.Input)
 				for errors.Is(err, tasks.ErrInputFull) && pause.For(ctx, inputRetry) {
 					err = q.put(piece.Input)
 				}
-				taken[piece.name] = true
 			}
-			forget[piece.name] = nil
+			if forget[piece.name] = nil; piece.EOF {
+				forget[mark] = false
+			}
 		}
 		if len(forget) > 0 {
-			if _, err := r.setNotes(ctx, forget); err != nil {
+			if err := note(forget); err != nil {
 				return err
 			}
 		}

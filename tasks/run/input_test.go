@@ -90,6 +90,43 @@ func TestInput(t *testing.T) {
 	}
 }
 
+// Input of a task that was handed to another process reaches that one, all of it: the process that has made the
+// task takes none.
+func TestInputOfADetachedTask(t *testing.T) {
+	dir := t.TempDir()
+	front, supervisor := run.NewRunner(run.Options{State: openStore(t, sqlite.Options{Dir: dir})}), run.NewRunner(run.Options{State: openStore(t, sqlite.Options{Dir: dir})})
+	defer front.Close()
+	defer supervisor.Close()
+	for range 2 {
+		taken := make(chan struct{})
+		r := statetest.Start(t, front, func(ctx context.Context, r *run.Run) run.Done {
+			err := r.Detach(ctx, func() error {
+				there, err := supervisor.Take(ctx, r.ID(), []byte("{}"), run.Spec{Tool: "there", Work: readInput(make(chan struct{}))})
+				if err == nil {
+					there.Begin()
+					there.Delivered()
+				}
+				return err
+			})
+			close(taken)
+			if err != nil {
+				return run.Done{Result: mcp.ErrorResult(err.Error())}
+			}
+			return run.Done{}
+		})
+		r.Delivered()
+		<-taken
+		want := sends(t, front, r.ID(), 20)
+		ended, err := front.Await(t.Context(), r.ID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := mcp.TextOf(ended.Outcome.Result.Content[0]); got != want {
+			t.Errorf("it read %q, want %q", got, want)
+		}
+	}
+}
+
 // A task in memory takes input, and its output goes on.
 func TestInputInMemory(t *testing.T) {
 	here := run.NewRunner(run.Options{})

@@ -93,6 +93,7 @@ func Start(s *Spec) (*Child, error) {
 		p.closePipes()
 		return nil, fmt.Errorf("cannot start %s: %w", s.Argv[0], err)
 	}
+	p.output.began = time.Now()
 	p.family = family{leader: cmd.Process.Pid, mark: mark}
 	guardChild(p.family.leader)
 	go func() {
@@ -232,7 +233,6 @@ const (
 // Run passes the output to stdout and stderr, in a goroutine each, until the child has ended or must be
 // stopped. When Run returns, nothing of the child is left. It may be called once.
 func (p *Child) Run(ctx context.Context, stdout, stderr io.Writer, l Limits) Ending {
-	p.output.began = time.Now()
 	var pumps sync.WaitGroup
 	pumps.Go(func() { p.output.pump(p.stdout, stdout) })
 	if p.stderr != nil {
