@@ -23,6 +23,9 @@ func presses(names ...string) map[string]any { return map[string]any{"keys": nam
 // Interactive programs are driven end to end: prompts, a debugger, editors and pagers on the whole screen, menus,
 // questions in order.
 func TestInteractivePrograms(t *testing.T) {
+	if os.Getenv("RUNNEL_TEST_PROGRAMS") == "" {
+		t.Skip("ten programs, twice each: RUNNEL_TEST_PROGRAMS=1 runs them")
+	}
 	t.Parallel()
 	for name, program := range map[string]struct {
 		tool   string // its config
