@@ -11,7 +11,9 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
+	"runnel/internal/system"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
 	"runnel/tasks/files"
@@ -25,6 +27,7 @@ type Made struct {
 	root    *os.Root
 	rules   *config.Artifacts
 	before  listing
+	began   time.Time
 	unknown error // why it is not known what the command makes
 }
 
@@ -33,7 +36,7 @@ func Watch(dir string, rules *config.Artifacts) *Made {
 	if rules == nil || len(rules.Files) == 0 {
 		return nil
 	}
-	m := &Made{rules: rules}
+	m := &Made{rules: rules, began: time.Now()}
 	if m.root, m.unknown = os.OpenRoot(dir); m.unknown == nil {
 		m.before, m.unknown = list(m.root, rules.Files)
 	}
@@ -49,6 +52,9 @@ func (m *Made) Close() {
 
 // about returns a line of a result that is not output.
 func about(text string) mcp.ContentBlock { return tools.StreamText(text, mcp.StreamFiles) }
+
+// clockSlack is how much the clock of a file system may be behind.
+const clockSlack = 2 * time.Second
 
 // maxReasons is how many of the files that are left out a result names.
 const maxReasons = 10
@@ -137,6 +143,9 @@ func (c *collection) take(ctx context.Context, name string, listed os.FileInfo) 
 		return err
 	}
 	defer func() { _ = from.file.Close() }()
+	if at, ok := system.ChangeTime(listed); ok && at.Before(c.made.began.Add(-clockSlack)) {
+		return errors.New("it is older than the call, and only its directory was moved")
+	}
 	kind, isText, content, err := detect(from)
 	if err != nil {
 		return fmt.Errorf("it cannot be read: %w", rootCause(err))

@@ -7,11 +7,14 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"runnel/internal/system"
 	"runnel/tools/toolstest"
 )
 
@@ -90,4 +93,41 @@ func TestHostileFiles(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// A command in a sandbox has runnel read nothing that it may not read itself: neither through a link in the
+// place of a directory, nor by moving the directory above it.
+func TestFilesThatACommandDidNotMake(t *testing.T) {
+	runner := newRunner(t)
+	dir := t.TempDir()
+	for _, name := range []string{"hidden", "above/hidden"} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		write(t, dir, name+"/key", []byte("of the user"))
+	}
+	if _, ok := system.ChangeTime(must(os.Lstat(dir))); ok {
+		time.Sleep(2100 * time.Millisecond) // the slack that the clock of a file system has
+	}
+	for range 2 {
+		m := &maker{dir: dir, rules: rules(t, `["report/**", "moved/*/*"]`), make: func() {
+			_ = os.Remove(filepath.Join(dir, "report"))
+			if err := os.Symlink("hidden", filepath.Join(dir, "report")); err != nil {
+				t.Error(err)
+			}
+			_ = os.Rename(filepath.Join(dir, "above"), filepath.Join(dir, "moved"))
+		}}
+		got := summary(items(t, toolstest.CallBy(t, runner, m, nil).Content))
+		if lines := strings.Split(got, "\n"); slices.Contains(lines, "report/key") || slices.Contains(lines, "moved/hidden/key") {
+			t.Errorf("got\n%s", got)
+		}
+		_ = os.Rename(filepath.Join(dir, "moved"), filepath.Join(dir, "above"))
+	}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }

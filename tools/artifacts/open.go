@@ -1,11 +1,13 @@
 package artifacts
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -54,10 +56,21 @@ type source struct {
 	left   io.LimitedReader
 }
 
+// checkParents refuses a name that leads through a symbolic link, since the library follows those in a pattern.
+// A command in a sandbox could have runnel read so what it may not read itself.
+func checkParents(root *os.Root, name string) error {
+	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+		if info, err := root.Lstat(dir); err != nil || !info.IsDir() {
+			return errors.New("a directory of its path is a symbolic link")
+		}
+	}
+	return nil
+}
+
 // open opens a regular file. The root keeps the path inside the directory, and openFlags keep a FIFO that
 // took its place from blocking; what was opened must be what was listed.
 func open(root *os.Root, name string, listed fs.FileInfo) (*source, error) {
-	if err := checkKind(listed); err != nil {
+	if err := cmp.Or(checkKind(listed), checkParents(root, name)); err != nil {
 		return nil, err
 	}
 	f, err := root.OpenFile(name, os.O_RDONLY|openFlags, 0)
