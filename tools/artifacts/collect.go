@@ -146,13 +146,11 @@ func (c *collection) take(ctx context.Context, name string, listed os.FileInfo) 
 	if at, ok := system.ChangeTime(listed); ok && at.Before(c.made.began.Add(-clockSlack)) {
 		return errors.New("it is older than the call, and only its directory was moved")
 	}
-	kind, isText, content, err := detect(from)
+	found, err := detect(from)
 	if err != nil {
 		return fmt.Errorf("it cannot be read: %w", rootCause(err))
 	}
-	if isText {
-		content = mask(content, c.hidden)
-	}
+	kind, content := found.kind, mask(found, c.hidden)
 	var data bytes.Buffer // of a picture or a sound
 	if (isPicture(kind) || isSound(kind)) && listed.Size() <= maxPicture {
 		content = io.TeeReader(content, &data)

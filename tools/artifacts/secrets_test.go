@@ -1,0 +1,63 @@
+package artifacts_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"runnel/tools/toolstest"
+)
+
+// wide returns a text in UTF-16, little or big endian.
+func wide(text string, big bool) string {
+	var out strings.Builder
+	for i := range len(text) {
+		if big {
+			out.WriteString("\x00" + text[i:i+1])
+		} else {
+			out.WriteString(text[i:i+1] + "\x00")
+		}
+	}
+	return out.String()
+}
+
+// Secrets are masked in text of any kind, and nothing else of a file changes.
+func TestSecretsInFiles(t *testing.T) {
+	const secret = "s3cret-value"
+	latin := "r\xe9sum\xe9 na\xefve " + strings.Repeat("caf\xe9 ", 9000)
+	numbers := strings.Repeat("\x01\x00\x02\x00\x80\x07", 100) // not a text in UTF-16
+	cases := map[string]struct{ content, want, kind string }{
+		"controls":  {"progress a\bb " + secret + "\x07\n", "progress a\bb ***\x07\n", "application/octet-stream"},
+		"magic":     {"MZ password " + secret + "\n", "MZ password ***\n", ""}, // programs begin so
+		"latin":     {latin + secret, latin + "***", ""},
+		"untouched": {latin, latin, ""},
+		"mark":      {"\xef\xbb\xbfa " + secret + "\n", "\xef\xbb\xbfa ***\n", "text/plain; charset=utf-8"},
+		"wide":      {"\xff\xfe" + wide("a "+secret+"\n", false), "\xff\xfe" + wide("a ***\n", false), "text/plain; charset=utf-16le"},
+		"little":    {wide("a "+secret+"\n", false), wide("a ***\n", false), ""},
+		"big":       {wide("a "+secret+"\n", true), wide("a ***\n", true), ""},
+		"numbers":   {numbers, numbers, "application/octet-stream"},
+	}
+	dir, runner := t.TempDir(), newRunner(t)
+	m := &maker{dir: dir, rules: rules(t, "'*'"), make: func() {
+		for name, c := range cases {
+			write(t, dir, name, []byte(c.content))
+		}
+	}}
+	for range 2 {
+		list := items(t, toolstest.CallBy(t, runner, m, nil).Content)
+		if len(list) != len(cases) {
+			t.Fatal(summary(list))
+		}
+		for _, i := range list {
+			c := cases[i.Name]
+			if got := stored(t, runner, m.id, i.Name); got != c.want {
+				t.Errorf("%s: %.80q, want %.80q", i.Name, got, c.want)
+			}
+			if c.kind != "" && i.MimeType != c.kind {
+				t.Errorf("%s: %q, want %q", i.Name, i.MimeType, c.kind)
+			}
+			_ = os.Remove(filepath.Join(dir, i.Name))
+		}
+	}
+}
