@@ -58,6 +58,9 @@ func (sp *space) insert(ctx context.Context, r *engine.Record, gate []types.Tran
 	if hidden {
 		task["hidden"], order["hidden"] = text("1"), text("1")
 	}
+	if tasks.IsFiles(r.ID) {
+		order["files"] = text("1")
+	}
 	changes := append([]types.TransactWriteItem{sp.putNew(task), sp.put(order), sp.marking(r, hidden)}, gate...)
 	if err := settled(sp.write(ctx, changes...), sp.keeps); err != nil {
 		return err
@@ -71,7 +74,11 @@ func (sp *space) keeps(there item) bool { return textOf(there, "keeper") == sp.o
 
 // marking is the change that marks a task as kept by this process.
 func (sp *space) marking(r *engine.Record, hidden bool) types.TransactWriteItem {
-	return sp.put(with(sp.key("live", mark(r.ID, hidden)), item{"keeper": text(sp.of.Keeper), "expires": sp.expiry(&r.Task)}))
+	marked := with(sp.key("live", mark(r.ID, hidden)), item{"keeper": text(sp.of.Keeper), "expires": sp.expiry(&r.Task)})
+	if tasks.IsFiles(r.ID) {
+		marked["files"] = text("1")
+	}
+	return sp.put(marked)
 }
 
 // startsWindow is the period for which MaxStartsPerMinute counts.
@@ -110,10 +117,11 @@ func (sp *space) admit(ctx context.Context, r *engine.Record, store func(gate ..
 	}
 }
 
-// checkLimits returns an error if the owner has as many tasks as it may have.
+// checkLimits returns an error if the owner has as many tasks as it may have. Those that keep files of others,
+// which have the attribute files, do not count: a filter cannot look at a key.
 func (sp *space) checkLimits(ctx context.Context) error {
 	if most := sp.of.Limits.MaxLive; most > 0 {
-		n, err := sp.count(ctx, span{partition: "live", from: mark("", false), to: mark("~", false)}, most)
+		n, err := sp.count(ctx, span{partition: "live", from: mark("", false), to: mark("~", false), filter: "attribute_not_exists(#files)"}, most)
 		if err != nil {
 			return err
 		}
@@ -123,7 +131,7 @@ func (sp *space) checkLimits(ctx context.Context) error {
 	}
 	if most := sp.of.Limits.MaxStartsPerMinute; most > 0 {
 		since := placeText(uint64(sp.of.Now().Add(-startsWindow).UnixNano()))
-		n, err := sp.count(ctx, span{partition: "tasks", from: since, filter: "attribute_not_exists(#hidden)"}, most)
+		n, err := sp.count(ctx, span{partition: "tasks", from: since, filter: "attribute_not_exists(#hidden) AND attribute_not_exists(#files)"}, most)
 		if err != nil {
 			return err
 		}

@@ -13,18 +13,30 @@ import (
 )
 
 // admit stores the mark of a task, unless the task is beyond the limits of its owner; hidden ones are not
-// limited.
+// limited, and those that keep files of others do not count.
 func (sp *space) admit(ctx context.Context, r *engine.Record) error {
 	if r.Task.Ending || r.Stored.Hidden {
 		return sp.putMark(ctx, r)
 	}
 	if limit := sp.Limits.MaxStartsPerMinute; limit > 0 {
-		made, err := sp.direct(ctx, sp.name, get{Since: new(time.Now().Add(-time.Minute)), NextFor: sp.subject("*", "made"), Batch: limit})
-		if err != nil {
-			return err
-		}
-		if len(made) >= limit {
-			return tasks.ErrTooManyStarts
+		next := get{Since: new(time.Now().Add(-time.Minute)), NextFor: sp.subject("*", "made"), Batch: limit}
+		for starts := 0; ; {
+			made, err := sp.direct(ctx, sp.name, next)
+			if err != nil {
+				return err
+			}
+			for _, m := range made {
+				if !tasks.IsFiles(strings.TrimSuffix(m.Subject, ".made")) {
+					starts++
+				}
+			}
+			if starts >= limit {
+				return tasks.ErrTooManyStarts
+			}
+			if len(made) < limit {
+				break
+			}
+			next.Since, next.Seq = nil, made[len(made)-1].Sequence+1
 		}
 	}
 	if sp.Limits.MaxLive <= 0 {
@@ -47,7 +59,7 @@ func (sp *space) admit(ctx context.Context, r *engine.Record) error {
 		}
 		others := map[string]bool{}
 		for _, subject := range marks {
-			if id, _, _ := strings.Cut(strings.TrimPrefix(subject, sp.root+"live."), "."); id != r.ID { // an earlier try's
+			if id, _, _ := strings.Cut(strings.TrimPrefix(subject, sp.root+"live."), "."); id != r.ID && !tasks.IsFiles(id) { // an earlier try's
 				others[id] = true
 			}
 		}

@@ -4,6 +4,9 @@ local fresh, hidden, write, record, variables = ARGV[5] == '1', ARGV[6] == '1', 
 local most_live, most_starts = tonumber(ARGV[10]), tonumber(ARGV[11])
 local keeper = redis.call('HGET', task, 'keeper')
 
+-- A task that keeps the files of another one counts for no limit.
+local function keeps_files(one) return string.sub(one, -6) == '-files' end
+
 local function next_place()
 	if redis.call('EXISTS', root .. 'last') == 0 then -- the first task, or the server has dropped it
 		local newest = redis.call('ZREVRANGEBYSCORE', root .. 'tasks', '9007199254740990', '0', 'WITHSCORES', 'LIMIT', 0, 1)
@@ -23,13 +26,21 @@ elseif (tonumber(redis.call('HGET', task, 'write')) or 0) >= write then
 end
 
 if not hidden and (fresh or redis.call('HEXISTS', task, 'hidden') == 1) then -- it becomes visible
-	if most_live > 0 and redis.call('HLEN', root .. 'live') >= most_live then return 'live' end
+	if most_live > 0 and redis.call('HLEN', root .. 'live') >= most_live then
+		local live = 0
+		for _, other in ipairs(redis.call('HKEYS', root .. 'live')) do
+			if not keeps_files(other) then live = live + 1 end
+		end
+		if live >= most_live then return 'live' end
+	end
 	if most_starts > 0 then
 		redis.call('ZREMRANGEBYSCORE', root .. 'starts', '-inf', string.format('%.0f', now() - 60000))
 		if redis.call('ZCARD', root .. 'starts') >= most_starts then return 'starts' end
 	end
-	redis.call('ZADD', root .. 'starts', string.format('%.0f', now()), id)
-	redis.call('PEXPIRE', root .. 'starts', 60000)
+	if not keeps_files(id) then
+		redis.call('ZADD', root .. 'starts', string.format('%.0f', now()), id)
+		redis.call('PEXPIRE', root .. 'starts', 60000)
+	end
 	redis.call('ZADD', root .. 'tasks', next_place(), id)
 	redis.call('HSET', root .. 'live', id, me)
 	redis.call('HDEL', root .. 'hidden', id)

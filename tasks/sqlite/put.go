@@ -65,7 +65,7 @@ func (d *database) insert(t tasks.Task, hidden bool) (*backing, error) {
 			}
 		}
 		err := d.insertRow(tx, k, &t, expires)
-		if err == nil && !hidden {
+		if err == nil && !hidden && !tasks.IsFiles(t.ID) {
 			tx.live[t.Owner]++
 		}
 		return err
@@ -97,7 +97,7 @@ func (d *database) keep(k *backing) {
 }
 
 // admit refuses a new task while the disk is full, or if its owner has too many. It counts the tasks of all
-// processes, in the transaction that stores the new one.
+// processes, in the transaction that stores the new one, but not those that keep files of others.
 func (d *database) admit(tx *transaction, t *tasks.Task) (err error) {
 	if err := d.w.room(); err != nil || t.Ending {
 		return err
@@ -106,7 +106,7 @@ func (d *database) admit(tx *transaction, t *tasks.Task) (err error) {
 	if limit := d.o.Limits.MaxLive; limit > 0 {
 		n, counted := tx.live[owner]
 		if !counted {
-			if n, err = tx.count("SELECT count(*) FROM task INDEXED BY task_keeper WHERE keeper IS NOT NULL AND owner = ? AND expires >= 0", owner); err != nil {
+			if n, err = tx.count("SELECT count(*) FROM task INDEXED BY task_keeper WHERE keeper IS NOT NULL AND owner = ? AND expires >= 0 AND id NOT GLOB '*-files'", owner); err != nil {
 				return err
 			}
 			tx.live[owner] = n
@@ -117,7 +117,7 @@ func (d *database) admit(tx *transaction, t *tasks.Task) (err error) {
 	}
 	if limit := d.o.Limits.MaxStartsPerMinute; limit > 0 {
 		now := time.Now() // tasks from before the clock was set back may be younger
-		n, err := tx.count("SELECT count(*) FROM (SELECT created FROM task WHERE owner = ? AND expires >= 0 ORDER BY number DESC LIMIT ?) WHERE created > ? AND created <= ?",
+		n, err := tx.count("SELECT count(*) FROM (SELECT created FROM task WHERE owner = ? AND expires >= 0 AND id NOT GLOB '*-files' ORDER BY number DESC LIMIT ?) WHERE created > ? AND created <= ?",
 			owner, limit, now.Add(-time.Minute).UnixNano(), now.UnixNano())
 		if err == nil && n >= limit {
 			err = refusal{tasks.ErrTooManyStarts}
@@ -159,7 +159,7 @@ func (d *database) update(k *backing, t tasks.Task) error {
 		}
 		if hidden {
 			tx.live[t.Owner]++
-		} else if _, counted := tx.live[t.Owner]; counted && t.Status.Terminal() {
+		} else if _, counted := tx.live[t.Owner]; counted && t.Status.Terminal() && !tasks.IsFiles(t.ID) {
 			tx.live[t.Owner] -= int(found)
 		}
 		return err

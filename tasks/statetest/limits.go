@@ -3,11 +3,13 @@ package statetest
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/files"
 )
 
 // RunLimits tests the limits of an owner with two states of one place. A limit also holds if both start tasks
@@ -29,6 +31,36 @@ func RunLimits(t *testing.T, open func(t *testing.T, limits tasks.Limits) (here,
 		foreign.Owner = "other"
 		Put(t, here, foreign)
 		Put(t, there, Ended(two, mcp.TaskCompleted, "done"))
+		if err := there.Put(t.Context(), Working("four")); !errors.Is(err, tasks.ErrTooManyStarts) {
+			t.Errorf("a fourth: %v", err)
+		}
+	})
+	t.Run("files", func(t *testing.T) { // the task that keeps another one's files counts for none
+		here, there := open(t, tasks.Limits{MaxLive: 2, MaxStartsPerMinute: 3})
+		all := []tasks.Task{Working("one"), Working("two"), Working("three")}
+		for i, s := range []tasks.State{here, there} {
+			Put(t, s, all[i])
+			w := files.Create(s, all[i], 1<<20)
+			f, err := w.Write(t.Context(), strings.NewReader("a file that is not complete yet"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.Name = "dir/0"
+			w.Keep(f)
+			defer func() {
+				if err := w.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}()
+		}
+		if err := there.Put(t.Context(), all[2]); !errors.Is(err, tasks.ErrTooManyLive) {
+			t.Errorf("a third: %v", err)
+		}
+		Put(t, here, Ended(all[0], mcp.TaskCompleted, "done"))
+		Put(t, here, all[2])
+		keep(t, here, all[2], []byte("a file"))
+		Put(t, here, Ended(all[2], mcp.TaskCompleted, "done"))
+		Put(t, there, Ended(all[1], mcp.TaskCompleted, "done"))
 		if err := there.Put(t.Context(), Working("four")); !errors.Is(err, tasks.ErrTooManyStarts) {
 			t.Errorf("a fourth: %v", err)
 		}
