@@ -142,12 +142,19 @@ func (w *Writer) Close(ctx context.Context) error {
 	return nil
 }
 
-// Abort deletes what was stored.
+// Abort deletes what was stored, unless another process runs the task by now: then there are only the files of
+// its attempt. A state refuses an end by a process that was replaced, but no Delete.
 func (w *Writer) Abort() {
 	if w.task.ID == "" {
 		return
 	}
+	w.task.Segments.Finish(partials.Ending{})
 	w.task.Log.Close()
+	w.task.Status, w.task.UpdatedAt = mcp.TaskFailed, time.Now()
+	w.task.Outcome = &tasks.Outcome{Result: &mcp.CallToolResult{Content: []mcp.ContentBlock{}, IsError: true}}
+	if errors.Is(w.state.Put(context.Background(), w.task), tasks.ErrFenced) {
+		return
+	}
 	_ = w.state.Delete(context.Background(), w.task.Owner, w.task.ID) // otherwise it expires with the task
 }
 

@@ -141,6 +141,32 @@ func filesElsewhere(t *testing.T, here, there tasks.State) {
 	}
 }
 
+// A process that another one has replaced leaves the files of the new attempt alone, however its own end.
+func filesOfAnAttempt(t *testing.T, here, there tasks.Queue) {
+	content := bytesOf(100_000, 4)
+	for id, end := range map[string]func(w *files.Writer){
+		"aborted": func(w *files.Writer) { w.Abort() },
+		"none":    func(w *files.Writer) { _ = w.Close(t.Context()) }, // no file was kept
+		"closed": func(w *files.Writer) {
+			w.Keep(files.File{Name: "late"})
+			if err := w.Close(t.Context()); err == nil {
+				t.Error("the files of a process that was replaced are stored")
+			}
+		},
+	} {
+		task := Working(id)
+		Put(t, here, task)
+		late := files.Create(here, task, 1<<20)
+		if _, err := late.Write(t.Context(), bytes.NewReader(content)); err != nil {
+			t.Fatal(err)
+		}
+		task.Attempt = 2
+		keep(t, there, task, content)
+		end(late)
+		read(t, there, id, content)
+	}
+}
+
 // pruned shows that the files of a task that is forgotten are deleted with it, and count for no task.
 func pruned(t *testing.T, s Forgetter) {
 	t.Helper()

@@ -27,6 +27,7 @@ func RunQueue(t *testing.T, open func(t *testing.T) (front, worker tasks.Queue))
 		"priorities":            priorities,
 		"a share for the low":   aShareForTheLow,
 		"given back":            givenBack,
+		"files of an attempt":   filesOfAnAttempt,
 		"workers are announced": workersAreAnnounced,
 	} {
 		t.Run(name, func(t *testing.T) {
