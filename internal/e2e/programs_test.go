@@ -51,7 +51,7 @@ func TestInteractivePrograms(t *testing.T) {
 		},
 		"vim": {
 			tool: `{command: [vim, -u, NONE, -N, note.txt], interactive: true}`, files: map[string]string{"note.txt": "one\ntwo\n"}, begins: "two",
-			steps: []typing{{types("othree\n"), "three"}, {presses("Escape"), ""}, {map[string]any{"text": ":%s/o/0/g\n", "screen": true}, "0ne\ntw0\nthree\n"}, {types(":wq\n"), "completed, exit code 0"}},
+			steps: []typing{{types("othree\n"), "three"}, {presses("Escape"), ""}, {map[string]any{"text": ":%s/o/0/g\n", "screen": true}, "0ne\nthree\n"}, {types(":wq\n"), "completed, exit code 0"}},
 		},
 		"less": {
 			tool: `{command: [less, long.txt], interactive: true, env: {LESS: ""}}`, files: map[string]string{"long.txt": numbers(200)}, begins: "line 30\n",
