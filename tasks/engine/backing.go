@@ -24,6 +24,7 @@ func (sp *Space) backing(r *Record) *backing {
 	if r.Stored.Offer != nil {
 		k.front = r.Stored.Offer.Front
 	}
+	k.seen.Store(!r.Stored.Hidden)
 	k.Output = sp.Output(r.ID, k.end.Load)
 	k.ctx, k.stop = context.WithCancel(sp.ctx)
 	return k
@@ -230,6 +231,7 @@ func (k *backing) put(ctx context.Context, t *tasks.Task) (err error) {
 func (k *backing) write(ctx context.Context, t *tasks.Task) error {
 	r, hidden := *k.record, k.record.Stored.Hidden
 	r.Task, r.Stored.Hidden = *t, false
+	k.seen.Store(true)
 	r.put(k.sp.Keeper)
 	err := k.again(ctx, func() error {
 		r.Revision = k.record.Revision

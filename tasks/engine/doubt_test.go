@@ -17,9 +17,10 @@ import (
 type shelf struct {
 	crowd
 	tasks  map[string]*Record
-	insert error // the answer to the next Insert
-	take   error // the answer to the next Take
-	leave  int   // how many leases were given back
+	insert error    // the answer to the next Insert
+	take   error    // the answer to the next Take
+	gone   []string // the ids of all Deletes
+	leave  int      // how many leases were given back
 	lease  error
 }
 
@@ -39,6 +40,7 @@ func (s *shelf) Insert(_ context.Context, r *Record) error {
 
 func (s *shelf) Delete(_ context.Context, id string) error {
 	time.Sleep(time.Second)
+	s.gone = append(s.gone, id)
 	delete(s.tasks, id)
 	return nil
 }
@@ -83,6 +85,34 @@ func TestPutAgainWhileCleared(t *testing.T) {
 		}
 		if server.tasks["a"] == nil {
 			t.Error("a task is deleted that was put")
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A task that no client has seen has no files, and a task that keeps files has none itself: no Delete is sent
+// for them.
+func TestDeleteOfFiles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &shelf{tasks: map[string]*Record{}}
+		s := New(server, "nowhere", Options{})
+		if err := s.Hide(task("hidden")); err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range []string{"seen", tasks.FilesID("seen")} {
+			if err := s.Put(t.Context(), task(id)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, id := range []string{"hidden", tasks.FilesID("seen"), "seen"} {
+			if err := s.Delete(t.Context(), "local", id); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, want := strings.Join(server.gone, " "), "hidden seen-files seen seen-files"; got != want {
+			t.Errorf("deleted: %s, want %s", got, want)
 		}
 		if err := s.Close(); err != nil {
 			t.Error(err)

@@ -71,7 +71,11 @@ func (s *State) Delete(ctx context.Context, owner, id string) error {
 	if err != nil {
 		return err
 	}
-	for _, one := range []string{id, tasks.FilesID(id)} {
+	all := []string{id, tasks.FilesID(id)}
+	if k := sp.kept(id); k != nil && !k.seen.Load() || tasks.IsFiles(id) { // it has no files
+		all = all[:1]
+	}
+	for _, one := range all {
 		if k := sp.kept(one); k != nil {
 			k.log.Unback() // nothing more of it is written
 			sp.forget(one)

@@ -207,6 +207,7 @@ type backing struct {
 	front    string // the process with which it ends, unless its client has got the task's id
 	numbers  bool   // segments get their numbers as they are stored
 	end      atomic.Int64
+	seen     atomic.Bool // it is not hidden, or may not be: it may have files
 
 	due   signal.Wake // there is something to write
 	hurry signal.Wake // there is much to write
